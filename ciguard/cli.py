@@ -1,0 +1,91 @@
+"""The command line: finds the verb, hands it the environment, prints what went wrong, exits.
+
+Imports only the chosen verb's command: `plan` must not pay for an HTTP client, nor `--help` for
+numpy (0.1-0.2 s each).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Final
+
+import click
+
+from ciguard import __version__, console
+from ciguard.errors import CiguardError, ExitCode
+from ciguard.invocation import Invocation
+
+# Verb -> what it is for, in the order of the loop. The module is ciguard.<verb>.command.
+VERBS: Final = {
+    "init": "write ciguard.toml and the workflow",
+    "plan": "balance the tests over shards, by time and memory",
+    "run": "run one shard, or any command, under supervision",
+    "guard": "prove that every planned test ran, and say why a shard died",
+    "compare": "compare two runs: memory, timeouts, durations, transitions",
+    "report": "guard + compare, as one comment and a summary",
+    "history": "add runs to the history, show and export it",
+}
+
+
+class _Verbs(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(f"ciguard.{cmd_name}.command").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ciguard")
+def cli() -> None:
+    """Plan, supervise, prove and compare large test suites on GitHub Actions."""
+
+
+def _verb(arguments: list[str]) -> str:
+    verb = next((word for word in arguments if not word.startswith("-")), "")
+    return f"ciguard {verb}" if verb in VERBS else "ciguard"
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        code = cli.main(
+            args=arguments,
+            prog_name="ciguard",
+            standalone_mode=False,
+            obj=Invocation(dict(os.environ)),
+        )
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        error.show()
+        return int(ExitCode.USAGE)
+    except click.Abort:
+        console.err("ciguard: interrupted")
+        return int(ExitCode.INTERRUPTED)
+    except CiguardError as error:
+        console.err(f"{_verb(arguments)}: {error}")
+        return int(error.exit_code)
+    except BrokenPipeError:
+        # The reader of our answer has gone (`ciguard plan | head`); nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.OK)
+    return int(code or 0)
+
+
+def main() -> None:
+    """Entry point of the `ciguard` script; the one place that exits."""
+    arguments = sys.argv[1:]
+    code = _run(arguments)
+    sys.stdout.flush()
+    sys.exit(code)

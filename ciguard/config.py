@@ -1,0 +1,252 @@
+"""`ciguard.toml` or `[tool.ciguard]` of pyproject.toml, then CIGUARD_* of the environment.
+
+Unknown keys are errors with a suggestion, and all mistakes are told together. A command's flags
+come on top of what is read here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from ciguard.errors import CiguardError, UsageError, together
+from ciguard.model import GuardRail
+from ciguard.run.frameworks.table import DEFAULT, FRAMEWORKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pydantic_core import ErrorDetails
+
+FILE: Final = "ciguard.toml"
+_UNIT_S: Final = {"s": 1, "m": 60, "h": 3600}
+_UNIT_BYTES: Final = {
+    "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
+}  # fmt: skip
+
+
+def seconds(value: object) -> object:
+    """ "10m", "1h30m", "90s" or a number of seconds, as a float; anything else unchanged."""
+    if isinstance(value, str):
+        if re.fullmatch(r"(\d+(\.\d+)?[smh])+", value):
+            parts = re.findall(r"([\d.]+)([smh])", value)
+            return float(sum(float(number) * _UNIT_S[unit] for number, unit in parts))
+        raise ValueError('expected a time like "45m", "1h30m" or "90s"')
+    return value
+
+
+def size_bytes(value: object) -> object:
+    """ "16GB", "500MiB" or a number of bytes, as an int; anything else unchanged."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)", value)
+        if match and match[2] in _UNIT_BYTES:
+            return int(float(match[1]) * _UNIT_BYTES[match[2]])
+        raise ValueError('expected a size like "16GB" or "500MiB"')
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(seconds), Field(gt=0, allow_inf_nan=False)]
+Bytes = Annotated[int, BeforeValidator(size_bytes), Field(ge=0)]
+Words = tuple[str, ...]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class VariantConfig(_Section):
+    """[suite.NAME.variant.NAME]: one way to run a suite."""
+
+    args: Words = Field((), description="arguments added to the suite's")
+    env: dict[str, str] = Field({}, description="environment added to the suite's")
+
+
+class SuiteConfig(_Section):
+    """[suite.NAME]: tests with one framework, working folder and arguments."""
+
+    framework: str = Field(DEFAULT, description="which framework lists and runs the units")
+    command: Words = Field((), description="the program; the framework's own where empty")
+    list_command: Words = Field(
+        (), alias="list", description="lists the units, one a line; for framework = command"
+    )
+    cwd: str = Field(".", description="working folder, relative to the repository")
+    args: Words = Field((), description="arguments for listing and running")
+    env: dict[str, str] = Field({}, description="environment added for listing and running")
+    files: Words = Field((), description="patterns of test files; the framework's where empty")
+    exclude: Words = Field((), description="patterns of units that are not planned")
+    timeout: Seconds | None = Field(None, description="limit of one unit")
+    pool: str | None = Field(None, description="pool where its units run; the first where absent")
+    variant: dict[str, VariantConfig] = Field({}, description="ways it is run; one where empty")
+
+
+class PoolConfig(_Section):
+    """[pool.NAME]: where legs run."""
+
+    runs_on: Any = Field("ubuntu-latest", description="what GitHub takes as runs-on")
+    cpus: int | None = Field(None, ge=1, description="known for GitHub's own runners")
+    memory: Bytes | None = Field(None, description="known for GitHub's own runners")
+    reserve: Bytes = Field(2**30, description="memory left for the runner itself")
+    price: float | None = Field(None, ge=0, description="USD a minute")
+    env: dict[str, str] = Field({}, description="environment of its legs")
+
+
+class PlanConfig(_Section):
+    """[plan]: defaults of `ciguard plan`."""
+
+    shards: int | None = Field(None, ge=1, le=256, description="exactly so many shards")
+    target_wall: Seconds = Field(600.0, description="wall time wanted for a shard")
+    limit: Seconds = Field(2700.0, description="time limit of a shard's step")
+    setup: Seconds = Field(300.0, description="job limit minus step limit: checkout, installing")
+    risk: float = Field(0.01, gt=0, lt=1, description="P(any shard over the limit) aimed at")
+    processes: int = Field(1, ge=1, le=256, description="tested processes side by side in a leg")
+    group: Literal["none", "class", "file"] = Field("file", description="what stays together")
+
+
+class PolicyConfig(_Section):
+    """[policy]: what a leg may do, and what fails a run."""
+
+    fail_on: tuple[
+        Literal["new-failure", "timeout", "oom", "memory", "duration", "incomplete"], ...
+    ] = Field(("new-failure", "timeout", "oom"), description="comparison findings that fail a run")
+    guard_rail: GuardRail = Field("auto", description="what happens when memory runs out")
+    tries: int = Field(1, ge=1, le=10, description="executions of a failing unit")
+
+
+class HistoryConfig(_Section):
+    """[history]: where past runs are kept."""
+
+    carrier: str = Field("branch:ciguard-history", description="branch:NAME, or a file's path")
+
+
+class WorkflowConfig(_Section):
+    """[workflow]: what `ciguard init` writes."""
+
+    setup: str = Field("", description="your steps (YAML) before the tests, kept as they are")
+    python: str = Field("3.12", description="Python of the plan and report jobs")
+
+
+class Config(_Section):
+    """The whole file."""
+
+    install: str = Field("", description="requirement that installs ciguard in a workflow")
+    plan: PlanConfig = PlanConfig()
+    policy: PolicyConfig = PolicyConfig()
+    history: HistoryConfig = HistoryConfig()
+    workflow: WorkflowConfig = WorkflowConfig()
+    suite: dict[str, SuiteConfig] = Field(default_factory=lambda: {"": SuiteConfig()})
+    pool: dict[str, PoolConfig] = Field(default_factory=lambda: {"default": PoolConfig()})
+
+
+# Environment variables that set a key; more on request of somebody who needs them.
+ENVIRONMENT: Final[dict[str, tuple[str, ...]]] = {
+    "CIGUARD_INSTALL": ("install",),
+    **{f"CIGUARD_PLAN_{key.upper()}": ("plan", key) for key in PlanConfig.model_fields},
+    **{f"CIGUARD_POLICY_{key.upper()}": ("policy", key) for key in PolicyConfig.model_fields},
+    "CIGUARD_HISTORY_CARRIER": ("history", "carrier"),
+}
+
+
+def load(folder: Path, environ: Mapping[str, str]) -> Config:
+    """Read the configuration of a folder; without a file, the defaults.
+
+    Raises:
+        UsageError: every mistake of the file and of the environment, each with where and a fix.
+    """
+    source, content = _read(folder)
+    origins: dict[tuple[str, ...], str] = {}
+    for name, keys in ENVIRONMENT.items():
+        if environ.get(name):
+            origins[keys] = name
+            _set(content, keys, environ[name])
+    try:
+        config = Config.model_validate(content)
+    except ValidationError as error:
+        raise together(list(_mistakes(error, source, origins))) from None
+    return _checked(config, source)
+
+
+def _read(folder: Path) -> tuple[str, dict[str, Any]]:
+    path = folder / FILE
+    try:
+        if path.is_file():
+            return FILE, tomllib.loads(path.read_text(encoding="utf-8"))
+        project = folder / "pyproject.toml"
+        if project.is_file():
+            path = project
+            content = tomllib.loads(project.read_text(encoding="utf-8"))
+            return "pyproject.toml: tool.ciguard", content.get("tool", {}).get("ciguard", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise UsageError(str(error), where=path.name, fix="mend the file") from error
+    return FILE, {}
+
+
+def _set(content: dict[str, Any], keys: tuple[str, ...], text: str) -> None:
+    for key in keys[:-1]:
+        content = content.setdefault(key, {})
+    listed = keys == ("policy", "fail_on")
+    content[keys[-1]] = [word for word in text.split(",") if word] if listed else text
+
+
+def _mistakes(
+    error: ValidationError, source: str, origins: Mapping[tuple[str, ...], str]
+) -> Iterator[CiguardError]:
+    for detail in error.errors():
+        location = tuple(str(part) for part in detail["loc"])
+        where = origins.get(location, f"{source}: {'.'.join(location)}")
+        if detail["type"] == "extra_forbidden":
+            yield UsageError("unknown key", where=where, fix=_suggestion(location))
+        else:
+            yield UsageError(f"{_said(detail)}, found {detail['input']!r:.60}", where=where)
+
+
+def _said(detail: ErrorDetails) -> str:
+    text = detail["msg"].removeprefix("Value error, ")
+    return text[:1].lower() + text[1:]
+
+
+_NAMED: Final[dict[str, type[BaseModel]]] = {
+    "suite": SuiteConfig,
+    "pool": PoolConfig,
+    "variant": VariantConfig,
+}
+
+
+def _suggestion(location: tuple[str, ...]) -> str:
+    """The key that was probably meant; else all that there are."""
+    section: type[BaseModel] = Config
+    parts = list(location[:-1])
+    while parts:
+        part = parts.pop(0)
+        if part in _NAMED:
+            section = _NAMED[part]
+            parts = parts[1:]
+        else:
+            found = section.model_fields[part].annotation
+            section = found if isinstance(found, type) and issubclass(found, BaseModel) else section
+    known = [field.alias or name for name, field in section.model_fields.items()]
+    close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
+
+
+def _checked(config: Config, source: str) -> Config:
+    mistakes: list[CiguardError] = []
+    for name, suite in config.suite.items():
+        if suite.framework not in FRAMEWORKS:
+            where = f"{source}: suite.{name}.framework"
+            fix = f"there are {', '.join(FRAMEWORKS)}"
+            mistakes.append(UsageError(f"no framework {suite.framework!r}", where=where, fix=fix))
+        if suite.pool is not None and suite.pool not in config.pool:
+            known = ", ".join(sorted(config.pool))
+            where = f"{source}: suite.{name}.pool"
+            mistakes.append(UsageError(f"no pool {suite.pool!r}", where=where, fix=f"use {known}"))
+    for section, entries in (("suite", config.suite), ("pool", config.pool)):
+        if not entries:
+            mistakes.append(UsageError(f"no {section} at all", where=source, fix="remove the key"))
+    if mistakes:
+        raise together(mistakes)
+    return config

@@ -1,0 +1,124 @@
+"""The door to the file system that the verbs share: whole files in, records in, files out.
+
+What is written is written aside and moved into place, so that a reader sees the old file or the
+new one and a full disk loses neither.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ciguard.codec import plan as plan_codec
+from ciguard.codec.record import read_records
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from ciguard.model import Plan, Record
+
+MAX_RECORD_BYTES: Final = 1 << 30  # of one record tree; records come from machines nobody trusts
+MAX_RECORD_FILES: Final = 20_000
+
+
+def _unreadable(path: Path | str, error: OSError) -> InputError:
+    fix = "check the path" if isinstance(error, FileNotFoundError) else ""
+    return InputError(f"cannot be read: {error.strerror or error}", where=str(path), fix=fix)
+
+
+def read(path: Path | str) -> bytes:
+    """The whole file; "-" is standard input.
+
+    Raises:
+        InputError: it is not there, is no file, or may not be read.
+    """
+    try:
+        return sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def write(path: Path | str, content: bytes) -> None:
+    """Write aside and move into place; "-" is standard output.
+
+    Raises:
+        InputError: the folder cannot be written, or the disk is full; the old file is untouched.
+    """
+    if str(path) == "-":
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    target = Path(path)
+    aside: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)  # /dev/stdout and the like cannot be moved onto
+            return
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        aside = Path(name)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        aside.chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644)
+        aside.replace(target)
+    except OSError as error:
+        if aside is not None:
+            aside.unlink(missing_ok=True)
+        what = f"cannot be written: {error.strerror or error}"
+        raise InputError(what, where=str(path), fix="choose another place") from error
+
+
+def append(path: Path | str, text: str) -> None:
+    """Append to a file that others append to as well ($GITHUB_OUTPUT, $GITHUB_STEP_SUMMARY)."""
+    try:
+        with Path(path).open("ab") as stream:
+            stream.write(text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise InputError(
+            f"cannot be written: {error.strerror or error}", where=str(path)
+        ) from error
+
+
+def read_plan(path: Path | str) -> Plan:
+    """The plan in a file, or the `plan.json` of a folder (a downloaded plan artifact)."""
+    place = Path(path)
+    if str(path) != "-" and place.is_dir():
+        place = place / "plan.json"
+    return plan_codec.decode(read(place), str(place))
+
+
+def record_tree(path: Path | str) -> tuple[tuple[str, bytes], ...]:
+    """All `*.jsonl` files below a folder, or the one file: (path below it, content), sorted.
+
+    Links are not followed: a record says where its lines are, nothing else may.
+
+    Raises:
+        InputError: nothing is there, or it is larger than any honest record.
+    """
+    root = Path(path)
+    if root.is_file():
+        return ((root.name, read(root)),)
+    if not root.is_dir():
+        raise InputError("no such record", where=str(path), fix="name a folder or a file of it")
+    found = sorted(
+        item for item in root.rglob("*.jsonl") if item.is_file() and not item.is_symlink()
+    )
+    size = sum(item.stat().st_size for item in found)
+    if len(found) > MAX_RECORD_FILES or size > MAX_RECORD_BYTES:
+        raise InputError(
+            f"{len(found)} files with {size} bytes: more than "
+            f"{MAX_RECORD_FILES} files or {MAX_RECORD_BYTES} bytes",
+            where=str(path),
+            fix="name the folder of one run",
+        )
+    return tuple((item.relative_to(root).as_posix(), read(item)) for item in found)
+
+
+def read_record_tree(path: Path | str) -> tuple[Record, ...]:
+    """The records below a folder or in a file; see `codec.record.read_records`."""
+    return read_records(record_tree(path))

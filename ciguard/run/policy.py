@@ -1,0 +1,302 @@
+"""What a leg does next: the rules of admission, recycling, retry, timeout and deadline. Pure.
+
+The supervisor obeys `next_action` and has no rule of its own; the planner simulates a shard with
+the same function over estimates. Time comes in as a value. A process's peak is its base + what it
+retained so far + the test's own delta: measured, that is 1-2 % off on leaking suites, where base +
+largest delta is 28 % too low. Standard library only, Python 3.8+ (travels in the leg).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Mapping, Sequence
+
+from ciguard.model import EventLine, ProcessLine
+from ciguard.run.state import (
+    MIB,
+    UNKNOWN_DELTA_BYTES,
+    Action,
+    Finish,
+    Recycle,
+    Running,
+    Start,
+    State,
+    Stop,
+    Wait,
+    Warn,
+    predicted_peak_bytes,
+)
+
+if TYPE_CHECKING:
+    from ciguard.model import Ending, Line
+
+MARGIN_RATIO: Final = 0.10  # of the budget, kept free where a process is recycled...
+MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this
+IDLE_PROCESSES: Final = 3  # in a row without one finished unit: the fourth would not do better
+SAMPLES: Final = 2  # one low sample is a hiccup
+LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom that is worth a word
+LAST_DITCH_BYTES, LAST_DITCH_RATIO = 256 * MIB, 0.015  # headroom below which the runner dies next
+
+
+def ending_of(running: Running, exit_code: int, *, clean: bool, out_of_memory: bool) -> Ending:
+    """How a process ended.
+
+    Args:
+        running: as observed until now; decides who stopped it and whether a unit was open.
+        exit_code: < 0 is the signal that killed it.
+        clean: the framework uses this exit code when it has said all it had to say.
+        out_of_memory: the kernel counted an out-of-memory kill while it ended.
+    """
+    if running.stopping is not None:
+        return running.stopping
+    if out_of_memory:
+        return "out_of_memory"
+    if running.open or exit_code < 0:
+        return "crash"
+    if clean:
+        return "completed"
+    return "crash" if running.closed else "setup_failed"
+
+
+def next_action(state: State, now_s: float) -> Action:
+    """Decide. Pure: the same state and moment give the same action.
+
+    Args:
+        now_s: seconds since the leg's step began, never falling.
+
+    Returns:
+        One action; after `apply` ask again, until it is Wait or Finish. O(waiting units).
+    """
+    return (
+        _interruption(state)
+        or _deadline(state, now_s)
+        or _timeout(state, now_s)
+        or _guard_rail(state)
+        or _recycling(state)
+        or _admission(state)
+        or _ending(state)
+        or Wait(_next_moment_s(state))
+    )
+
+
+def _end_all(state: State, ending: Ending, reason: str) -> Action:
+    for process, running in sorted(state.running.items()):
+        if running.stopping is None:
+            return Stop(process, ending, reason)
+    return Wait() if state.running else Finish(ending, reason)
+
+
+def _interruption(state: State) -> Action | None:
+    if state.interrupted is None:
+        return None
+    return _end_all(state, state.interrupted, "the leg was told to stop")
+
+
+def _deadline(state: State, now_s: float) -> Action | None:
+    limit_s = state.policy.deadline_s
+    if limit_s is None or now_s < limit_s or not (state.running or state.waiting):
+        return None
+    return _end_all(state, "deadline", f"{limit_s:.0f} s are over: the platform is next")
+
+
+def _timeout(state: State, now_s: float) -> Action | None:
+    for process, running in sorted(state.running.items()):
+        if running.stopping is not None:
+            continue
+        for unit, at_s in sorted(running.open.items()):
+            limit_s = state.units[unit].timeout_s
+            if limit_s is not None and now_s - at_s > limit_s:
+                return Stop(process, "timeout", f"over its limit of {limit_s:g} s", unit)
+    return None
+
+
+def _next_moment_s(state: State) -> float | None:
+    moments = [] if state.policy.deadline_s is None else [state.policy.deadline_s]
+    for running in state.running.values():
+        for unit, at_s in running.open.items():
+            limit_s = state.units[unit].timeout_s
+            if limit_s is not None:
+                moments.append(at_s + limit_s)
+    return min(moments) if moments else None
+
+
+def _guard_rail(state: State) -> Action | None:
+    """Two samples in a row below the floor; a kill only while memory is still falling."""
+    rail = state.policy.guard_rail
+    if rail == "off" or not state.running or len(state.headrooms) < SAMPLES:
+        return None
+    before, now = state.headrooms
+    memory = state.memory_bytes or 0
+    low = max(LOW_BYTES, LOW_RATIO * memory)
+    last_ditch = max(LAST_DITCH_BYTES, LAST_DITCH_RATIO * memory)
+    kill_below = {"observe": 0.0, "auto": last_ditch, "enforce": low}[rail]
+    if max(before, now) < kill_below and now < before:
+        candidates = [
+            (state.process_bytes.get(process, 0), process)
+            for process, running in state.running.items()
+            if running.stopping is None
+        ]
+        if candidates:
+            size, process = max(candidates)
+            reason = f"headroom {now // MIB} MiB, the largest process has {size // MIB} MiB"
+            return Stop(process, "memory_guard", reason)
+    if max(before, now) < low and not state.warned_low:
+        return Warn("memory_low", f"headroom {now // MIB} MiB is below {int(low) // MIB} MiB")
+    return None
+
+
+def _cap_bytes(state: State) -> float:
+    """What one of the shard's processes may grow to."""
+    if state.budget_bytes is None:
+        return float("inf")
+    usable = state.budget_bytes - max(MARGIN_RATIO * state.budget_bytes, MARGIN_BYTES)
+    return max(usable, state.budget_bytes / 2) / state.processes
+
+
+def _recycling(state: State) -> Action | None:
+    """A process whose next unit would pass the cap, where that unit fits a fresh one."""
+    cap = _cap_bytes(state)
+    for process, running in sorted(state.running.items()):
+        if running.stopping or running.recycled or running.resident_bytes is None:
+            continue
+        rest = [unit for unit in running.unfinished() if unit not in running.open]
+        if not rest or not running.closed:
+            continue
+        need = state.need_bytes(rest[0])
+        delta = need - state.base_bytes[running.start.suite]
+        if running.resident_bytes + delta > cap >= need:
+            return Recycle(
+                process,
+                f"resident {running.resident_bytes // MIB} MiB, next needs {delta // MIB} MiB, "
+                f"cap {int(cap) // MIB} MiB",
+            )
+    return None
+
+
+def _free_bytes(state: State) -> float:
+    if state.budget_bytes is None:
+        return float("inf")
+    taken = sum(running.start.predicted_peak_bytes for running in state.running.values())
+    return state.budget_bytes - taken
+
+
+def _admission(state: State) -> Action | None:
+    if not state.waiting or len(state.running) >= state.processes:
+        return None
+    if state.idle_processes >= IDLE_PROCESSES:
+        return None
+    if any(running.start.alone for running in state.running.values()):
+        return None
+    first = state.units[state.waiting[0]]
+    group = [
+        unit
+        for unit in state.waiting
+        if state.units[unit].suite == first.suite and state.units[unit].variant == first.variant
+    ]
+    cap = _cap_bytes(state)
+    heavy = [unit for unit in group if state.need_bytes(unit) > cap]
+    return _admit_heavy(state, heavy) or _admit_share(state, group, set(heavy))
+
+
+def _start(state: State, units: Sequence[int], reason: str, *, alone: bool = False) -> Start:
+    unit = state.units[units[0]]
+    return Start(
+        process=state.started + 1,
+        units=tuple(units),
+        suite=unit.suite,
+        variant=unit.variant,
+        predicted_peak_bytes=predicted_peak_bytes(state, units),
+        reason=reason,
+        alone=alone,
+    )
+
+
+def _admit_heavy(state: State, heavy: Sequence[int]) -> Action | None:
+    """A unit over a process's share runs by itself: beside others if it fits, else alone."""
+    if not heavy:
+        return None
+    free = _free_bytes(state)
+    for unit in heavy:
+        need = state.need_bytes(unit)
+        if need <= free:
+            return _start(
+                state, [unit], f"heavy: needs {need // MIB} MiB of {int(free) // MIB} MiB"
+            )
+    if state.running:
+        return None
+    need = state.need_bytes(heavy[0])
+    reason = f"needs {need // MIB} MiB, over the budget: alone"
+    return _start(state, heavy[:1], reason, alone=True)
+
+
+def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action | None:
+    """A fair share of the rest, cut where the process would grow over its cap."""
+    light = [unit for unit in group if unit not in heavy]
+    if not light:
+        return None
+    share = _longest_first_share(state, light, state.processes - len(state.running))
+    cap = _cap_bytes(state)
+    resident = state.base_bytes[state.units[share[0]].suite]
+    fitting: list[int] = []
+    for unit in share:
+        planned = state.units[unit]
+        delta = planned.peak_delta_bytes
+        need = resident + (UNKNOWN_DELTA_BYTES if delta is None else delta)
+        if fitting and need > cap:
+            break
+        fitting.append(unit)
+        resident += max(0, planned.retained_bytes or 0)
+    reason = "first" if state.started == 0 else "next"
+    if len(fitting) < len(share):
+        reason += f": {len(share) - len(fitting)} units later, the cap is {int(cap) // MIB} MiB"
+    start = _start(state, fitting, reason)
+    return start if start.predicted_peak_bytes <= _free_bytes(state) or not state.running else None
+
+
+def _longest_first_share(state: State, units: Sequence[int], slots: int) -> list[int]:
+    """One of `slots` shares of equal time (longest first, ties by position), in shard order."""
+    if slots <= 1:
+        return list(units)
+    loads = [0.0] * slots
+    shares: list[list[int]] = [[] for _ in range(slots)]
+    for unit in sorted(units, key=lambda unit: (-state.units[unit].wall_s, unit)):
+        # Ties go to the share with fewer units: without history all times may be equal, or 0.
+        slot = min(range(slots), key=lambda slot: (loads[slot], len(shares[slot])))
+        loads[slot] += state.units[unit].wall_s
+        shares[slot].append(unit)
+    return sorted(shares[0])
+
+
+def _ending(state: State) -> Action | None:
+    if state.running:
+        return None
+    if state.waiting:
+        ending: Ending = "setup_failed" if not state.tries else "crash"
+        reason = f"{IDLE_PROCESSES} processes in a row finished nothing; {len(state.waiting)} units"
+        return Finish(ending, f"{reason} did not run")
+    return Finish("completed", "every unit had its turn")
+
+
+def decision_line(action: Action, at_s: float, seen: Mapping[str, int]) -> Line | None:
+    """The record's line of a decision; None for Wait, which decides nothing, and for Finish."""
+    if isinstance(action, Start):
+        return ProcessLine(
+            process=action.process,
+            units=len(action.units),
+            suite=action.suite,
+            variant=action.variant,
+            at_s=at_s,
+            predicted_peak_bytes=action.predicted_peak_bytes,
+            reason=action.reason,
+            seen=seen,
+        )
+    kind: str
+    if isinstance(action, Stop):
+        kind, detail = action.ending, action.reason
+    elif isinstance(action, Recycle):
+        kind, detail = "recycled", action.reason
+    elif isinstance(action, Warn):
+        kind, detail = action.kind, action.reason
+    else:
+        return None
+    process = None if isinstance(action, Warn) else action.process
+    return EventLine(kind=kind, at_s=at_s, process=process, detail=detail, seen=seen)

@@ -1,0 +1,256 @@
+"""What a leg's rules look at: its actions, its running processes, its units. Changes by two doors.
+
+A `State` is told lines of the record (`observe`) and its own decisions (`apply`), and nothing else,
+so that a real record can be replayed to the same decisions in the same order. Rules: `policy.py`.
+Standard library only, Python 3.8+ (travels in the leg).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Mapping, Sequence, Union
+
+from ciguard.model import (
+    BAD_OUTCOMES,
+    SLOTS,
+    Ending,
+    EventLine,
+    Line,
+    ProcessEndLine,
+    Result,
+    SampleLine,
+    ShardLine,
+    StartLine,
+    UnitKey,
+)
+
+if TYPE_CHECKING:
+    from ciguard.model import LegPolicy, PlannedUnit, Shard, Suite
+
+MIB: Final = 1 << 20
+UNKNOWN_BASE_BYTES: Final = 50 * MIB  # a Python with a test framework and nothing else: 40-60 MiB
+UNKNOWN_DELTA_BYTES: Final = 50 * MIB  # most tests need less; the guard rail is for the others
+
+
+@dataclass(frozen=True, **SLOTS)
+class Start:
+    """Start a process for these units, given as positions in the shard."""
+
+    process: int
+    units: tuple[int, ...]
+    suite: str
+    variant: str
+    predicted_peak_bytes: int
+    reason: str
+    alone: bool = False
+
+
+@dataclass(frozen=True, **SLOTS)
+class Stop:
+    """End a process now: politely, but for `memory_guard`, which cannot wait."""
+
+    process: int
+    ending: Ending
+    reason: str
+    unit: int | None = None
+
+
+@dataclass(frozen=True, **SLOTS)
+class Recycle:
+    """Let a process stop behind the unit that it is at; the rest goes to a fresh one."""
+
+    process: int
+    reason: str
+
+
+@dataclass(frozen=True, **SLOTS)
+class Warn:
+    """Say it in the record and go on (`guard_rail = "observe"`: would have killed)."""
+
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, **SLOTS)
+class Wait:
+    """Nothing to decide before something is observed, or before this moment."""
+
+    until_s: float | None = None
+
+
+@dataclass(frozen=True, **SLOTS)
+class Finish:
+    """The leg is over; units without a result stay without one."""
+
+    ending: Ending
+    reason: str
+
+
+Action = Union[Start, Stop, Recycle, Warn, Wait, Finish]
+
+
+@dataclass
+class Running:
+    """A live process: what it was given, what it is at, what it has finished."""
+
+    start: Start
+    open: dict[int, float] = field(default_factory=dict)  # unit -> at_s of its start
+    reported: set[int] = field(default_factory=set)  # has a result, and may get more cases
+    closed: set[int] = field(default_factory=set)
+    resident_bytes: int | None = None  # behind its last result
+    stopping: Ending | None = None
+    recycled: bool = False
+
+    def close(self, unit: int) -> None:
+        """No more results of this unit are expected."""
+        self.open.pop(unit, None)
+        self.reported.discard(unit)
+        self.closed.add(unit)
+
+    def close_reported(self) -> None:
+        """A unit with several cases ends where the next one begins, or where its process does."""
+        for unit in tuple(self.reported):
+            self.close(unit)
+
+    def unfinished(self) -> tuple[int, ...]:
+        """What it was given and has not finished, in order."""
+        return tuple(unit for unit in self.start.units if unit not in self.closed)
+
+
+class State:
+    """All that the rules look at. Changes by `observe` and `apply` only.
+
+    Args:
+        shard: the units in the order in which they are wanted.
+        suites: of the plan; for the base memory of their processes.
+        policy: of the plan.
+    """
+
+    def __init__(self, shard: Shard, suites: Mapping[str, Suite], policy: LegPolicy) -> None:
+        self.units: tuple[PlannedUnit, ...] = shard.units
+        self.processes = max(1, shard.processes)
+        self.budget_bytes = shard.budget_bytes
+        self.policy = policy
+        self.base_bytes = {
+            name: UNKNOWN_BASE_BYTES if suite.base_bytes is None else suite.base_bytes
+            for name, suite in suites.items()
+        }
+        self.waiting: list[int] = list(range(len(self.units)))  # positions, ascending
+        self.running: dict[int, Running] = {}
+        self.tries: dict[int, int] = {}  # unit -> executions that ended
+        self.worst: dict[int, bool] = {}  # unit -> its last execution went wrong
+        self.started = 0
+        self.idle_processes = 0
+        self.interrupted: Ending | None = None
+        self.memory_bytes: int | None = None
+        self.headrooms: tuple[int, ...] = ()  # of the last two samples
+        self.process_bytes: dict[int, int] = {}
+        self.warned_low = False
+        self._position = {unit.key: index for index, unit in enumerate(self.units)}
+
+    def need_bytes(self, unit: int) -> int:
+        """What one unit needs in a fresh process."""
+        planned = self.units[unit]
+        delta = planned.peak_delta_bytes
+        return self.base_bytes[planned.suite] + (UNKNOWN_DELTA_BYTES if delta is None else delta)
+
+    def victims(self, process: int) -> tuple[int, ...]:
+        """The units that a process was at; after an abnormal end they are the culprit set."""
+        running = self.running[process]
+        return tuple(sorted({*running.open, *running.reported}))
+
+    def position(self, key: UnitKey) -> int | None:
+        """Where a unit stands in the shard; None for one that nobody planned here."""
+        return self._position.get(key)
+
+    def observe(self, line: Line) -> None:
+        """Take in one line of the record; lines that decide nothing are let pass."""
+        if isinstance(line, StartLine):
+            self._observe_start(line)
+        elif isinstance(line, Result):
+            self._observe_result(line)
+        elif isinstance(line, ProcessEndLine):
+            self._observe_end(line)
+        elif isinstance(line, SampleLine):
+            if line.headroom_bytes is not None:
+                self.headrooms = (*self.headrooms[-1:], line.headroom_bytes)
+            self.process_bytes = {int(key): size for key, size in line.process_bytes.items()}
+        elif isinstance(line, ShardLine):
+            self.memory_bytes = line.runner.memory_bytes
+        elif isinstance(line, EventLine) and line.kind == "signal":
+            self.interrupted = "cancelled"
+
+    def _observe_start(self, line: StartLine) -> None:
+        running = self.running.get(line.process or 0)
+        unit = self.position(UnitKey(line.suite, line.variant, line.unit))
+        if running is not None and unit is not None:
+            running.close_reported()
+            running.open[unit] = line.at_s or 0.0
+
+    def _observe_result(self, line: Result) -> None:
+        running = self.running.get(line.process or 0)
+        unit = self.position(line.key.unit_key)
+        if running is None or unit is None:
+            return
+        if unit not in running.reported:
+            self.worst[unit] = False
+            running.close_reported()
+        self.worst[unit] |= line.outcome in BAD_OUTCOMES
+        running.reported.add(unit)
+        if line.case in ("", line.unit):
+            running.close(unit)
+        if line.rss_before_bytes is not None:
+            running.resident_bytes = line.rss_before_bytes + (line.retained_bytes or 0)
+
+    def _observe_end(self, line: ProcessEndLine) -> None:
+        running = self.running.pop(line.process, None)
+        if running is None:
+            return
+        self.process_bytes.pop(line.process, None)
+        if line.ending == "completed":
+            running.close_reported()
+        self.idle_processes = 0 if running.closed else self.idle_processes + 1
+        for unit in running.closed:
+            self.tries[unit] = self.tries.get(unit, 0) + 1
+        again = [
+            unit
+            for unit in running.closed
+            if self.worst.get(unit) and self.tries[unit] < self.policy.tries
+        ]
+        # After an undisturbed end, a unit without a result would not get one from a second process
+        # either: it is gone, and the guard says so.
+        disturbed = running.recycled or line.ending != "completed"
+        rest = running.unfinished() if disturbed else ()
+        self.waiting = sorted({*self.waiting, *again, *rest})
+
+    def apply(self, action: Action) -> None:
+        """Take in a decision of `next_action` that is being carried out."""
+        if isinstance(action, Start):
+            taken = set(action.units)
+            self.waiting = [unit for unit in self.waiting if unit not in taken]
+            self.running[action.process] = Running(action)
+            self.started = action.process
+        elif isinstance(action, Stop):
+            self.running[action.process].stopping = action.ending
+            if action.ending == "memory_guard":
+                self.headrooms = ()  # the next kill needs two samples of its own
+        elif isinstance(action, Recycle):
+            self.running[action.process].recycled = True
+        elif isinstance(action, Warn):
+            self.warned_low = True
+
+    def complete(self, process: int) -> None:
+        """For simulation: the process has finished all its units."""
+        self.running[process].closed.update(self.running[process].start.units)
+        self._observe_end(ProcessEndLine(process, "completed"))
+
+
+def predicted_peak_bytes(state: State, units: Sequence[int]) -> int:
+    """Peak of one process that runs these units in order: base + retained so far + own delta."""
+    resident = peak = state.base_bytes[state.units[units[0]].suite] if units else 0
+    for unit in units:
+        planned = state.units[unit]
+        delta = planned.peak_delta_bytes
+        peak = max(peak, resident + (UNKNOWN_DELTA_BYTES if delta is None else delta))
+        resident += planned.retained_bytes or 0
+    return peak
