@@ -1,0 +1,1 @@
+"""A small shop: what the demo's tests exercise."""

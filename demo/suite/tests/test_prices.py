@@ -1,0 +1,13 @@
+from fractions import Fraction
+
+import pytest
+from shop import prices
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+def test_total(count):
+    assert prices.total([100] * count) == Fraction(119 * count)
+
+
+def test_settles():
+    assert prices.settle() == 12
