@@ -4,7 +4,7 @@
     ├── UsageError          2   command line or configuration
     ├── InputError          3   an input is missing, malformed or contradicts another
     ├── RemoteError         4   GitHub or the history could not be reached, or refused
-    └── NothingToDo         5   as pytest's 5
+    └── NothingToDo         5   there is nothing to work on
 
 Verdicts (10 and up) are answers of a command, never exceptions. Standard library only, Python
 3.8+: this file travels in the leg.

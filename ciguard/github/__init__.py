@@ -1,0 +1,1 @@
+"""GitHub, seen from inside a workflow: what run this is, its API, its comments, its commands."""

@@ -1,0 +1,185 @@
+"""GitHub's REST API as plain calls: a path in, a validated value out, one error type on failure."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import gidgethub
+import httpx
+import pydantic
+
+from ciguard.errors import UsageError
+from ciguard.github.connection import NOT_SENT, Connection, TokenForHost
+from ciguard.github.models import GitHubJson
+from ciguard.github.patience import Patience
+from ciguard.github.refusals import (
+    GitHubError,
+    not_understood,
+    rate_limited,
+    refusal,
+    unreachable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+    from types import TracebackType
+
+Answer = TypeVar("Answer", bound=GitHubJson)
+T = TypeVar("T")
+
+PAGE_SIZE: Final = 100  # the most GitHub gives, so the fewest calls
+
+
+class GitHub:
+    """A synchronous client; use it as a context manager, from one thread, outside any event loop.
+
+    The token goes to `api_url`'s host only and is in no error and no repr.
+
+    Args:
+        api_url: `GITHUB_API_URL`; GitHub Enterprise Server has `https://HOST/api/v3`.
+        sleep: how a rate limit is waited for; a caller may say so, a test need not wait.
+        timeout_s: for connecting, and between two pieces of an answer.
+
+    Raises:
+        UsageError: the address or the token cannot be meant.
+        GitHubError: (every call) GitHub refused, did not answer, or is not GitHub; exit code 4.
+    """
+
+    def __init__(
+        self,
+        api_url: str,
+        token: pydantic.SecretStr,
+        *,
+        patience: Patience = Patience(),  # noqa: B008 - frozen, so sharing it is harmless
+        sleep: Callable[[float], None] = time.sleep,
+        timeout_s: float = 30.0,
+    ) -> None:
+        self._api_url = api_url.rstrip("/")
+        self._token = _checked(token)
+        auth = TokenForHost(token, _parsed(self._api_url))
+        self._client = httpx.AsyncClient(auth=auth, timeout=timeout_s)
+        self._connection = Connection(
+            self._client, api_url=self._api_url, patience=patience, sleep=sleep
+        )
+        self._runner = asyncio.Runner()
+
+    def __repr__(self) -> str:
+        return f"GitHub({self._api_url!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; the client cannot be used afterwards."""
+        self._runner.run(self._client.aclose())
+        self._runner.close()
+
+    def item(self, model: type[Answer], path: str) -> Answer:
+        """GET one object."""
+        call = f"GET {path}"
+        return self._read(model, self._ask(call, self._connection.getitem(path)), call)
+
+    def items(self, model: type[Answer], path: str) -> tuple[Answer, ...]:
+        """GET a whole list in GitHub's order, following `Link`: one call per 100."""
+        call = f"GET {path}"
+        found = self._ask(call, self._all(f"{path}?per_page={PAGE_SIZE}"))
+        return tuple(self._read(model, one, call) for one in found)
+
+    def create(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
+        """POST; raise OutcomeUnknown where it may be done although no answer came."""
+        call = f"POST {path}"
+        return self._read(model, self._ask(call, self._connection.post(path, data=data)), call)
+
+    def change(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
+        """PATCH."""
+        call = f"PATCH {path}"
+        return self._read(model, self._ask(call, self._connection.patch(path, data=data)), call)
+
+    def remove(self, path: str) -> None:
+        """DELETE."""
+        self._ask(f"DELETE {path}", self._connection.delete(path))
+
+    async def _all(self, path: str) -> list[Any]:
+        return [one async for one in self._connection.getiter(path)]
+
+    def _ask(self, call: str, request: Coroutine[Any, Any, T]) -> T:
+        """Do one request; every failure that the network or GitHub can cause becomes ours."""
+        try:
+            return self._runner.run(request)
+        except gidgethub.HTTPException as error:
+            status, words = int(error.status_code), self._without_token(str(error))
+            wait_s = self._connection.refused_wait_s
+            if wait_s is not None:
+                raise rate_limited(call, status, words, wait_s=wait_s) from error
+            raise refusal(call, status, words, error.headers) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise self._lost(call, error) from error
+        except (ValueError, LookupError, AttributeError, TypeError) as error:
+            # gidgethub lets through what its parsing meets in an answer that is not GitHub's:
+            # broken JSON, a charset or status nobody knows, a 422 or a list of another shape.
+            words = self._without_token(f"{type(error).__name__}: {error}")
+            raise not_understood(call, words, api_url=self._api_url) from error
+
+    def _lost(self, call: str, error: httpx.HTTPError | httpx.InvalidURL) -> GitHubError:
+        if isinstance(error, httpx.HTTPStatusError):
+            words = self._without_token(_message(error.response))
+            return refusal(call, error.response.status_code, words, error.response.headers)
+        perhaps_done = call.startswith("POST ") and not isinstance(error, NOT_SENT)
+        words = self._without_token(f"{type(error).__name__}: {error}".removesuffix(": "))
+        return unreachable(call, words, api_url=self._api_url, perhaps_done=perhaps_done)
+
+    def _read(self, model: type[Answer], found: object, call: str) -> Answer:
+        try:
+            return model.model_validate(found)
+        except pydantic.ValidationError as error:
+            mistakes = "; ".join(
+                f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}"
+                for one in error.errors()
+            )
+            raise not_understood(call, mistakes, api_url=self._api_url) from error
+
+    def _without_token(self, words: str) -> str:
+        """Blot the token out of a text that others wrote: a server may echo what it was sent."""
+        return words.replace(self._token, "***")
+
+
+def _message(response: httpx.Response) -> str:
+    """Read GitHub's own words, or the status's name: a gateway answers with its own page."""
+    try:
+        return str(response.json()["message"])
+    except (ValueError, LookupError, TypeError):
+        return response.reason_phrase
+
+
+def _checked(token: pydantic.SecretStr) -> str:
+    """Refuse what cannot stand in a header: the HTTP library would quote it in its complaint."""
+    text = token.get_secret_value()
+    fix = "set GITHUB_TOKEN: ${{ github.token }} in the step's env"
+    if not text:
+        raise UsageError("there is no token for GitHub", where="GITHUB_TOKEN", fix=fix)
+    if not (text.isascii() and text.isprintable() and " " not in text):
+        what = "the token holds a blank, a line end or another character that no token has"
+        raise UsageError(what, where="GITHUB_TOKEN", fix=fix)
+    return text
+
+
+def _parsed(api_url: str) -> httpx.URL:
+    try:
+        url = httpx.URL(api_url)
+    except httpx.InvalidURL as error:
+        raise UsageError(
+            f'not an address: "{api_url}" ({error})', where="GITHUB_API_URL"
+        ) from error
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise UsageError(f'expected an http(s) address, found "{api_url}"', where="GITHUB_API_URL")
+    return url

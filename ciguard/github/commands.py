@@ -1,0 +1,62 @@
+"""Workflow commands as strings: what a step prints or appends for the runner to obey; pure.
+
+Source: docs.github.com, "Workflow commands for GitHub Actions"; the escapes are those of the
+runner's own toolkit. Printing and appending is the caller's.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+
+def set_output(name: str, value: str) -> str:
+    """Spell one output for `$GITHUB_OUTPUT`, in the form that holds any value.
+
+    The delimiter is the first of a fixed series that the value does not contain: the same value
+    gives the same bytes, and no value can end its own text early to set another output.
+
+    Raises:
+        ValueError: the name cannot be told from the syntax around it.
+    """
+    if not name or "<<" in name or any(mark in name for mark in "=\r\n"):
+        raise ValueError(f"not a name of an output: {name!r}")
+    delimiter = next(mark for mark in _delimiters() if mark not in value)
+    return f"{name}<<{delimiter}\n{value}\n{delimiter}\n"
+
+
+def error(message: str, *, file: str = "", line: int | None = None, title: str = "") -> str:
+    """Spell an error annotation; `file` is relative to the repository's root."""
+    return _annotation("error", message, file, line, title)
+
+
+def warning(message: str, *, file: str = "", line: int | None = None, title: str = "") -> str:
+    """Spell a warning annotation; `file` is relative to the repository's root."""
+    return _annotation("warning", message, file, line, title)
+
+
+def group(title: str) -> str:
+    """Open a fold in the log; `endgroup` closes it, folds do not nest."""
+    return f"::group::{_message(title)}"
+
+
+def endgroup() -> str:
+    return "::endgroup::"
+
+
+def _annotation(kind: str, message: str, file: str, line: int | None, title: str) -> str:
+    properties = {"file": file, "line": "" if line is None else str(line), "title": title}
+    given = ",".join(f"{key}={_property(text)}" for key, text in properties.items() if text)
+    return f"::{kind}{' ' if given else ''}{given}::{_message(message)}"
+
+
+def _message(text: str) -> str:
+    # The percent sign first, else it would escape the escapes.
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _delimiters() -> itertools.chain[str]:
+    return itertools.chain(["ciguard_end"], (f"ciguard_end_{n}" for n in itertools.count(2)))

@@ -1,0 +1,141 @@
+"""gidgethub's protocol on httpx: what is sent with each request, sent again, and waited for.
+
+Which request may be sent twice is decided here and nowhere else. A refusal for the rate limit was
+not carried out, so any request may follow it; after a lost answer or a 5xx a POST may have been
+carried out, so only the other methods, which give the same result twice, are sent again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+import gidgethub.abc
+import httpx
+import stamina
+
+from ciguard.github.patience import rate_limit_wait_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from pydantic import SecretStr
+
+    from ciguard.github.patience import Patience
+
+API_HEADERS: Final[Mapping[str, str]] = {
+    "accept": "application/vnd.github+json",
+    "x-github-api-version": "2022-11-28",
+}
+
+# Raised before a byte of the request left.
+NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_LOST: Final = (httpx.TransportError, httpx.HTTPStatusError)
+
+_FIRST_SERVER_FAULT: Final = 500
+
+# stamina reports each retry by logging; without a handler Python would print it to stderr, which
+# is console.py's alone.
+logging.getLogger("stamina").addHandler(logging.NullHandler())
+
+
+class TokenForHost(httpx.Auth):
+    """Adds the token for one scheme, host and port only.
+
+    A `Link` header can name any host, and gidgethub follows it; a redirect loses the header in
+    httpx, which does not ask this class again.
+    """
+
+    def __init__(self, token: SecretStr, api_url: httpx.URL) -> None:
+        self._token = token
+        self._origin = _origin(api_url)
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        if _origin(request.url) == self._origin:
+            request.headers["Authorization"] = f"Bearer {self._token.get_secret_value()}"
+        yield request
+
+
+class Connection(gidgethub.abc.GitHubAPI):
+    """One client's requests, one after the other.
+
+    Args:
+        sleep: waits for a rate limit; blocks, as nothing else happens in this program meanwhile.
+    """
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        *,
+        api_url: str,
+        patience: Patience,
+        sleep: Callable[[float], None],
+    ) -> None:
+        super().__init__("ciguard", base_url=api_url)
+        self._client = client
+        self._patience = patience
+        self._sleep = sleep
+        self._waited_s = 0.0
+        self.refused_wait_s: float | None = None
+
+    async def _request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        async for attempt in stamina.retry_context(
+            on=NOT_SENT if method == "POST" else _LOST,
+            attempts=self._patience.attempts,
+            timeout=None,
+            wait_initial=self._patience.first_s,
+            wait_max=self._patience.longest_s,
+            wait_jitter=self._patience.first_s,
+        ):
+            with attempt:
+                response = await self._client.request(
+                    method,
+                    url,
+                    headers={**headers, **API_HEADERS},
+                    content=body,
+                    # A redirected write would be sent on as a read, and look done.
+                    follow_redirects=method == "GET",
+                )
+                if response.status_code >= _FIRST_SERVER_FAULT:
+                    response.raise_for_status()
+                return response.status_code, response.headers, response.content
+        raise AssertionError("the last attempt returns or raises")
+
+    async def handle_rate_limit_error(
+        self,
+        *,
+        method: str,  # noqa: ARG002 - gidgethub's signature
+        url: str,  # noqa: ARG002 - gidgethub's signature
+        exception: gidgethub.HTTPException,
+        attempt: int,
+    ) -> bool:
+        """Wait as long as GitHub asks, while patience lasts (gidgethub's own hook for this).
+
+        `refused_wait_s` keeps what was asked for last, for the text of the error that is raised
+        where it was too long; None where the last refusal was no rate limit.
+        """
+        wait_s = rate_limit_wait_s(
+            int(exception.status_code),
+            exception.headers,
+            str(exception),
+            attempt=attempt,
+            now_s=time.time(),
+            secondary_s=self._patience.secondary_s,
+        )
+        self.refused_wait_s = wait_s
+        too_long = wait_s is None or self._waited_s + wait_s > self._patience.total_s
+        if wait_s is None or too_long or attempt >= self._patience.attempts:
+            return False
+        await self.sleep(wait_s)
+        self._waited_s += wait_s
+        return True
+
+    async def sleep(self, seconds: float) -> None:
+        self._sleep(seconds)
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port

@@ -1,0 +1,206 @@
+"""Which workflow run this is, told by GitHub's own variables and event payload; pure.
+
+Source: docs.github.com, "Variables reference" (default environment variables) and "Events that
+trigger workflows". A pull request's number comes from the event alone: a record says what a fork
+wants it to say.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import pydantic
+
+from ciguard.errors import CiguardError, InputError, together
+from ciguard.github.models import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+API_URL: Final = "https://api.github.com"
+SERVER_URL: Final = "https://github.com"
+
+# It becomes part of a path, where `..` would lead elsewhere; `_` is in managed users' names.
+_REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/(?!\.\.?$)[A-Za-z0-9._-]+")
+_SHA: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+# Only these run the base branch's own code because it is the base branch. A `workflow_run` also
+# says it runs there, but what it tells about may be a fork.
+_BASE_EVENTS: Final = frozenset({"push", "schedule", "workflow_dispatch", "repository_dispatch"})
+
+
+@dataclass(frozen=True, slots=True)
+class ActionsRun:
+    """One job of a workflow run. None means that GitHub did not say.
+
+    Attributes:
+        repository: `owner/name`.
+        api_url: without a closing slash; on GitHub Enterprise Server not api.github.com.
+        workflow: the workflow's file name, which is unique in a repository; its display name
+            where GitHub does not tell the file (act).
+        head_sha: what was proposed: the pull request's head, else `tested_sha`.
+        tested_sha: what was checked out by default: for `pull_request` the merge of the head into
+            the base's tip.
+        branch: where the change lives; None for a tag, which is no branch even if called `main`.
+        base_branch: where it is meant to go; the default branch where the event names none.
+        is_fork: the pull request's head lives in another repository, so the token is read-only.
+    """
+
+    repository: str
+    api_url: str
+    server_url: str
+    workflow: str
+    run_id: int | None
+    run_attempt: int | None
+    job: str
+    event: str
+    head_sha: str | None
+    tested_sha: str | None
+    branch: str | None
+    base_branch: str | None
+    default_branch: str | None
+    pull_request: int | None
+    is_fork: bool
+
+    @property
+    def is_base_branch(self) -> bool:
+        """Say whether this run tests the base branch itself, and so may write history."""
+        on_base = self.branch is not None and self.branch == self.base_branch
+        return on_base and self.event in _BASE_EVENTS
+
+    @classmethod
+    def from_environ(
+        cls, environ: Mapping[str, str], event: Mapping[str, Any]
+    ) -> ActionsRun | None:
+        """Read the run out of `GITHUB_*` and the event payload.
+
+        Args:
+            environ: the process's environment, or a part of it.
+            event: the parsed JSON of `$GITHUB_EVENT_PATH`; {} where there is none.
+
+        Returns:
+            None outside GitHub Actions where no repository is named either.
+
+        Raises:
+            InputError: variables or payload are not what GitHub writes; all mistakes together.
+        """
+        variables = _Variables(environ)
+        if not variables.in_actions and not variables.text("GITHUB_REPOSITORY"):
+            return None
+        payload = variables.payload(event)
+        proposed = payload.pull_request
+        tested_sha = variables.sha("GITHUB_SHA")
+        default_branch = payload.repository.default_branch if payload.repository else None
+        run = cls(
+            repository=variables.repository(),
+            api_url=variables.url("GITHUB_API_URL", API_URL),
+            server_url=variables.url("GITHUB_SERVER_URL", SERVER_URL),
+            workflow=variables.workflow(),
+            run_id=variables.number("GITHUB_RUN_ID"),
+            run_attempt=variables.number("GITHUB_RUN_ATTEMPT"),
+            job=variables.text("GITHUB_JOB"),
+            event=variables.text("GITHUB_EVENT_NAME"),
+            head_sha=(proposed.head.sha if proposed else None) or tested_sha,
+            tested_sha=tested_sha,
+            branch=variables.branch(),
+            base_branch=_base_branch(payload) or default_branch,
+            default_branch=default_branch,
+            pull_request=proposed.number if proposed else None,
+            is_fork=_is_fork(payload, variables.text("GITHUB_REPOSITORY")),
+        )
+        if variables.mistakes:
+            raise together(variables.mistakes)
+        return run
+
+
+class _Variables:
+    """Reads one variable at a time and collects what is wrong, to be told at once."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self.mistakes: list[CiguardError] = []
+
+    @property
+    def in_actions(self) -> bool:
+        return self.text("GITHUB_ACTIONS").lower() in {"true", "1"}
+
+    def text(self, name: str) -> str:
+        return self._environ.get(name, "").strip()
+
+    def wrong(self, name: str, expected: str) -> None:
+        seen = self.text(name)
+        what = f'expected {expected}, found "{seen}"' if seen else f"expected {expected}, not set"
+        fix = f"GitHub sets {name} itself: remove what overwrites it"
+        self.mistakes.append(InputError(what, where=name, fix=fix))
+
+    def repository(self) -> str:
+        seen = self.text("GITHUB_REPOSITORY")
+        if not _REPOSITORY.fullmatch(seen):
+            self.wrong("GITHUB_REPOSITORY", "owner/name")
+        return seen
+
+    def number(self, name: str) -> int | None:
+        seen = self.text(name)
+        if not seen:
+            return None
+        if not (seen.isascii() and seen.isdigit() and int(seen) >= 1):
+            self.wrong(name, "an integer >= 1")
+            return None
+        return int(seen)
+
+    def sha(self, name: str) -> str | None:
+        seen = self.text(name)
+        if seen and not _SHA.fullmatch(seen):
+            self.wrong(name, "a full commit SHA of 40 (or 64) hexadecimal digits")
+        return seen or None
+
+    def url(self, name: str, default: str) -> str:
+        seen = self.text(name) or default
+        parts = urlsplit(seen)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            self.wrong(name, "an http(s) address")
+        return seen.rstrip("/")
+
+    def workflow(self) -> str:
+        """`o/r/.github/workflows/tests.yml@refs/heads/x` -> `tests.yml`."""
+        path = self.text("GITHUB_WORKFLOW_REF").partition("@")[0]
+        return path.rpartition("/")[2] or self.text("GITHUB_WORKFLOW")
+
+    def branch(self) -> str | None:
+        if self.text("GITHUB_REF_TYPE") == "tag":
+            return None
+        return self.text("GITHUB_HEAD_REF") or self.text("GITHUB_REF_NAME") or None
+
+    def payload(self, event: Mapping[str, Any]) -> Event:
+        try:
+            return Event.model_validate(event)
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            fix = "give the payload that GitHub wrote to this file, unchanged"
+            self.mistakes.append(
+                InputError(f"{key}: {first['msg']}", where="GITHUB_EVENT_PATH", fix=fix)
+            )
+            return Event()
+
+
+def _base_branch(payload: Event) -> str | None:
+    if payload.pull_request:
+        return payload.pull_request.base.ref
+    if payload.merge_group:
+        return payload.merge_group.base_ref.removeprefix("refs/heads/")
+    return None
+
+
+def _is_fork(payload: Event, repository: str) -> bool:
+    """Compare the names: `head.repo.fork` is also true of a repository that is a fork itself.
+
+    A null `head.repo` is a fork that was deleted; no key at all is a payload written for act.
+    """
+    head = payload.pull_request.head if payload.pull_request else None
+    if head is None or "repo" not in head.model_fields_set:
+        return False
+    return head.repo is None or head.repo.full_name.lower() != repository.lower()

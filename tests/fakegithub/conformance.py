@@ -1,0 +1,77 @@
+"""Whether what was said is what GitHub's own OpenAPI description allows.
+
+The description is reference data beside the project (`../shared/data`, or `CIGUARD_SHARED_DATA`);
+without it nothing is compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from openapi_core import Config, OpenAPI
+from openapi_core.templating.responses.exceptions import ResponseNotFound
+from openapi_core.testing import MockRequest, MockResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fakegithub.state import Exchange
+
+_PROJECT: Final = Path(__file__).parents[2]
+_BESIDE: Final = "github-openapi/api.github.com.subset.json"
+
+# Any call can meet these; the description leaves them out of some operations.
+_EVERYWHERE: Final = frozenset({401, 403, 404})
+# Not in the subset.
+_NOT_DESCRIBED: Final = frozenset({"/user"})
+
+
+def description_path() -> Path:
+    shared = os.environ.get("CIGUARD_SHARED_DATA")
+    return (Path(shared) if shared else _PROJECT.parent / "shared" / "data") / _BESIDE
+
+
+def read_description(path: Path) -> OpenAPI:
+    # GitHub's description is taken as it is; validating it would take longer than the tests.
+    trusting = Config(spec_validator_cls=None)  # type: ignore[arg-type] # its documented way
+    return OpenAPI.from_dict(json.loads(path.read_bytes()), config=trusting)
+
+
+def mistakes(description: OpenAPI, exchanges: Iterable[Exchange]) -> list[str]:
+    """Say what in these requests and answers GitHub's description does not allow."""
+    return [
+        f"{one.request.method} {one.request.path} -> {one.answer.status}: "
+        f"{error!r} {error.__cause__!r}"
+        for one in exchanges
+        if one.request.path not in _NOT_DESCRIBED
+        for error in _errors(description, one)
+    ]
+
+
+def _errors(description: OpenAPI, exchange: Exchange) -> Iterable[Exception]:
+    asked, answered = exchange.request, exchange.answer
+    request = MockRequest(
+        "https://api.github.com",
+        asked.method,
+        asked.path,
+        args=dict(asked.query),
+        headers=dict(asked.headers),
+        data=asked.body or None,
+        content_type=asked.headers.get("content-type", ""),
+    )
+    yield from description.iter_request_errors(request)
+    if answered.status == 0 or answered.text is not None:
+        return  # a broken connection, or a text that a test wants to be wrong
+    response = MockResponse(
+        answered.content,
+        answered.status,
+        headers=dict(answered.headers),
+        content_type=answered.content_type,
+    )
+    for error in description.iter_response_errors(request, response):
+        known = not isinstance(error, ResponseNotFound)
+        if known or not (answered.spoilt or answered.status in _EVERYWHERE):
+            yield error

@@ -1,0 +1,154 @@
+"""A small GitHub for tests: real HTTP on 127.0.0.1, state in memory, faults on demand.
+
+It knows what ciguard asks: who a token is, and a pull request's comments. As a program it serves
+one pull request until it is stopped:
+
+    python tests/fakegithub/server.py --port-file FILE --state-file FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import parse_qs, urlsplit
+
+if __name__ == "__main__":  # as a program it finds its own folder on the path, not its package
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fakegithub.state import Answer, FakeGitHub, Login, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def handle_any(self) -> None:
+        parts = urlsplit(self.path)
+        request = Request(
+            method=self.command,
+            path=parts.path.removeprefix(self.server.prefix),
+            query={key: values[-1] for key, values in parse_qs(parts.query).items()},
+            headers={name.lower(): value for name, value in self.headers.items()},
+            body=self.rfile.read(int(self.headers.get("Content-Length") or 0)),
+        )
+        github = self.server.github
+        fault = github.fault_for(request)
+        if fault:
+            # An answer held back from a client that hung up is no reason to outlive the test.
+            self.server.stopping.wait(fault.delay_s)
+        answer = github.respond(request, fault)
+        if answer.status:
+            self.send(answer)
+        else:
+            self.reset()
+
+    do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = handle_any
+
+    def send(self, answer: Answer) -> None:
+        content = answer.content
+        with contextlib.suppress(ConnectionError):  # the client was not willing to wait
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            if content:
+                self.send_header("Content-Type", answer.content_type)
+            if answer.status != HTTPStatus.NO_CONTENT:
+                self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    def reset(self) -> None:
+        """Break the connection as a failing network does: RST instead of FIN."""
+        now = struct.pack("ii", 1, 0)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+        self.close_connection = True
+        self.connection.close()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Stay quiet: `exchanges` holds more than a log line."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    github: FakeGitHub
+    prefix: str
+    stopping: threading.Event
+
+
+@contextlib.contextmanager
+def serving(
+    *, prefix: str = "", on_change: Callable[[FakeGitHub], None] | None = None
+) -> Iterator[FakeGitHub]:
+    """Serve until the block ends.
+
+    Args:
+        prefix: before each path, as `/api/v3` of GitHub Enterprise Server.
+        on_change: called with the state after each change of the comments.
+    """
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.prefix, server.stopping = prefix, threading.Event()
+    server.github = FakeGitHub(f"http://127.0.0.1:{server.server_port}{prefix}", on_change)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server.github
+    finally:
+        server.stopping.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def write_aside(path: Path, text: str) -> None:
+    """Replace the file at once: its reader polls."""
+    aside = path.with_name(f"{path.name}.part")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)
+
+
+def stop(*_: object) -> NoReturn:
+    """End as on Ctrl-C, so that the blocks around are left in order."""
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--port-file", type=Path, required=True, help="gets the port, as text")
+    parser.add_argument(
+        "--state-file", type=Path, required=True, help="gets the comments, as JSON, on each change"
+    )
+    parser.add_argument("--repository", default="octo-org/shop")
+    parser.add_argument("--pull-request", type=int, default=1)
+    parser.add_argument("--token", default="fake-token", help="that github-actions[bot] comes with")
+    given = parser.parse_args()
+
+    def dump(github: FakeGitHub) -> None:
+        comments = [comment for _, comment in sorted(github.comments.items())]
+        write_aside(given.state_file, json.dumps(comments, indent=1))
+
+    signal.signal(signal.SIGTERM, stop)
+    with contextlib.suppress(KeyboardInterrupt), serving(on_change=dump) as github:
+        github.tokens[given.token] = Login()
+        github.pulls.add((given.repository, given.pull_request))
+        dump(github)
+        write_aside(given.port_file, github.address.rpartition(":")[2])
+        while True:
+            time.sleep(3600)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,319 @@
+"""What the fake GitHub knows and what each request does to it, apart from HTTP.
+
+The error texts are GitHub's own, word for word; the JSON is complete enough for its description.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+DOCS: Final = "https://docs.github.com/rest"
+READ_ONLY: Final = "Resource not accessible by integration"
+SECONDARY_LIMIT: Final = (
+    "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+)
+PRIMARY_LIMIT: Final = "API rate limit exceeded for installation ID 1."
+MAX_BODY_CHARS: Final = 65_536
+
+Json = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who a token is. GITHUB_TOKEN may not ask `GET /user`; a fork's may not write."""
+
+    name: str = "github-actions[bot]"
+    type: Literal["User", "Bot"] = "Bot"
+    may_ask_user: bool = False
+    may_write: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back; `status` 0 breaks the connection instead; `spoilt` by a fault."""
+
+    status: int
+    value: Json = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    text: str | None = None
+    content_type: str = "application/json; charset=utf-8"
+    spoilt: bool = False
+
+    @property
+    def content(self) -> bytes:
+        if self.text is not None:
+            return self.text.encode()
+        return b"" if self.value is None else json.dumps(self.value).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """As it came; `path` without the server's prefix, `headers` with lower-case keys."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def token(self) -> str:
+        return self.headers.get("authorization", "").partition(" ")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request and what it was answered."""
+
+    request: Request
+    answer: Answer
+
+
+@dataclass(slots=True)
+class Fault:
+    """Something that goes wrong with the next `times` requests that match.
+
+    Attributes:
+        method, path: "" matches any; `path` is a part of the request's.
+        status: answered with `message`; 0 breaks the connection, 200 leaves the answer as it is.
+        done: the request is carried out all the same, and only its answer is lost.
+        delay_s: the answer is held back for so long.
+        text: sent as `text/html` instead of JSON, as a gateway's page is.
+    """
+
+    method: str = ""
+    path: str = ""
+    status: int = 500
+    message: str = "Server Error"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    done: bool = False
+    delay_s: float = 0.0
+    text: str | None = None
+    content_type: str = "text/html"
+    times: int = 1
+
+    def matches(self, request: Request) -> bool:
+        known = self.method in {"", request.method} and self.path in request.path
+        return known and self.times > 0
+
+    def spoil(self, answer: Answer) -> Answer:
+        if self.status == 0:
+            return Answer(0, spoilt=True)
+        headers = {**answer.headers, **self.headers}
+        spoilt = replace(answer, headers=headers, spoilt=True)
+        if self.status != 200:
+            spoilt = replace(refused(self.status, self.message, headers), spoilt=True)
+        if self.text is not None:
+            spoilt = replace(spoilt, text=self.text, content_type=self.content_type)
+        return spoilt
+
+
+class FakeGitHub:
+    """The state, and what each request does to it. Comments are numbered over the whole server.
+
+    Attributes:
+        tokens: who may come; a request with another token gets 401.
+        exchanges: every request, in the order they were answered.
+        on_change: called after each change of the comments.
+    """
+
+    def __init__(self, address: str, on_change: Callable[[FakeGitHub], None] | None = None) -> None:
+        self.address = address
+        self.tokens: dict[str, Login] = {}
+        self.pulls: set[tuple[str, int]] = set()
+        self.comments: dict[int, dict[str, Json]] = {}
+        self.faults: list[Fault] = []
+        self.exchanges: list[Exchange] = []
+        self.lock = threading.RLock()
+        self._on_change = on_change
+        self._next_id = 1
+
+    def asked(self) -> list[str]:
+        """Give method and path of each request so far."""
+        return [f"{one.request.method} {one.request.path}" for one in self.exchanges]
+
+    def bodies(self) -> list[str]:
+        """Give the texts of all comments, the oldest first."""
+        return [comment["body"] for _, comment in sorted(self.comments.items())]
+
+    def add_comment(self, repository: str, number: int, login: Login, body: str) -> Json:
+        self.pulls.add((repository, number))
+        comment_id, self._next_id = self._next_id, self._next_id + 1
+        comment = comment_json(
+            self.address, repository, number, comment_id=comment_id, login=login, body=body
+        )
+        self.comments[comment_id] = comment
+        self.changed()
+        return comment
+
+    def changed(self) -> None:
+        if self._on_change:
+            self._on_change(self)
+
+    def fault_for(self, request: Request) -> Fault | None:
+        """Take the first fault that is switched on for this request; it counts down."""
+        with self.lock:
+            fault = next((one for one in self.faults if one.matches(request)), None)
+            if fault:
+                fault.times -= 1
+            return fault
+
+    def respond(self, request: Request, fault: Fault | None) -> Answer:
+        """Do what is asked, spoil it as `fault` says, and write both down."""
+        with self.lock:
+            heeded = fault is None or fault.done or fault.status == 200
+            answer = self.answer(request) if heeded else Answer(0)
+            if fault:
+                answer = fault.spoil(answer)
+            self.exchanges.append(Exchange(request, answer))
+            return answer
+
+    def answer(self, request: Request) -> Answer:
+        """Do what GitHub does with this request."""
+        login = self.tokens.get(request.token)
+        if login is None:
+            return refused(401, "Bad credentials")
+        for pattern, action in ROUTES.items():
+            method, _, shape = pattern.partition(" ")
+            found = re.fullmatch(shape, request.path)
+            if found and request.method == method:
+                if method != "GET" and not login.may_write:
+                    return refused(403, READ_ONLY, PERMISSIONS)
+                return action(self, login, found.groupdict(), request)
+        return refused(404, "Not Found")
+
+    def user(self, login: Login, *_: object) -> Answer:
+        if not login.may_ask_user:
+            return refused(403, READ_ONLY)
+        return Answer(200, user_json(login))
+
+    def list_comments(self, _: Login, part: Mapping[str, str], request: Request) -> Answer:
+        repository, number = part["repository"], int(part["number"])
+        if (repository, number) not in self.pulls:
+            return refused(404, "Not Found")
+        issue_url = f"{self.address}/repos/{repository}/issues/{number}"
+        found = [one for _, one in sorted(self.comments.items()) if one["issue_url"] == issue_url]
+        size, page = (
+            min(int(request.query.get("per_page", 30)), 100),
+            int(request.query.get("page", 1)),
+        )
+        end = page * size
+        following = f"{issue_url}/comments?per_page={size}&page={page + 1}"
+        last = f"{issue_url}/comments?per_page={size}&page={-(-len(found) // size)}"
+        link = {"Link": f'<{following}>; rel="next", <{last}>; rel="last"'}
+        return Answer(200, found[end - size : end], link if end < len(found) else {})
+
+    def create_comment(self, login: Login, part: Mapping[str, str], request: Request) -> Answer:
+        repository, number = part["repository"], int(part["number"])
+        if (repository, number) not in self.pulls:
+            return refused(404, "Not Found")
+        wrong = wrong_body(request.body)
+        if wrong:
+            return wrong
+        made = self.add_comment(repository, number, login, json.loads(request.body)["body"])
+        return Answer(201, dict(made), {"Location": made["url"]})
+
+    def read_comment(self, _: Login, part: Mapping[str, str], *__: object) -> Answer:
+        comment = self.comments.get(int(part["comment"]))
+        return Answer(200, dict(comment)) if comment else refused(404, "Not Found")
+
+    def change_comment(self, login: Login, part: Mapping[str, str], request: Request) -> Answer:
+        comment = self.comments.get(int(part["comment"]))
+        if comment is None:
+            return refused(404, "Not Found")
+        if comment["user"]["login"] != login.name:
+            return refused(403, READ_ONLY, PERMISSIONS)
+        wrong = wrong_body(request.body)
+        if wrong:
+            return wrong
+        comment["body"] = json.loads(request.body)["body"]
+        self.changed()
+        return Answer(200, dict(comment))
+
+    def delete_comment(self, _: Login, part: Mapping[str, str], *__: object) -> Answer:
+        if self.comments.pop(int(part["comment"]), None) is None:
+            return refused(404, "Not Found")
+        self.changed()
+        return Answer(204)
+
+
+PERMISSIONS: Final = {"X-Accepted-GitHub-Permissions": "issues=write; pull_requests=write"}
+_THREAD: Final = r"/repos/(?P<repository>[^/]+/[^/]+)/issues/(?P<number>\d+)/comments"
+_COMMENT: Final = r"/repos/(?P<repository>[^/]+/[^/]+)/issues/comments/(?P<comment>\d+)"
+
+ROUTES: Final[Mapping[str, Callable[..., Answer]]] = {
+    "GET /user": FakeGitHub.user,
+    f"GET {_THREAD}": FakeGitHub.list_comments,
+    f"POST {_THREAD}": FakeGitHub.create_comment,
+    f"GET {_COMMENT}": FakeGitHub.read_comment,
+    f"PATCH {_COMMENT}": FakeGitHub.change_comment,
+    f"DELETE {_COMMENT}": FakeGitHub.delete_comment,
+}
+
+
+def refused(status: int, message: str, headers: Mapping[str, str] | None = None) -> Answer:
+    value = {"message": message, "documentation_url": DOCS, "status": str(status)}
+    return Answer(status, value, headers or {})
+
+
+def wrong_body(body: bytes) -> Answer | None:
+    text = json.loads(body).get("body")
+    limit = f"Body is too long (maximum is {MAX_BODY_CHARS} characters)"
+    if isinstance(text, str) and text.strip() and len(text) <= MAX_BODY_CHARS:
+        return None
+    message = limit if isinstance(text, str) and text.strip() else "Body can't be blank"
+    error = {"resource": "IssueComment", "code": "unprocessable", "field": "data"}
+    errors = [{**error, "message": message}]
+    value = {"message": "Validation Failed", "errors": errors, "documentation_url": DOCS}
+    return Answer(422, {**value, "status": "422"})
+
+
+def user_json(login: Login) -> Json:
+    api, site = f"https://api.github.com/users/{login.name}", f"https://github.com/{login.name}"
+    lists = ("followers", "subscriptions", "orgs", "repos", "received_events")
+    names = {"orgs": "organizations_url"}
+    return {
+        "login": login.name,
+        "id": 41898282,
+        "node_id": "MDM6Qm90NDE4OTgyODI=",
+        "avatar_url": "https://avatars.githubusercontent.com/in/15368?v=4",
+        "gravatar_id": "",
+        "url": api,
+        "html_url": site,
+        **{names.get(one, f"{one}_url"): f"{api}/{one}" for one in lists},
+        "following_url": f"{api}/following{{/other_user}}",
+        "gists_url": f"{api}/gists{{/gist_id}}",
+        "starred_url": f"{api}/starred{{/owner}}{{/repo}}",
+        "events_url": f"{api}/events{{/privacy}}",
+        "type": login.type,
+        "user_view_type": "public",
+        "site_admin": False,
+    }
+
+
+def comment_json(
+    address: str, repository: str, number: int, *, comment_id: int, login: Login, body: str
+) -> dict[str, Json]:
+    url = f"{address}/repos/{repository}/issues/comments/{comment_id}"
+    feelings = ("+1", "-1", "laugh", "hooray", "confused", "heart", "rocket", "eyes")
+    return {
+        "id": comment_id,
+        "node_id": f"IC_{comment_id}",
+        "url": url,
+        "html_url": f"https://github.com/{repository}/pull/{number}#issuecomment-{comment_id}",
+        "issue_url": f"{address}/repos/{repository}/issues/{number}",
+        "user": user_json(login),
+        "created_at": "2026-11-21T10:00:00Z",
+        "updated_at": "2026-11-21T10:00:00Z",
+        "body": body,
+        "author_association": "NONE",
+        "performed_via_github_app": None,
+        "reactions": {"url": f"{url}/reactions", "total_count": 0, **dict.fromkeys(feelings, 0)},
+    }

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from fakegithub.state import Fault, Login
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from ciguard.github.comments import MAX_CHARS, KeptComment, keep_comment, with_marker
+from ciguard.github.refusals import Forbidden, GitHubError, OutcomeUnknown
+
+if TYPE_CHECKING:
+    from fakegithub.state import FakeGitHub
+
+    from ciguard.github.client import GitHub
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
+REPOSITORY = "octo-org/shop"
+THREAD = f"/repos/{REPOSITORY}/issues/7/comments"
+ONE = f"/repos/{REPOSITORY}/issues/comments"
+ROBOT = Login()
+REVIEWER = Login(name="reviewer", type="User", may_ask_user=True)
+
+
+def keep(github: GitHub, body: str, key: str = "tests.yml") -> KeptComment:
+    return keep_comment(github, REPOSITORY, 7, key=key, body=body)
+
+
+def link(comment_id: int) -> str:
+    return f"https://github.com/{REPOSITORY}/pull/7#issuecomment-{comment_id}"
+
+
+def test_a_first_comment_is_created(server: FakeGitHub, github: GitHub) -> None:
+    assert keep(github, "# 3 tests died") == KeptComment("created", link(1))
+    assert server.bodies() == ["<!-- ciguard:tests.yml -->\n# 3 tests died"]
+    assert server.asked() == ["GET /user", f"GET {THREAD}", f"POST {THREAD}"]
+
+
+def test_the_next_run_updates_it(server: FakeGitHub, github: GitHub) -> None:
+    keep(github, "red")
+    assert keep(github, "green") == KeptComment("updated", link(1))
+    assert server.bodies() == [with_marker("tests.yml", "green")]
+    assert server.asked()[-1] == f"PATCH {ONE}/1"
+
+
+@pytest.mark.parametrize("stored", ["same\n\nbody", "same\r\n\r\nbody\r\n"])
+def test_nothing_new_is_not_written(server: FakeGitHub, github: GitHub, stored: str) -> None:
+    server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", stored))
+    assert keep(github, "same\n\nbody\n") == KeptComment("unchanged", link(1))
+    assert server.asked() == ["GET /user", f"GET {THREAD}"]
+
+
+def test_two_workflows_keep_a_comment_each(server: FakeGitHub, github: GitHub) -> None:
+    keep(github, "unit", key="tests")
+    keep(github, "nightly", key="tests.yml")
+    assert keep(github, "unit 2", key="tests").action == "updated"
+    assert server.bodies() == [with_marker("tests", "unit 2"), with_marker("tests.yml", "nightly")]
+
+
+def test_ours_is_found_behind_hundreds_of_others(server: FakeGitHub, github: GitHub) -> None:
+    for number in range(130):
+        server.add_comment(REPOSITORY, 7, REVIEWER, f"remark {number}")
+    server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", "red"))
+    assert keep(github, "green") == KeptComment("updated", link(131))
+
+
+@pytest.mark.parametrize(
+    ("login", "body"),
+    [
+        (REVIEWER, with_marker("tests.yml", "forged")),
+        (Login(name="github-actions[bot]", type="User"), with_marker("tests.yml", "forged")),
+        (Login(name="other[bot]"), with_marker("tests.yml", "forged")),
+        (ROBOT, "> " + with_marker("tests.yml", "quoted")),
+        (ROBOT, "said:\n" + with_marker("tests.yml", "quoted")),
+    ],
+)
+def test_what_is_not_ours_is_left_alone(
+    server: FakeGitHub, github: GitHub, login: Login, body: str
+) -> None:
+    server.add_comment(REPOSITORY, 7, login, body)
+    assert keep(github, "green").action == "created"
+    assert server.bodies() == [body, with_marker("tests.yml", "green")]
+
+
+def test_a_deleted_account_s_comment_is_not_ours(server: FakeGitHub, github: GitHub) -> None:
+    server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", "red"))["user"] = None
+    assert keep(github, "green").action == "created"
+
+
+def test_a_user_s_token_knows_who_it_is(server: FakeGitHub, github: GitHub) -> None:
+    server.tokens[TOKEN] = REVIEWER
+    server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", "the workflow's own"))
+    assert keep(github, "red") == KeptComment("created", link(2))
+    assert keep(github, "green") == KeptComment("updated", link(2))
+
+
+def test_of_two_the_oldest_stays(server: FakeGitHub, github: GitHub) -> None:
+    for text in ("first", "second", "third"):
+        server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", text))
+    server.faults.append(Fault(method="DELETE", path="/3", status=404, message="Not Found"))
+    assert keep(github, "first") == KeptComment("unchanged", link(1))
+    assert server.asked()[2:] == [f"DELETE {ONE}/2", f"DELETE {ONE}/3"]
+    assert 2 not in server.comments
+
+
+def test_a_delete_that_is_refused_is_told(server: FakeGitHub, github: GitHub) -> None:
+    for text in ("first", "second"):
+        server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", text))
+    server.faults.append(Fault(method="DELETE", status=401, message="Bad credentials"))
+    with pytest.raises(GitHubError, match="answered 401"):
+        keep(github, "green")
+
+
+@pytest.mark.parametrize("status", [0, 502])
+def test_a_lost_answer_does_not_make_a_second_comment(
+    server: FakeGitHub, github: GitHub, status: int
+) -> None:
+    server.faults.append(Fault(method="POST", status=status, done=True))
+    assert keep(github, "green") == KeptComment("created", link(1))
+    assert len(server.comments) == 1
+
+
+@pytest.mark.parametrize("status", [0, 502])
+def test_a_lost_request_is_sent_again_once(server: FakeGitHub, github: GitHub, status: int) -> None:
+    server.faults.append(Fault(method="POST", status=status))
+    assert keep(github, "green") == KeptComment("created", link(1))
+    assert server.asked()[2:] == [f"POST {THREAD}", f"GET {THREAD}", f"POST {THREAD}"]
+
+
+def test_a_request_lost_twice_is_told(server: FakeGitHub, github: GitHub) -> None:
+    server.faults.append(Fault(method="POST", status=502, times=2))
+    with pytest.raises(OutcomeUnknown, match="answered 502"):
+        keep(github, "green")
+    assert server.comments == {}
+
+
+def test_a_fork_s_token_may_not_write(server: FakeGitHub, github: GitHub) -> None:
+    server.tokens[TOKEN] = Login(may_write=False)
+    with pytest.raises(Forbidden, match="Resource not accessible by integration"):
+        keep(github, "green")
+
+
+def test_the_longest_comment_fits_and_a_longer_one_is_the_caller_s_mistake(
+    server: FakeGitHub, github: GitHub
+) -> None:
+    room = MAX_CHARS - len(with_marker("tests.yml", ""))
+    assert keep(github, "é" * room).action == "created"
+    asked = len(server.exchanges)
+    with pytest.raises(ValueError, match="65537 characters"):
+        keep(github, "é" * (room + 1))
+    assert len(server.exchanges) == asked
+
+
+@given(st.text(), st.text())
+def test_no_key_ends_its_comment_early(key: str, other: str) -> None:
+    marker = with_marker(key, "").removesuffix("\n")
+    assert re.fullmatch(r"<!-- ciguard:[^<>\r\n]* -->", marker)
+    assert MarkdownIt().render(marker).strip() == marker  # hidden: raw HTML, one block
+    assert (with_marker(other, "") == with_marker(key, "")) == (other == key)

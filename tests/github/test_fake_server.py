@@ -1,0 +1,109 @@
+"""The fake GitHub itself: it must be able to be wrong, and to run as a program."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import fakegithub.server
+import pytest
+from fakegithub.conformance import description_path, mistakes
+from fakegithub.state import Fault, Login
+from pydantic import SecretStr
+
+from ciguard.github.client import GitHub
+from ciguard.github.comments import keep_comment, with_marker
+from ciguard.github.models import Comment
+from ciguard.github.refusals import BodyTooLong, Forbidden, GitHubError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fakegithub.state import FakeGitHub
+    from openapi_core import OpenAPI
+
+REPOSITORY = "octo-org/shop"
+THREAD = f"/repos/{REPOSITORY}/issues/7/comments"
+DEADLINE_S = 30.0
+
+
+def say_everything(server: FakeGitHub, github: GitHub) -> None:
+    """Make every kind of request, and get every kind of answer that the server can give."""
+    first = github.create(Comment, THREAD, {"body": "one"})
+    github.create(Comment, THREAD, {"body": "two"})
+    github.items(Comment, THREAD)
+    path = f"/repos/{REPOSITORY}/issues/comments/{first.id}"
+    github.item(Comment, path)
+    github.change(Comment, path, {"body": "three"})
+    github.remove(path)
+    for call in (lambda: github.item(Comment, path), lambda: github.remove(path)):
+        with pytest.raises(GitHubError):
+            call()
+    with pytest.raises(BodyTooLong):
+        github.create(Comment, THREAD, {"body": "x" * 65_537})
+    server.faults.append(Fault(status=403, message="Resource not accessible by integration"))
+    with pytest.raises(Forbidden):
+        github.create(Comment, THREAD, {"body": "four"})
+
+
+def test_all_that_is_said_is_what_github_s_description_allows(
+    server: FakeGitHub, github: GitHub, description: OpenAPI | None
+) -> None:
+    if description is None:
+        pytest.skip(f"GitHub's description is not here: {description_path()}")
+    say_everything(server, github)
+    assert mistakes(description, server.exchanges) == []
+    assert {one.answer.status for one in server.exchanges} == {200, 201, 204, 403, 404, 422}
+
+
+def test_what_github_would_not_say_is_found(
+    server: FakeGitHub, github: GitHub, description: OpenAPI | None
+) -> None:
+    if description is None:
+        pytest.skip(f"GitHub's description is not here: {description_path()}")
+    github.create(Comment, THREAD, {"body": "one"})
+    exchange = server.exchanges[0]
+    comment = {**exchange.answer.value, "user": {"login": "incomplete"}}
+    wrong = [
+        replace(exchange, answer=replace(exchange.answer, value=comment)),
+        replace(exchange, answer=replace(exchange.answer, status=418)),
+        replace(exchange, request=replace(exchange.request, body=b'{"text": "one"}')),
+        replace(exchange, request=replace(exchange.request, path="/repos/octo-org/shop/comments")),
+    ]
+    for one in wrong:
+        assert mistakes(description, [one]), one
+
+
+def until(found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not found():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.01)
+
+
+def test_as_a_program_it_writes_its_port_and_the_comments(tmp_path: Path) -> None:
+    port_file, state_file = tmp_path / "port", tmp_path / "comments.json"
+    program = [sys.executable, str(Path(fakegithub.server.__file__))]
+    program += ["--port-file", str(port_file), "--state-file", str(state_file)]
+    program += ["--repository", REPOSITORY, "--pull-request", "7", "--token", "from-the-workflow"]
+    with subprocess.Popen(program) as process:
+        try:
+            until(port_file.exists)
+            assert json.loads(state_file.read_text()) == []
+            address = f"http://127.0.0.1:{port_file.read_text()}"
+            with GitHub(address, SecretStr("from-the-workflow")) as github:
+                for body, action in (("red", "created"), ("green", "updated")):
+                    kept = keep_comment(github, REPOSITORY, 7, key="tests.yml", body=body)
+                    assert kept.action == action
+                    (comment,) = json.loads(state_file.read_text())
+                    assert comment["body"] == with_marker("tests.yml", body)
+                    assert comment["user"]["login"] == Login().name
+        finally:
+            process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
