@@ -1,0 +1,81 @@
+"""What all tests share: golden files, and the real command line in a clean environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCRUBBED = ("CI", "GITHUB_", "RUNNER_", "CIGUARD_", "PYTEST_", "NO_COLOR", "FORCE_COLOR", "COV_")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+
+
+class Golden(Protocol):
+    def __call__(self, actual: str, path: Path, *, scrub: Mapping[str, str] = ...) -> None: ...
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a text with a golden file; `--update-golden` writes it instead.
+
+    `scrub` maps a regular expression to what stands for it: versions, paths, times, by name.
+    """
+    update = request.config.getoption("--update-golden")
+
+    def compare(actual: str, path: Path, *, scrub: Mapping[str, str] = {}) -> None:  # never changed
+        for pattern, name in scrub.items():
+            actual = re.sub(pattern, name, actual)
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(actual, encoding="utf-8")
+        assert path.is_file(), f"{path} is not there: write it with --update-golden, and read it"
+        assert actual == path.read_text(encoding="utf-8")
+
+    return compare
+
+
+def clean_environment(**added: str) -> dict[str, str]:
+    """Ours without what a CI machine adds, so that tests say the same everywhere."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(SCRUBBED)}
+    kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80", **added}
+
+
+class Ciguard(Protocol):
+    def __call__(
+        self, *words: str | Path, cwd: Path, expect: int = 0, stdin: str = "", **environ: str
+    ) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture
+def ciguard() -> Ciguard:
+    """The real program as a process; another exit code than `expect` fails with all it printed."""
+
+    def call(
+        *words: str | Path, cwd: Path, expect: int = 0, stdin: str = "", **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "ciguard", *map(str, words)],
+            cwd=cwd,
+            env=clean_environment(**environ),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == expect, f"{words}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return call
