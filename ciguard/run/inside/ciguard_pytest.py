@@ -1,0 +1,500 @@
+"""What ciguard writes down about each test, from inside the tested pytest process.
+
+One file, loaded by `-p ciguard_pytest`; it imports the standard library and pytest alone, because
+the tested project owns its environment (Python 3.8+, pytest 7+). Everything is asked for by
+environment variables, which xdist workers inherit; without them the plugin does nothing.
+
+    CIGUARD_RECORD_FILE   append start, result and event lines here (worker gw1: NAME-gw1.jsonl)
+    CIGUARD_UNITS_FILE    JSON list of node ids: run exactly these, in this order
+    CIGUARD_STOP_FILE     once it exists, the session stops after the current test
+    CIGUARD_SUITE, CIGUARD_VARIANT, CIGUARD_PROCESS, CIGUARD_TRIES_BEFORE, CIGUARD_ORIGIN_S
+    CIGUARD_COLLECT_FILE  with --collect-only: write the inventory here, `done` as its last line
+
+`wall_s` and `cpu_s` run from before set-up to after teardown without the set-up of fixtures wider
+than a function, which is `setup_s` (the sum of `setups`); reruns and the teardown of a wider
+fixture, at its last test, are in them. `peak_delta_bytes` is the high-water mark (VmHWM) minus the
+resident memory at the start, over the whole test: a wider fixture that is set up meanwhile is in
+it, because the process did need that memory then; child processes are not. `retained_bytes` is
+resident after minus before, both after malloc_trim where that is affordable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import platform
+import time
+from typing import Any, Callable, Dict, Generator, List, Mapping, Optional, Tuple
+
+import pytest
+
+Line = Dict[str, Any]
+Wrapper = Generator[None, Any, None]
+
+FIRST, LAST = slice(4096), slice(-4096, None)  # of a message, bytes
+DEAR_TRIM_S = 100e-6  # 24 us on a small heap, 13.5 ms on a fragmented one of 1.6 GB
+TRY_AGAIN_TESTS = 256  # a heap may shrink, and a slow trim may have been the machine's fault
+GREW_BYTES = 256 << 10  # what stays in the heap can hide as much of the next test's peak
+LEAK_BYTES = 8 << 20  # above it a collection is worth its time: is it a leak, or only a cycle?
+RERUN_REPORTS = ("rerun", "retried")  # pytest-rerunfailures, pytest-retry: not the last word
+
+
+class _Real:
+    """The operating system as it is before any test runs.
+
+    Tests replace os.stat, time.monotonic or all of os (mock, freezegun, pyfakefs), some for a whole
+    session. Such tools replace what modules hold: functions held by an object stay the real ones.
+    """
+
+    def __init__(self) -> None:
+        self.monotonic, self.process_time = time.monotonic, time.process_time
+        self.open, self.write, self.getpid = os.open, os.write, os.getpid
+        self.stat, self.fstat, self.truncate = os.stat, os.fstat, os.ftruncate
+        self.read_at: Any = getattr(os, "pread", None)  # where it is missing, so is /proc
+        self.sync, self.collect = getattr(os, "fdatasync", os.fsync), gc.collect
+        self.encode = json.JSONEncoder(separators=(",", ":")).encode
+        # 3.8 on Windows would turn "\n" into "\r\n" without it.
+        self.flags = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+REAL = _Real()
+
+
+class _Leg:
+    """What the supervisor asked of this process, by environment variables."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        def path(name: str) -> str:
+            # Absolute now: a test may change the working folder for good.
+            return os.path.abspath(environ[name]) if environ.get(name) else ""
+
+        self.record_file, self.units_file = path("CIGUARD_RECORD_FILE"), path("CIGUARD_UNITS_FILE")
+        self.stop_file, self.collect_file = path("CIGUARD_STOP_FILE"), path("CIGUARD_COLLECT_FILE")
+        self.suite = environ.get("CIGUARD_SUITE", "")
+        self.variant = environ.get("CIGUARD_VARIANT", "")
+        try:
+            self.process = int(environ.get("CIGUARD_PROCESS") or 1)
+            self.tries_before = dict(json.loads(environ.get("CIGUARD_TRIES_BEFORE") or "{}"))
+            self.origin_s = float(environ.get("CIGUARD_ORIGIN_S") or time.monotonic())
+        except (TypeError, ValueError) as error:
+            raise pytest.UsageError(f"ciguard: a CIGUARD_ variable is malformed: {error}") from None
+
+    def units(self) -> Optional[List[str]]:
+        """The node ids asked for, each once; None where nothing was asked for."""
+        if not self.units_file:
+            return None
+        try:
+            with open(self.units_file, encoding="utf-8") as stream:
+                return list(dict.fromkeys(json.load(stream)))
+        except (OSError, TypeError, ValueError) as error:
+            raise pytest.UsageError(f"ciguard: {self.units_file}: {error}") from None
+
+
+class _KeptFile:
+    """A descriptor that is opened anew when a test closed it or put another file in its place."""
+
+    def __init__(self, path: str, flags: int) -> None:
+        self._path, self._flags = path, flags | REAL.flags
+        self._descriptor, self._identity = -1, (-1, -1)
+
+    def descriptor(self) -> int:
+        # A test may have closed every descriptor, and opened its own files since.
+        with contextlib.suppress(OSError):
+            seen = REAL.fstat(self._descriptor)
+            if seen.st_nlink and (seen.st_dev, seen.st_ino) == self._identity:
+                return self._descriptor
+        self._descriptor = REAL.open(self._path, self._flags, 0o644)
+        seen = REAL.fstat(self._descriptor)
+        self._identity = (seen.st_dev, seen.st_ino)
+        return self._descriptor
+
+
+class _RecordFile(_KeptFile):
+    """Lines appended so that a killed process loses none, and a full disk breaks no test."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._synced_s = REAL.monotonic()
+        self.dropped = 0
+
+    def append(self, line: Line) -> None:
+        """Write one line whole, or drop and count it."""
+        content = (REAL.encode(line) + "\n").encode("ascii")
+        try:
+            descriptor = self.descriptor()
+            written = REAL.write(descriptor, content)
+            if written != len(content):
+                self.dropped += 1
+                # Half a line would swallow the next one.
+                REAL.truncate(descriptor, REAL.fstat(descriptor).st_size - written)
+        except OSError:
+            self.dropped += 1
+
+    def sync(self, every_s: float = 1.0) -> None:
+        now_s = REAL.monotonic()
+        if now_s - self._synced_s >= every_s:
+            self._synced_s = now_s
+            with contextlib.suppress(OSError):
+                REAL.sync(self.descriptor())
+
+
+class _Memory:
+    """The high-water mark of this process over one test (Linux: proc(5), VmHWM)."""
+
+    def __init__(self) -> None:
+        self._status = _KeptFile("/proc/self/status", os.O_RDONLY)
+        self._statm = _KeptFile("/proc/self/statm", os.O_RDONLY)
+        self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
+        self._clear = _KeptFile("/proc/self/clear_refs", os.O_WRONLY)
+        self._malloc_trim: Optional[Callable[[int], int]] = None
+        # Only glibc has it, and not every Python has ctypes. PyDLL keeps the interpreter lock:
+        # giving it up could wait 5 ms for a busy thread.
+        with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):
+            self._malloc_trim = __import__("ctypes").PyDLL(None).malloc_trim
+        self._trims, self._untrimmed, self._trim_mean_s = 0, 0, 0.0
+        self._measuring, self._before, self._floor = False, 0, 0  # floor: behind the last trim
+
+    def prepare(self) -> List[str]:
+        """Give back what collecting freed; say in words what this machine does not have."""
+        self.begin()
+        lacking = []
+        if self._measuring:
+            self._trim()
+            self._trims = 0  # slow once: it says nothing of the trims between tests
+        else:
+            lacking.append("clear_refs: memory of tests is not measured")
+        if self._malloc_trim is None:
+            lacking.append("malloc_trim (glibc, ctypes): peaks of small tests may be too low")
+        return lacking
+
+    def _mark(self) -> int:
+        """The high-water mark in bytes; OSError or ValueError where it is not to be had."""
+        content = REAL.read_at(self._status.descriptor(), 16384, 0)
+        start = content.index(b"VmHWM:") + 6
+        return int(content[start : content.index(b"kB", start)]) << 10
+
+    def _resident(self) -> int:
+        # statm says what VmRSS says, in 1 us instead of the 7 us that status takes.
+        content = REAL.read_at(self._statm.descriptor(), 256, 0)
+        return int(content.split(b" ", 2)[1]) * self._page
+
+    def begin(self) -> None:
+        """Reset the mark: what was freed before is given back already (see `end`)."""
+        self._measuring = False
+        with contextlib.suppress(OSError, ValueError):
+            REAL.write(self._clear.descriptor(), b"5")
+            self._before = self._resident()
+            self._measuring = True
+
+    def end(self) -> Line:
+        """The fields of the result line; none where nothing was measured.
+
+        Freed memory is given back here and not in `begin`, so that one trim serves twice: what is
+        still resident is really retained, and the next test cannot hide its peak in freed heap.
+        """
+        if not self._measuring:
+            return {}
+        with contextlib.suppress(OSError, ValueError):
+            mark = self._mark()
+            trimmed = self._malloc_trim is not None and not self._untrimmed
+            return {
+                "rss_before_bytes": self._before,
+                "peak_bytes": max(mark, self._before),
+                "peak_delta_bytes": max(0, mark - self._before),
+                "retained_bytes": self._give_back(),
+                "measured_by": "mark" if trimmed else "mark_untrimmed",
+            }
+        return {}
+
+    def _give_back(self) -> int:
+        """Trim where that is affordable or needed; what the test retained after it, in bytes."""
+        dear = self._trims and self._trim_mean_s > DEAR_TRIM_S
+        if dear and self._untrimmed >= TRY_AGAIN_TESTS:
+            self._trims = 0
+        elif dear and self._resident() - self._floor <= GREW_BYTES:
+            self._untrimmed += 1
+            return self._resident() - self._before
+        self._trim()
+        if self._floor - self._before > LEAK_BYTES:
+            REAL.collect()
+            self._trim()
+        return self._floor - self._before
+
+    def _trim(self) -> None:
+        start_s = REAL.monotonic()
+        if self._malloc_trim is not None:
+            self._malloc_trim(0)
+        took_s = REAL.monotonic() - start_s
+        self._trims = min(self._trims + 1, 16)
+        self._trim_mean_s += (took_s - self._trim_mean_s) / self._trims
+        self._floor, self._untrimmed = self._resident(), 0
+
+
+class _Setups:
+    """Time spent setting up fixtures wider than a function, each without those it caused."""
+
+    def __init__(self) -> None:
+        self._open: List[List[float]] = []  # wall and CPU time of the set-ups inside, per level
+        self.done: List[Line] = []
+        self.wall_s, self.cpu_s = 0.0, 0.0
+
+    def measure(self, fixture: str, scope: str) -> Wrapper:
+        """Around one set-up; nested ones are subtracted, so that no second counts twice."""
+        inside = [0.0, 0.0]
+        self._open.append(inside)
+        wall_s, cpu_s = REAL.monotonic(), REAL.process_time()
+        yield
+        wall_s, cpu_s = REAL.monotonic() - wall_s, REAL.process_time() - cpu_s
+        self._open.pop()
+        if self._open:
+            self._open[-1][0] += wall_s
+            self._open[-1][1] += cpu_s
+        own_s = max(0.0, wall_s - inside[0])
+        self.wall_s += own_s
+        self.cpu_s += max(0.0, cpu_s - inside[1])
+        self.done.append({"fixture": fixture, "scope": scope, "wall_s": round(own_s, 6)})
+
+
+class _Reports:
+    """What pytest and its plugins reported of one test so far."""
+
+    def __init__(self, reruns: int = 0) -> None:
+        self.reruns = reruns
+        self.ending = "completed"
+        self._phases: Dict[str, str] = {}
+        self._reasons: Dict[str, str] = {}  # of the first report that failed, and that skipped
+
+    def add(self, report: pytest.TestReport, root: str) -> None:
+        # A subtest reports in the phase "call" before its test does, which may well pass.
+        if self._phases.get(report.when) != "failed":
+            self._phases[report.when] = report.outcome
+        if report.outcome not in self._reasons and report.outcome != "passed":
+            self._reasons[report.outcome] = _crash_line(report, root)
+
+    def verdict(self) -> Tuple[str, Optional[str]]:
+        """The outcome and, where it did not pass, the first failure or else the skip's reason."""
+        phases, failure = self._phases, self._reasons.get("failed")
+        if not phases:
+            return "errored", "no report: another plugin took this test and said nothing"
+        if phases.get("call") == "failed":
+            return "failed", failure
+        if "failed" in phases.values():
+            return "errored", failure
+        # pytest reports a failing xfail as skipped, and a passing one that is not strict as passed.
+        outcome = phases.get("call") or phases.get("setup") or "errored"
+        return outcome, self._reasons.get(outcome)
+
+
+def _crash_line(report: pytest.TestReport, root: str) -> str:
+    """`file:line: error` where pytest knows the place, else the report's own words."""
+    long, reason = report.longrepr, getattr(report, "wasxfail", None)
+    if report.outcome == "skipped" and reason is not None:
+        return _cut(f"xfail: {reason}")
+    crash = getattr(long, "reprcrash", None)
+    if crash is None:
+        return _cut(str(long[2] if isinstance(long, tuple) else long))
+    path = str(crash.path)
+    path = path[len(root) + 1 :] if path.startswith(root + os.sep) else path
+    return _cut(f"{path.replace(os.sep, '/')}:{crash.lineno}: {crash.message}")
+
+
+def _cut(text: str, part: slice = FIRST) -> str:
+    """A part of it in UTF-8; lone surrogates, which no file can hold, become question marks."""
+    return text.encode("utf-8", "replace")[part].decode("utf-8", "ignore")
+
+
+def _is_timeout(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Whether pytest-timeout's alarm raised it: told by where it was raised, not by its words."""
+    places = {(entry.frame.f_globals.get("__name__"), entry.name) for entry in excinfo.traceback}
+    return ("pytest_timeout", "timeout_sigalrm") in places
+
+
+class _Recorder:
+    """The plugin of a process that runs tests (and of a xdist controller, which runs none)."""
+
+    def __init__(self, leg: _Leg, config: pytest.Config) -> None:
+        self._leg, self._config, self._root = leg, config, str(config.rootpath)
+        self._pid = os.getpid()
+        worker: Mapping[str, Any] = getattr(config, "workerinput", {})
+        name = str(worker.get("workerid", ""))
+        self._concurrent = int(worker.get("workercount", 1))
+        # Every xdist worker collects the same: the first one says it, and not the controller.
+        self._speaks = name == "gw0" if worker else getattr(config.option, "dist", "no") == "no"
+        stem, extension = os.path.splitext(leg.record_file)
+        self._record = _RecordFile(f"{stem}-{name}{extension}" if worker else leg.record_file)
+        self._memory = _Memory()
+        self._setups: Optional[_Setups] = None  # this and the next: of the test that runs now
+        self._reports: Optional[_Reports] = None
+        self._collected: Dict[int, str] = {}
+
+    def _now_s(self) -> float:
+        return round(max(0.0, REAL.monotonic() - self._leg.origin_s), 6)
+
+    def _write(self, line_type: str, **fields: Any) -> None:
+        """One line; what is None was not measured, and is left out."""
+        if REAL.getpid() == self._pid:  # a child that a test forked must not write our lines
+            leg = {"suite": self._leg.suite, "variant": self._leg.variant}
+            line = {"type": line_type, **leg, "process": self._leg.process, **fields}
+            self._record.append({key: value for key, value in line.items() if value is not None})
+
+    def _event(self, kind: str, detail: str, unit: Optional[str] = None) -> None:
+        self._write("event", at_s=self._now_s(), kind=kind, unit=unit, detail=detail)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self) -> None:
+        # Not called in a xdist controller, whose memory nobody asks for.
+        for detail in self._memory.prepare():
+            self._event("lacks", detail)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed and self._speaks:
+            # A long traceback names its error at the end.
+            self._event("collection_error", _cut(report.longreprtext, LAST), report.nodeid)
+
+    # A wrapper, and the first of them, so that what follows the yield is the last word: pytest
+    # itself reorders for fixtures of wider scope, --ff, random-order and others move or drop
+    # items, and the plan's order (leakers last) is what the memory was predicted for.
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: List[pytest.Item]) -> Wrapper:
+        # Before the others: xdist's --dist loadgroup appends "@group" to the ids.
+        self._collected = {id(item): item.nodeid for item in items}
+        yield
+        wanted = self._leg.units()
+        if wanted is None:
+            return
+        place = {unit: index for index, unit in enumerate(wanted)}
+        dropped = [item for item in items if self._unit(item) not in place]
+        items[:] = [item for item in items if self._unit(item) in place]
+        items.sort(key=lambda item: place[self._unit(item)])
+        if dropped:
+            self._config.hook.pytest_deselected(items=dropped)
+        found, known = set(map(self._unit, items)), set(self._collected.values())
+        for unit in wanted if self._speaks else ():
+            if unit not in found:
+                detail = "collected, then deselected by another plugin" if unit in known else ""
+                self._event("vanished", detail, unit)
+
+    def _unit(self, item: pytest.Item) -> str:
+        return self._collected.get(id(item), item.nodeid)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Wrapper:
+        unit = self._unit(item)
+        self._write("start", unit=unit, at_s=self._now_s())
+        self._reports = _Reports()
+        setups = self._setups = _Setups()
+        if REAL.getpid() == self._pid:  # a child would reset its parent's mark
+            self._memory.begin()
+        wall_s, cpu_s = REAL.monotonic(), REAL.process_time()
+        ended = yield
+        wall_s = REAL.monotonic() - wall_s - setups.wall_s
+        cpu_s = REAL.process_time() - cpu_s - setups.cpu_s
+        at_s = self._now_s()
+        reports, self._reports, self._setups = self._reports, None, None
+        if ended.excinfo is not None:
+            # Interrupted (Ctrl-C, pytest.exit): the test did not end, so there is no result.
+            self._event("interrupted", ended.excinfo[0].__name__, unit)
+            return
+        outcome, message = reports.verdict()
+        file, row, _ = item.location
+        line: Line = {"unit": unit, "case": unit, "outcome": outcome, "ending": reports.ending}
+        line.update(at_s=at_s, wall_s=round(max(0.0, wall_s), 6), cpu_s=round(max(0.0, cpu_s), 6))
+        line.update(
+            self._memory.end(), setup_s=round(setups.wall_s, 6), concurrent=self._concurrent
+        )
+        line["try"] = 1 + self._leg.tries_before.get(unit, 0)
+        line.update(setups=setups.done or None, reruns=reports.reruns or None, message=message)
+        line.update(file=file.replace(os.sep, "/"), line=None if row is None else row + 1)
+        self._write("result", **line)
+        self._record.sync()
+        self._stop_if_asked(item.session)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        # Behind the test: its teardown then ends the wider fixtures as well (pytest 8).
+        self._stop_if_asked(item.session)
+
+    def _stop_if_asked(self, session: pytest.Session) -> None:
+        if self._leg.stop_file and not session.shouldstop:
+            with contextlib.suppress(OSError):
+                REAL.stat(self._leg.stop_file)
+                session.shouldstop = "ciguard: asked to stop after this test"
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        # None in a xdist controller, which hears of tests that run elsewhere.
+        if self._reports is None:
+            return
+        if report.outcome in RERUN_REPORTS:
+            self._reports = _Reports(self._reports.reruns + 1)
+        else:
+            self._reports.add(report, self._root)
+
+    def pytest_exception_interact(self, call: pytest.CallInfo[Any]) -> None:
+        if self._reports is not None and call.excinfo is not None:
+            if isinstance(call.excinfo.value, MemoryError):
+                self._reports.ending = "out_of_memory"
+            elif _is_timeout(call.excinfo):
+                self._reports.ending = "timeout"
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Wrapper:
+        if fixturedef.scope == "function" or self._setups is None:
+            yield
+        else:
+            yield from self._setups.measure(fixturedef.argname, fixturedef.scope)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Wrapper:
+        yield
+        if self._record.dropped:
+            self._event("dropped_lines", f"{self._record.dropped} lines could not be written")
+        self._event("session_end", str(int(session.exitstatus)))
+        self._record.sync(every_s=0)
+
+
+class _Collecting:
+    """The plugin of a session that only collects: what exists, and what could not be read."""
+
+    def __init__(self, path: str, config: pytest.Config) -> None:
+        self._path, self._root = path, str(config.rootpath)
+        self._lines: List[Line] = []
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            message = _cut(report.longreprtext, LAST)
+            self._lines.append({"error": report.nodeid, "message": message})
+
+    # Around the whole of it: `done` must mean that every plugin had its say on what is selected.
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> Wrapper:
+        ended = yield
+        if ended.excinfo is None:
+            self._lines.extend(map(self._unit, session.items))
+            done = {"done": True, "rootdir": self._root, "pytest": pytest.__version__}
+            self._lines.append({**done, "python": platform.python_version()})
+        else:
+            message = _cut(f"{ended.excinfo[0].__name__}: {ended.excinfo[1]}")
+            self._lines.append({"error": "", "message": message})
+        with open(self._path, "w", encoding="ascii", newline="\n") as stream:
+            stream.writelines(json.dumps(line) + "\n" for line in self._lines)
+
+    def _unit(self, item: pytest.Item) -> Line:
+        classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
+        file = os.path.relpath(str(item.path), self._root).replace(os.sep, "/")
+        marks = sorted({marker.name for marker in item.iter_markers()})
+        place = {"file": file, "scope_class": "::".join(classes) or None}
+        return {"unit": item.nodeid, **place, "categories": marks}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    leg, manager = _Leg(os.environ), config.pluginmanager
+    if config.option.collectonly:
+        if leg.collect_file:
+            manager.register(_Collecting(leg.collect_file, config), "ciguard-collecting")
+    elif leg.record_file:
+        # A pytest that a test starts inherits our variables: its tests are none of the plan's.
+        owner = os.environ.setdefault("CIGUARD_TAKEN_BY", str(os.getpid()))
+        if owner == str(os.getpid()) or hasattr(config, "workerinput"):
+            manager.register(_Recorder(leg, config), "ciguard-recorder")
