@@ -147,7 +147,8 @@ class Shape:
                 required=field.default is MISSING and field.default_factory is MISSING,
                 # Only what a test leaves behind may be less than nothing.
                 not_negative=field.name.endswith(("_s", "_bytes"))
-                and field.name != "retained_bytes",
+                and field.name != "retained_bytes"
+                and not cast("str", field.type).startswith("Mapping"),
             )
             for field in fields(cast("Any", kind))
         )
@@ -284,7 +285,7 @@ def _decoded(source: str, content: bytes, damage: list[str]) -> Iterator[Line]:
         damage.append(f"{source}: {wrong - MAX_DAMAGE} more lines that cannot be read")
 
 
-def _with_defaults(line: Line, defaults: DefaultsLine) -> Line:
+def with_defaults(line: Line, defaults: DefaultsLine) -> Line:
     """Fill what a program left out because the first line of its file says it."""
     if not isinstance(line, (StartLine, Result, EventLine)):
         return line
@@ -315,7 +316,7 @@ def _read_file(source: str, content: bytes) -> _File:
             file.legs.append(leg)
             defaults = line if isinstance(line, DefaultsLine) else DefaultsLine()
         if not isinstance(line, DefaultsLine):
-            file.lines.append((leg, _with_defaults(line, defaults)))
+            file.lines.append((leg, with_defaults(line, defaults)))
     return file
 
 

@@ -1,0 +1,32 @@
+"""The table of result formats: to add one, write its module and its line here."""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Final
+
+from ciguard.codec import junit
+from ciguard.codec.base import head_of
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.codec.base import ResultFormat
+
+FORMATS: Final[Mapping[str, ResultFormat]] = {
+    "junit": junit,
+}
+
+
+def format_of(stream: IO[bytes], source: str) -> ResultFormat:
+    """The first format to recognise an unpacked stream, which stays at its start.
+
+    Raises:
+        InputError: none does.
+    """
+    head = head_of(stream, source)
+    for found in FORMATS.values():
+        if found.sniff(head):
+            return found
+    known = ", ".join(FORMATS)
+    raise InputError("no format of results is recognised", where=source, fix=f"there are: {known}")

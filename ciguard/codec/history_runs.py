@@ -1,0 +1,165 @@
+"""The runs that a history remembers, with their legs, and how they stand in JSON. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Final
+
+from ciguard.codec.record import CHECKS, LineError, Shape
+from ciguard.model import Ending, Runner, UnitKey
+
+# When nobody said when a run was: before every run with a date, so that real ones outlive it.
+UNDATED: Final = datetime.min.replace(tzinfo=UTC)
+NO_RUNNER: Final = Runner()
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteCost:
+    """What a suite costs a process before its first unit: the least seen in a leg."""
+
+    suite: str = ""
+    variant: str = ""
+    base_bytes: int | None = None  # resident memory
+    setup_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLeg:
+    """One leg of a run, in the newest attempt in which it ran.
+
+    `complete` says that it ended by itself. `lost` are the units that were started (or, where the
+    plan was known, planned) in a leg that did not, and left no result: together, one observation.
+    `suite` and `variant` are "" except for a file of another program, which is one of each.
+    """
+
+    shard: str = ""
+    job: str | None = None
+    suite: str = ""
+    variant: str = ""
+    run_attempt: int = 1
+    ending: Ending = "unknown"
+    complete: bool = False
+    runner: Runner = NO_RUNNER
+    processes: int | None = None  # tested processes alive at once, at most
+    wall_s: float | None = None  # a lower bound where not complete
+    peak_bytes: int | None = None  # largest sample of the whole process tree
+    process_peak_bytes: int | None = None  # largest high-water mark of one process
+    units_planned: int | None = None
+    costs: tuple[SuiteCost, ...] = ()
+    lost: tuple[UnitKey, ...] = ()
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """The same in every attempt; legs of a run are sorted by it."""
+        return (self.job or "", self.shard, self.suite, self.variant)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRun:
+    """A workflow run; `run_attempt` is the newest one that was added, `at` its earliest start."""
+
+    run_id: int
+    run_attempt: int = 1
+    at: datetime = UNDATED
+    sha: str | None = None
+    parents: tuple[str, ...] = ()
+    branch: str | None = None
+    event: str | None = None
+    repository: str | None = None
+    workflow: str | None = None
+    legs: tuple[HistoryLeg, ...] = ()
+
+    @property
+    def order(self) -> tuple[datetime, int, int]:
+        """Oldest first; ties by id."""
+        return (self.at, self.run_id, self.run_attempt)
+
+    @property
+    def complete(self) -> bool:
+        """Say that every leg that is known ended by itself."""
+        return bool(self.legs) and all(leg.complete for leg in self.legs)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise LineError(f"expected true or false, found {value!r:.40}")
+    return value
+
+
+def _at(value: Any) -> datetime:
+    try:
+        at = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise LineError(f"expected a time, found {value!r:.40}") from None
+    if at.tzinfo is None:
+        raise LineError(f"expected a time with its zone, found {value!r:.40}")
+    return at.astimezone(UTC)
+
+
+def _unit_keys(value: Any) -> tuple[UnitKey, ...]:
+    if not isinstance(value, list):
+        raise LineError(f"expected a list, found {value!r:.40}")
+    text = CHECKS["str"]
+    found = []
+    for item in value:
+        if not isinstance(item, list) or len(item) != len(UnitKey._fields):
+            raise LineError(f"expected suite, variant and unit, found {item!r:.40}")
+        found.append(UnitKey(*map(text, item)))
+    return tuple(found)
+
+
+def _each(shape: Shape) -> Any:
+    def check(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise LineError(f"expected a list, found {value!r:.40}")
+        return tuple(shape.build(item) for item in value)
+
+    return check
+
+
+_CHECKS: Final = {
+    **CHECKS,
+    "bool": _flag,
+    "datetime": _at,
+    "tuple[UnitKey, ...]": _unit_keys,
+}
+_CHECKS["tuple[SuiteCost, ...]"] = _each(Shape(SuiteCost, _CHECKS))
+_CHECKS["tuple[HistoryLeg, ...]"] = _each(Shape(HistoryLeg, _CHECKS))
+_RUN: Final = Shape(HistoryRun, _CHECKS)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, HistoryRun | HistoryLeg | SuiteCost | Runner):
+        content = ((field, getattr(value, field.name)) for field in fields(value))
+        # What is at its default is left out: 20 runs of 110 legs are mostly defaults.
+        return {field.name: _plain(item) for field, item in content if item != field.default}
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def runs_as_json(runs: tuple[HistoryRun, ...]) -> list[Any]:
+    """What `runs_of_json` reads back."""
+    return [_plain(run) for run in runs]
+
+
+def runs_of_json(content: Any) -> tuple[HistoryRun, ...]:
+    """The runs in JSON.
+
+    Raises:
+        LineError: a value is not what its key says, or the runs are not sorted or not unique.
+    """
+    runs: tuple[HistoryRun, ...] = _each(_RUN)(content)
+    if any(after.order < before.order for before, after in pairwise(runs)):
+        raise LineError("runs out of order")
+    if len({run.run_id for run in runs}) != len(runs):
+        raise LineError("a run twice")
+    for run in runs:
+        identities = [leg.identity for leg in run.legs]
+        if identities != sorted(set(identities)):
+            raise LineError(f"run {run.run_id}: legs out of order, or a leg twice")
+    return runs

@@ -1,0 +1,109 @@
+"""An inventory file: the units that exist, one a line or as JSON -> values. Pure.
+
+A line is a unit's id as it is, or a JSON object; a whole file may be a JSON list of ids or objects
+`{"unit", "suite", "variant", "file", "categories"}`, of which `unit` alone is needed. Gzip as well.
+An id with an end of line in it can only be given in JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from ciguard.codec.base import content_of
+from ciguard.codec.record import CHECKS, LineError, Shape
+from ciguard.errors import InputError
+from ciguard.model import UnitKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MAX_BYTES: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryUnit:
+    """A unit that exists."""
+
+    unit: str
+    suite: str = ""
+    variant: str = ""
+    file: str | None = None
+    categories: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> UnitKey:
+        """Where it belongs."""
+        return UnitKey(self.suite, self.variant, self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Units in the file's order, each once; `repeated` are those that stood there again."""
+
+    units: tuple[InventoryUnit, ...]
+    repeated: tuple[UnitKey, ...] = ()
+
+
+_UNIT: Final = Shape(InventoryUnit, CHECKS)
+
+
+def read(stream: IO[bytes], source: str) -> Inventory:
+    """Read an inventory; an empty one is an answer, not an error.
+
+    Of a unit that is listed twice the first entry counts.
+
+    Raises:
+        InputError: no UTF-8, no JSON where it begins as such, or an entry without a unit.
+    """
+    content = content_of(stream, source, MAX_BYTES)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"no UTF-8: {error}", where=source) from None
+    return _once(_of_json(text, source) if text.lstrip()[:1] == "[" else _of_lines(text, source))
+
+
+def _of_json(text: str, source: str) -> Iterator[InventoryUnit]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"no JSON: {error}", where=source) from None
+    for position, item in enumerate(content):
+        yield _unit(item, f"{source}: [{position}]")
+
+
+def _of_lines(text: str, source: str) -> Iterator[InventoryUnit]:
+    # str.splitlines would also split at characters that may be part of an id.
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.removesuffix("\r")  # noqa: PLW2901
+        if not line.strip():
+            continue
+        where = f"{source}:{number}"
+        if not line.startswith('{"'):
+            yield _unit(line, where)
+            continue
+        try:
+            yield _unit(json.loads(line), where)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"no JSON: {error}", where=where) from None
+
+
+def _unit(item: Any, where: str) -> InventoryUnit:
+    if isinstance(item, str):
+        item = {"unit": item}
+    try:
+        unit: InventoryUnit = _UNIT.build(item)
+        if not unit.unit:
+            raise LineError("unit is empty")
+    except LineError as error:
+        fix = 'an entry is an id, or an object like {"unit": "..."}'
+        raise InputError(str(error), where=where, fix=fix) from None
+    return unit
+
+
+def _once(units: Iterable[InventoryUnit]) -> Inventory:
+    first: dict[UnitKey, InventoryUnit] = {}
+    again = [unit.key for unit in units if first.setdefault(unit.key, unit) is not unit]
+    return Inventory(tuple(first.values()), tuple(again))

@@ -1,0 +1,148 @@
+"""Other programs' spellings -> the units of an inventory. Pure.
+
+First by unit id; else by a normalised key that makes `pkg/mod.py::Class::t[x]` and the pair
+(`pkg.mod.Class`, `t[x]`) the same, where exactly one unit has it. An entry without a name is the
+total of a class or of a file, and belongs in equal parts to all units of it. Never across suites
+or variants. O(units + entries).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard.codec.history import Spelling
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.codec.inventory import InventoryUnit
+    from ciguard.model import CaseKey
+
+_EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
+_Place = tuple[str, str, str]  # suite, variant, normalised text
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Where each entry belongs: positions in the inventory, () where nowhere.
+
+    Where `targets[i]` are several, entry i is the total of them all.
+    """
+
+    targets: tuple[tuple[int, ...], ...]
+
+    @property
+    def joined(self) -> int:
+        """Entries that belong somewhere."""
+        return sum(1 for target in self.targets if target)
+
+    @property
+    def share(self) -> float:
+        """Entries that belong somewhere, of all; 1 where there are none."""
+        return self.joined / len(self.targets) if self.targets else 1.0
+
+    def covered(self) -> set[int]:
+        """Positions of the units that anything belongs to."""
+        return {position for target in self.targets for position in target}
+
+
+def _dotted(path: str) -> str:
+    """A file's path as a module: without extension, dots for separators."""
+    plain = path.replace("\\", "/").removeprefix("./")
+    return _EXTENSION.sub("", plain).replace("/", ".").strip(".")
+
+
+def _normalised(unit: str) -> str:
+    """`a/b.py::C::t[x/y.z]` -> `a.b.C.t[x/y.z]`: parameters are kept as they are."""
+    head, bracket, parameters = unit.partition("[")
+    file, *names = head.split("::")
+    return ".".join((_dotted(file) if names else file, *names)) + bracket + parameters
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """An inventory, looked up by id and by normalised texts; positions ascending."""
+
+    by_id: Mapping[_Place, int]
+    by_key: Mapping[_Place, list[int]]
+    by_class: Mapping[_Place, list[int]]
+    by_file: Mapping[_Place, list[int]]
+
+    def find(self, suite: str, variant: str, unit: str, spelling: Spelling) -> tuple[int, ...]:
+        """Positions for one entry."""
+        position = self.by_id.get((suite, variant, unit))
+        if position is not None:
+            return (position,)
+        if spelling.name is None and (spelling.classname or spelling.file):
+            return self._group(suite, variant, spelling)
+        for text in _texts(unit, spelling):
+            found = self.by_key.get((suite, variant, text), ())
+            if len(found) == 1:
+                return (found[0],)
+        # A framework whose units are whole files reports cases inside them.
+        if spelling.file:
+            position = self.by_id.get((suite, variant, spelling.file))
+        return () if position is None else (position,)
+
+    def _group(self, suite: str, variant: str, spelling: Spelling) -> tuple[int, ...]:
+        file = _dotted(spelling.file or "")
+        if not spelling.classname:
+            return tuple(self.by_file.get((suite, variant, file), ()))
+        name = spelling.classname.replace("::", ".")
+        text = f"{file}.{name}" if file else name
+        return tuple(self.by_class.get((suite, variant, text), ()))
+
+
+def _texts(unit: str, spelling: Spelling) -> tuple[str, ...]:
+    """The normalised keys that an entry may stand for, the likeliest first."""
+    if spelling.name is None:
+        return (_normalised(unit),)
+    classname = (spelling.classname or "").replace("::", ".").replace("/", ".")
+    texts = [f"{classname}.{spelling.name}" if classname else spelling.name]
+    if spelling.file:
+        texts.append(f"{_dotted(spelling.file)}.{texts[0]}")
+    return tuple(texts)
+
+
+def _index(units: Sequence[InventoryUnit]) -> _Index:
+    by_id: dict[_Place, int] = {}
+    by_key: dict[_Place, list[int]] = defaultdict(list)
+    by_class: dict[_Place, list[int]] = defaultdict(list)
+    by_file: dict[_Place, list[int]] = defaultdict(list)
+    for position, unit in enumerate(units):
+        way = (unit.suite, unit.variant)
+        by_id.setdefault((*way, unit.unit), position)
+        text = _normalised(unit.unit)
+        by_key[(*way, text)].append(position)
+        file, separator, _ = unit.unit.partition("::")
+        by_file[(*way, _dotted(unit.file or file))].append(position)
+        class_name = text.partition("[")[0].rpartition(".")[0]
+        if separator and class_name:
+            by_class[(*way, class_name)].append(position)
+    return _Index(by_id, by_key, by_class, by_file)
+
+
+def join(
+    keys: Sequence[CaseKey], spellings: Mapping[CaseKey, Spelling], units: Sequence[InventoryUnit]
+) -> Joined:
+    """Find the inventory's units for a history's keys.
+
+    A unit that has an entry of its own is still part of its class's or file's total: whoever
+    shares a total out divides by all of the group.
+
+    Args:
+        keys: of the history (or of one foreign file).
+        spellings: how other programs spell some of them.
+        units: the inventory.
+    """
+    index = _index(units)
+    nothing = Spelling()
+    return Joined(
+        tuple(
+            index.find(key.suite, key.variant, key.unit, spellings.get(key, nothing))
+            for key in keys
+        )
+    )

@@ -1,0 +1,191 @@
+"""Looks into a history without a Python loop over its values: what `plan` and `compare` reduce.
+
+Sizes in mind: 100,000 keys x 20 values. Each function is O(values) in numpy, and O(keys) in Python
+only where it makes keys. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ciguard.codec.history import KEPT, WORDS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ciguard.codec.history import History, Values
+    from ciguard.codec.history_runs import HistoryLeg
+    from ciguard.model import UnitKey
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+    Positions = NDArray[np.int64]
+
+COMPLETED: Final = WORDS["ending"].index("completed")
+DIED: Final = WORDS["outcome"].index("died")
+# Under this a duration says more about the machine's timer and caches than about its speed.
+STEADY_S: Final = 0.05
+STEADY_TESTS: Final = 20
+
+
+def bounds(group: NDArray[np.int32], groups: int) -> Positions:
+    """Where each group's rows begin: rows of group g are `bounds[g]:bounds[g + 1]`.
+
+    Args:
+        group: ascending, each below `groups` (`values.key`, `UnitValues.unit`).
+        groups: how many there are; a group may be empty.
+    """
+    return np.concatenate(([0], np.cumsum(np.bincount(group, minlength=groups))))
+
+
+def latest(
+    column: NDArray[Any], group: NDArray[np.int32], groups: int, depth: int = KEPT
+) -> Floats:
+    """The last `depth` values of each group as a table, NaN where there are fewer.
+
+    Rows whose value is to be left out are dropped beforehand: `latest(wall[ok], key[ok], ...)`.
+
+    Returns:
+        (groups, depth) float64; the newest value is in the last column, older ones to its left.
+    """
+    table = np.full((groups, depth), np.nan)
+    ends = bounds(group, groups)[1:]
+    age = np.repeat(ends, np.bincount(group, minlength=groups)) - 1 - np.arange(len(group))
+    recent = age < depth
+    table[group[recent], depth - 1 - age[recent]] = column[recent]
+    return table
+
+
+def legs(history: History) -> tuple[HistoryLeg, ...]:
+    """The legs of all runs in one row, run after run."""
+    return tuple(leg for run in history.runs for leg in run.legs)
+
+
+def leg_of(history: History, values: Values | UnitValues) -> Positions:
+    """Each row's position in `legs(history)`."""
+    counts = np.array([len(run.legs) for run in history.runs], np.int64)
+    return (np.cumsum(counts) - counts)[values.run] + values.leg if counts.size else _none()
+
+
+def _none() -> Positions:
+    return np.zeros(0, np.int64)
+
+
+def in_complete_leg(history: History, values: Values | UnitValues) -> Flags:
+    """Say of each row whether its leg ended by itself: what a baseline is made of."""
+    complete: Flags = np.array([leg.complete for leg in legs(history)], np.bool_)
+    return complete[leg_of(history, values)]
+
+
+def is_censored(values: Values) -> Flags:
+    """Say of each case whether it was stopped: its time and memory are lower bounds.
+
+    0, not told, is not censored: a file of durations knows no endings.
+    """
+    censored: Flags = (values.outcome == DIED) | (values.ending > COMPLETED)
+    return censored
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitValues:
+    """One row a unit and run, sorted by (`unit`, `run`); NaN where no case was measured.
+
+    A unit's time is the sum over its cases, its peak the largest, what it retains the sum.
+    `censored` says that a case was stopped; `leg` is that of its last case.
+    """
+
+    units: tuple[UnitKey, ...]
+    unit: NDArray[np.int32]
+    run: NDArray[np.int32]
+    leg: NDArray[np.int32]
+    cases: Positions
+    censored: Flags
+    wall_s: Floats
+    cpu_s: Floats
+    setup_s: Floats
+    peak_delta_bytes: Floats
+    retained_bytes: Floats
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+
+def units(history: History) -> tuple[tuple[UnitKey, ...], NDArray[np.int32]]:
+    """The units, sorted, and each key's position among them. O(keys)."""
+    keys = history.keys
+    new = np.fromiter((a[:3] != b[:3] for a, b in pairwise(keys)), np.int32, max(len(keys) - 1, 0))
+    first = np.concatenate((np.zeros(min(len(keys), 1), np.int32), np.cumsum(new, dtype=np.int32)))
+    begins = np.flatnonzero(np.diff(first, prepend=-1))
+    return tuple(keys[position].unit_key for position in begins.tolist()), first
+
+
+def _sum(column: Floats, begins: Positions) -> Floats:
+    measured = np.add.reduceat(~np.isnan(column), begins, dtype=np.int64)
+    return np.where(measured > 0, np.add.reduceat(np.nan_to_num(column), begins), np.nan)
+
+
+def by_unit(history: History) -> UnitValues:
+    """Join the cases of each unit, run by run: what a plan is made of.
+
+    Sorting is linear where a unit is one case.
+    """
+    values = history.values
+    names, unit_of_key = units(history)
+    unit = unit_of_key[values.key]
+    code = unit.astype(np.int64) * max(len(history.runs), 1) + values.run
+    order = np.argsort(code, kind="stable")
+    code = code[order]
+    begins = np.flatnonzero(np.diff(code, prepend=-1))
+    ends = np.append(begins, len(code))[1:]
+    first = order[begins]
+    return UnitValues(
+        units=names,
+        unit=unit[first],
+        run=values.run[first],
+        leg=values.leg[order[ends - 1]],
+        cases=ends - begins,
+        censored=np.logical_or.reduceat(is_censored(values)[order], begins),
+        wall_s=_sum(values.wall_s[order], begins),
+        cpu_s=_sum(values.cpu_s[order], begins),
+        setup_s=_sum(values.setup_s[order], begins),
+        peak_delta_bytes=np.fmax.reduceat(values.peak_delta_bytes[order], begins),
+        retained_bytes=_sum(values.retained_bytes[order], begins),
+    )
+
+
+def speed_factors(history: History) -> Floats:
+    """How slow each leg was: 1.3 took 30 % longer than the same tests usually do.
+
+    exp(median log(wall / the key's median)) over a leg's tests of `STEADY_S` and more; NaN with
+    fewer than `STEADY_TESTS` of them. Derived at each reading, never stored: it depends on all
+    runs, and a stored one would depend on the order in which they came.
+
+    Returns:
+        A value for each of `legs(history)`.
+    """
+    values = history.values
+    factors = np.full(len(legs(history)), np.nan)
+    usual = _medians(latest(values.wall_s, values.key, len(history.keys)))[values.key]
+    steady = (usual >= STEADY_S) & (values.wall_s > 0) & ~is_censored(values)
+    ratio = np.log(values.wall_s[steady] / usual[steady])
+    leg = leg_of(history, values)[steady]
+    order = np.argsort(leg, kind="stable")
+    edges = bounds(leg[order].astype(np.int32), len(factors))
+    for position, (begin, end) in enumerate(pairwise(edges.tolist())):
+        if end - begin >= STEADY_TESTS:
+            factors[position] = np.exp(np.median(ratio[order[begin:end]]))
+    return factors
+
+
+def _medians(table: Floats) -> Floats:
+    """Median of each row's numbers, NaN where it has none (np.nanmedian loops, and warns)."""
+    ordered: Floats = np.sort(table, axis=1)  # NaN last
+    counts = (~np.isnan(table)).sum(axis=1)
+    rows = np.arange(len(table))
+    middle = np.maximum(counts - 1, 0) // 2
+    medians: Floats = (ordered[rows, middle] + ordered[rows, counts // 2]) / 2
+    return medians

@@ -1,0 +1,156 @@
+"""`ciguard history`: add runs to the history, show it, export it."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import click
+
+from ciguard import console, files
+from ciguard.codec import durations
+from ciguard.codec.base import head_of, unpacked
+from ciguard.codec.formats import format_of
+from ciguard.errors import ExitCode, InputError
+from ciguard.history import export
+from ciguard.history.carriers import load, open_carrier, update
+from ciguard.history.facts import Facts, moment
+from ciguard.history.intake import history_of, history_of_durations
+from ciguard.history.merge import join
+from ciguard.model import EndLine, Record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.codec.history import History
+    from ciguard.invocation import Invocation
+
+LINES_AT_ONCE: Final = 10_000
+
+_HISTORY: Final = click.option(
+    "--history",
+    "place",
+    metavar="FILE|branch:NAME",
+    help="Where it is kept; else what the configuration says.",
+)
+
+
+@click.group()
+def command() -> None:
+    """Add runs to the history, show it, export it."""
+
+
+@command.command()
+@click.argument("paths", metavar="FILE|DIR...", nargs=-1, required=True)
+@_HISTORY
+@click.option("--run-id", type=click.IntRange(min=1), help="Which run it was.")
+@click.option("--run-attempt", type=click.IntRange(min=1), help="Which attempt of it; else 1.")
+@click.option("--sha", help="The commit that was tested.")
+@click.option("--branch", help="The branch that it was on.")
+@click.option("--event", help="What started the run: push, schedule, ...")
+@click.option("--at", metavar="TIME", help="When it started, as 2026-11-21T10:00:00Z.")
+@click.option("--suite", help="Suite of results that name none.")
+@click.option("--variant", help="Variant of results that name none.")
+@click.pass_obj
+def add(
+    invocation: Invocation,
+    /,
+    paths: tuple[str, ...],
+    place: str | None,
+    at: str | None,
+    **said: Any,
+) -> int:
+    """Add runs: record folders and *.jsonl, JUnit XML, or JSON durations of other programs.
+
+    Options fill what a file lacks; where they contradict it, nothing is added. Adding something
+    twice changes nothing.
+    """
+    facts = Facts(at=moment(at, "--at") if at is not None else None, **said)
+    addition = reduce(join, [_read(invocation.folder / path, facts) for path in paths])
+    carrier = open_carrier(_place(invocation, place), invocation.folder, invocation.environ)
+    done = update(carrier, addition)
+    values = f"{len(addition.values)} values of {_counted(len(addition.runs), 'run')}"
+    what = f"{values} added" if done.changed else f"nothing new in {values}"
+    console.out(f"{carrier.place}: {what}; {_size(done.history, done.size_bytes)}")
+    return ExitCode.OK
+
+
+@command.command()
+@_HISTORY
+@click.pass_obj
+def show(invocation: Invocation, place: str | None) -> int:
+    """Show the runs that are known, oldest first."""
+    history, size_bytes = _known(invocation, place)
+    numbers = frozenset({0, 1, 6, 7, 8, 9})
+    console.out(console.table(export.table(history), right=numbers))
+    console.out(_size(history, size_bytes))
+    return ExitCode.OK
+
+
+@command.command(name="export")
+@_HISTORY
+@click.pass_obj
+def export_(invocation: Invocation, place: str | None) -> int:
+    """Print JSON Lines, one object a value: a case in a run, in the record's words."""
+    lines = export.lines(_known(invocation, place)[0])
+    while block := "\n".join(islice(lines, LINES_AT_ONCE)):
+        console.out(block)
+    return ExitCode.OK
+
+
+def _place(invocation: Invocation, place: str | None) -> str:
+    return place if place is not None else invocation.config().history.carrier
+
+
+def _known(invocation: Invocation, place: str | None) -> tuple[History, int]:
+    carrier = open_carrier(_place(invocation, place), invocation.folder, invocation.environ)
+    loaded = load(carrier)
+    if not loaded.found:
+        fix = "add a run first: ciguard history add FILE --history " + carrier.place
+        raise InputError("there is no history yet", where=carrier.place, fix=fix)
+    return loaded.history, loaded.size_bytes
+
+
+def _read(path: Path, facts: Facts) -> History:
+    """One argument as a history of its own."""
+    if path.is_dir() or path.suffix == ".jsonl":
+        return _of_records(path, facts)
+    try:
+        with path.open("rb") as stream:
+            return _of_foreign(unpacked(stream), str(path), facts)
+    except OSError as error:
+        what = f"cannot be read: {error.strerror or error}"
+        raise InputError(what, where=str(path), fix="check the path") from error
+
+
+def _of_records(path: Path, facts: Facts) -> History:
+    records = files.read_record_tree(path)
+    if not records:
+        fix = "name the folder of a record; other formats are named file by file"
+        raise InputError("no record (*.jsonl) in it", where=str(path), fix=fix)
+    for damage in (damage for record in records for damage in record.damage):
+        console.err(f"warning: {damage}")
+    return history_of(records, facts)
+
+
+def _of_foreign(stream: IO[bytes], source: str, facts: Facts) -> History:
+    if durations.sniff(head_of(stream, source)):
+        return history_of_durations(durations.read(stream, source), source, facts)
+    results = tuple(format_of(stream, source).read(stream, source))
+    # Read to its end, so its writer lived to the end.
+    record = Record(source, header=None, results=results, end=EndLine("completed"))
+    return history_of([record], facts)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _size(history: History, size_bytes: int) -> str:
+    counts = (
+        _counted(len(history.runs), "run"),
+        _counted(len(history.keys), "case"),
+        _counted(len(history.values), "value"),
+    )
+    return f"{', '.join(counts)} ({console.size(size_bytes)})"

@@ -1,0 +1,55 @@
+"""A history in a file."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ciguard import files
+from ciguard.errors import InputError
+from ciguard.history.kept import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class FileCarrier:
+    """One file; written aside and moved, so that a reader sees the old one or the new one."""
+
+    place: str
+    folder: Path
+    environ: Mapping[str, str] = field(repr=False)  # other carriers need it
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self.folder / self.place
+
+    def read(self) -> Kept:
+        """The file's bytes.
+
+        Raises:
+            InputError: it is there, and cannot be read.
+        """
+        if not self.place:
+            raise InputError("no place for the history", fix="name a file, or branch:NAME")
+        if not self.path.exists():
+            return Kept(None)
+        content = files.read(self.path)
+        return Kept(content, hashlib.sha256(content).hexdigest())
+
+    def write(self, content: bytes, seen: Kept) -> bool:
+        """Replace the file, if it is still the one that was read.
+
+        Raises:
+            InputError: it cannot be written; the old one is untouched.
+        """
+        # Between this look and the move another writer may still come: a few milliseconds. A file
+        # has one writer in all that ciguard writes itself; several use a branch.
+        if self.read().version != seen.version:
+            return False
+        files.write(self.path, content)
+        return True

@@ -1,0 +1,222 @@
+"""Records become a history of their own, ready to be joined to the one that is kept. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ciguard.codec.columns import LARGEST
+from ciguard.codec.history import (
+    MEASURES,
+    SECONDS,
+    WORDS,
+    History,
+    Spelling,
+    empty,
+    of_columns,
+    unmeasured,
+)
+from ciguard.codec.history_runs import HistoryLeg
+from ciguard.errors import InputError
+from ciguard.history.facts import NOTHING, Facts, agreed, run_of
+from ciguard.history.legs import leg_of, missing_legs
+from ciguard.history.merge import join, one_run
+from ciguard.model import CaseKey, Record, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ciguard.codec.durations import Duration
+    from ciguard.codec.history_runs import HistoryRun
+    from ciguard.model import Plan
+
+MAX_S: Final = 1e9  # 31 years: a clock went wrong
+MOST_TRIES: Final = 255
+_CODE: Final = {
+    name: {word or None: code for code, word in enumerate(words)} for name, words in WORDS.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One record with the run and the leg that it makes."""
+
+    run: HistoryRun
+    leg: HistoryLeg
+    results: Sequence[Result]
+
+
+def _with_facts(record: Record, facts: Facts) -> Record:
+    """Results and starts of the suite and variant that were said, where they have none."""
+    if facts.suite is None and facts.variant is None:
+        return record
+
+    def told(line: Any) -> Any:
+        return replace(
+            line,
+            suite=agreed("--suite", line.suite, facts.suite, record.source) or "",
+            variant=agreed("--variant", line.variant, facts.variant, record.source) or "",
+        )
+
+    return replace(
+        record,
+        starts=tuple(map(told, record.starts)),
+        results=tuple(map(told, record.results)),
+        processes=tuple(map(told, record.processes)),
+    )
+
+
+def history_of(
+    records: Iterable[Record], facts: Facts = NOTHING, plan: Plan | None = None
+) -> History:
+    """A history of these records alone: any number of legs, attempts and runs.
+
+    Args:
+        records: at least a run id is known of each.
+        facts: fill what a record lacks.
+        plan: of the run, where it is known: then units that were planned in a leg that died, and
+            shards that left no record at all, are known to be lost.
+
+    Raises:
+        InputError: a run id is missing, two sources disagree, or a value is beyond measure; with
+            both values, and where.
+    """
+    pieces = []
+    for record in records:
+        told = _with_facts(record, facts)
+        run = run_of(told, facts)
+        leg = leg_of(told, run.run_attempt, plan)
+        if record.header is None:
+            leg = replace(leg, suite=facts.suite or "", variant=facts.variant or "")
+        pieces.append(_Piece(replace(run, legs=(leg,)), leg, told.results))
+    if plan is not None:
+        pieces.extend(_missing(pieces, plan))
+    return _gathered(pieces)
+
+
+def _missing(pieces: Sequence[_Piece], plan: Plan) -> list[_Piece]:
+    """Legs of shards that left nothing, in the run that the others belong to."""
+    found: dict[int, list[_Piece]] = defaultdict(list)
+    for piece in pieces:
+        found[piece.run.run_id].append(piece)
+    return [
+        _Piece(replace(there[0].run, run_attempt=leg.run_attempt, legs=(leg,)), leg, ())
+        for there in found.values()
+        for leg in missing_legs(plan, [piece.leg for piece in there])
+    ]
+
+
+def _gathered(pieces: Sequence[_Piece]) -> History:
+    runs: dict[int, HistoryRun] = {}
+    for piece in pieces:
+        known = runs.get(piece.run.run_id)
+        runs[piece.run.run_id] = one_run(known, piece.run) if known else piece.run
+    history = empty()
+    # A history of one run a time: joining sorts out tries and attempts, here as everywhere.
+    ordered = sorted(pieces, key=lambda piece: (piece.run.run_id, piece.leg.run_attempt))
+    for run_id, group in groupby(ordered, key=lambda piece: piece.run.run_id):
+        history = join(history, _of_run(runs[run_id], tuple(group)))
+    return history
+
+
+def _of_run(run: HistoryRun, pieces: Sequence[_Piece]) -> History:
+    positions = {(leg.identity, leg.run_attempt): position for position, leg in enumerate(run.legs)}
+    results: list[Result] = []
+    legs: list[NDArray[np.int32]] = []
+    for piece in pieces:
+        position = positions.get((piece.leg.identity, piece.leg.run_attempt))
+        if position is not None:  # else a later attempt of the leg is here as well
+            results.extend(piece.results)
+            legs.append(np.full(len(piece.results), position, np.int32))
+    if not results:
+        return replace(empty(), runs=(run,))
+    case_keys = [result.key for result in results]
+    keys = tuple(sorted(set(case_keys)))
+    columns: dict[str, NDArray[Any]] = {
+        "leg": np.concatenate(legs),
+        **{name: _codes(name, [getattr(item, name) for item in results]) for name in _CODE},
+        "try_number": np.array(
+            [min(max(item.try_number, 1), MOST_TRIES) for item in results], np.uint8
+        ),
+        **{
+            name: _measure(name, [getattr(r, name) for r in results], case_keys)
+            for name in MEASURES
+        },
+    }
+    spellings = {
+        key: Spelling(result.classname, result.name, result.file)
+        for key, result in zip(case_keys, results, strict=True)
+        if result.classname is not None or result.name is not None or result.file is not None
+    }
+    return _one_run_history(run, keys, case_keys, columns, spellings)
+
+
+def _one_run_history(
+    run: HistoryRun,
+    keys: tuple[CaseKey, ...],
+    case_keys: Sequence[CaseKey],
+    columns: Mapping[str, NDArray[Any]],
+    spellings: Mapping[CaseKey, Spelling],
+) -> History:
+    at = {key: position for position, key in enumerate(keys)}
+    key = np.fromiter((at[item] for item in case_keys), np.int32, len(case_keys))
+    places = {"key": key, "run": np.zeros(len(key), np.int32)}
+    return History(of_columns({**places, **columns}), (run,), keys, spellings)
+
+
+def _codes(name: str, words: Sequence[str | None]) -> NDArray[np.uint8]:
+    code = _CODE[name]
+    return np.fromiter((code[word] for word in words), np.uint8, len(words))
+
+
+def _measure(
+    name: str, numbers: Sequence[float | None], keys: Sequence[CaseKey]
+) -> NDArray[np.float64]:
+    """A column, NaN for None."""
+    if all(number is None for number in numbers):
+        return unmeasured(len(numbers))
+    column = np.array(numbers, np.float64)
+    wrong = np.flatnonzero(np.abs(column) > (MAX_S if name in SECONDS else LARGEST))
+    if wrong.size:
+        key = keys[int(wrong[0])]
+        what = f"{name} of {key.unit!r:.200} is {column[wrong[0]]:g}"
+        raise InputError(what, where=f"suite {key.suite!r}", fix="mend what measured it")
+    return column
+
+
+def history_of_durations(
+    durations: Iterable[Duration], source: str, facts: Facts = NOTHING
+) -> History:
+    """A history of another program's durations: one leg, of which no outcomes are known.
+
+    Raises:
+        InputError: nobody said which run it was.
+    """
+    found = tuple(durations)
+    way = (facts.suite or "", facts.variant or "")
+    run = run_of(Record(source, None), facts)
+    leg = HistoryLeg("", None, *way, run.run_attempt, ending="completed", complete=True)
+    run = replace(run, legs=(leg,))
+    if not found:
+        return replace(empty(), runs=(run,))
+    case_keys = [CaseKey(*way, item.unit, item.unit) for item in found]
+    not_told = np.zeros(len(found), np.uint8)
+    columns: dict[str, NDArray[Any]] = {
+        "leg": np.zeros(len(found), np.int32),
+        **dict.fromkeys(_CODE, not_told),
+        "try_number": not_told + np.uint8(1),
+        "wall_s": np.array([item.wall_s for item in found], np.float64),
+    }
+    spellings = {
+        key: item.spelling
+        for key, item in zip(case_keys, found, strict=True)
+        if item.level != "unit"
+    }
+    keys = tuple(sorted(set(case_keys)))
+    return join(empty(), _one_run_history(run, keys, case_keys, columns, spellings))

@@ -1,0 +1,137 @@
+"""What the history remembers of a leg, read from its record. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ciguard.codec.history_runs import HistoryLeg, SuiteCost
+from ciguard.model import ShardLine, UnitKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ciguard.model import Plan, ProcessLine, Record, Shard
+
+
+def _least(numbers: Iterable[float | None]) -> float | None:
+    return min((number for number in numbers if number is not None), default=None)
+
+
+def _most(numbers: Iterable[float | None]) -> float | None:
+    return max((number for number in numbers if number is not None), default=None)
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def _moments(record: Record) -> Iterator[float | None]:
+    for lines in (record.starts, record.results, record.samples, record.events):
+        yield from (line.at_s for line in lines)
+    yield from (line.at_s for line in record.process_ends)
+    if record.end is not None:
+        yield record.end.at_s
+
+
+def _wall_s(record: Record) -> float | None:
+    """When the leg ended; without an end the last moment it is known to have lived."""
+    if record.end is not None and record.end.at_s is not None:
+        return record.end.at_s
+    return _most(_moments(record))
+
+
+def _side_by_side(record: Record) -> int | None:
+    """The largest number of tested processes that were alive at once."""
+    ended = {line.process: line.at_s for line in record.process_ends}
+    changes: list[tuple[float, int]] = []
+    for line in record.processes:
+        if line.at_s is None:
+            return None
+        changes.append((line.at_s, 1))
+        gone = ended.get(line.process)
+        if gone is not None:
+            changes.append((gone, -1))
+    alive = most = 0
+    for _, change in sorted(changes):  # of two at one moment the end comes first
+        alive += change
+        most = max(most, alive)
+    return most or None
+
+
+def _cost(record: Record, processes: Sequence[ProcessLine]) -> tuple[int | None, float | None]:
+    first_start = {line.process: line.at_s for line in reversed(record.starts)}
+    first_rss = {line.process: line.rss_before_bytes for line in reversed(record.results)}
+    setups = (
+        max(0.0, started - line.at_s)
+        for line in processes
+        if line.at_s is not None and (started := first_start.get(line.process)) is not None
+    )
+    return _whole(_least(first_rss.get(line.process) for line in processes)), _least(setups)
+
+
+def _costs(record: Record) -> tuple[SuiteCost, ...]:
+    """What each suite's processes cost before their first unit, the least seen."""
+    ways: dict[tuple[str, str], list[ProcessLine]] = {}
+    for line in record.processes:
+        ways.setdefault((line.suite, line.variant), []).append(line)
+    return tuple(
+        SuiteCost(*way, *cost)
+        for way in sorted(ways)
+        if (cost := _cost(record, ways[way])) != (None, None)
+    )
+
+
+def _shard(plan: Plan | None, header: ShardLine) -> Shard | None:
+    if plan is None or header.plan_id != plan.id:
+        return None
+    return next((shard for shard in plan.shards if shard.key == header.shard), None)
+
+
+def _lost(record: Record, wanted: set[UnitKey]) -> tuple[UnitKey, ...]:
+    begun = {UnitKey(line.suite, line.variant, line.unit) for line in record.starts}
+    return tuple(sorted((wanted | begun) - {line.key.unit_key for line in record.results}))
+
+
+def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
+    """One record's leg; `plan`, where it is the record's own, tells what else was lost with it."""
+    header = record.header or ShardLine()
+    ending = record.end.ending if record.end is not None else "unknown"
+    shard = _shard(plan, header)
+    wanted: set[UnitKey] = {unit.key for unit in shard.units} if shard is not None else set()
+    return HistoryLeg(
+        shard=header.shard,
+        job=header.job,
+        run_attempt=run_attempt,
+        ending=ending,
+        complete=ending == "completed",
+        runner=header.runner,
+        processes=_side_by_side(record),
+        wall_s=_wall_s(record),
+        peak_bytes=_whole(_most(line.tree_bytes for line in record.samples)),
+        process_peak_bytes=_whole(_most(line.peak_bytes for line in record.process_ends)),
+        units_planned=len(wanted) if shard is not None else None,
+        costs=_costs(record),
+        lost=() if ending == "completed" else _lost(record, wanted),
+    )
+
+
+def missing_legs(plan: Plan, found: Sequence[HistoryLeg]) -> Iterator[HistoryLeg]:
+    """A leg for each shard of the plan that left no record.
+
+    Of the first attempt: whoever adds only what "re-run failed jobs" left must not take away the
+    values of legs that had ended well before.
+    """
+    there = {leg.shard for leg in found}
+    known = next((leg for leg in found if leg.job is not None and leg.shard), None)
+    for shard in plan.shards:
+        if shard.key in there:
+            continue
+        # A job's name is told by its record only; a matrix names them alike.
+        job = known.job.replace(known.shard, shard.key) if known and known.job else None
+        units = tuple(sorted({unit.key for unit in shard.units}))
+        yield HistoryLeg(
+            shard=shard.key,
+            job=job,
+            units_planned=len(units),
+            lost=units,
+        )

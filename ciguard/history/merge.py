@@ -1,0 +1,197 @@
+"""Two histories made one. Pure.
+
+Joining is made of rules that do not care for order: of a leg the newest attempt, of a key and run
+the last try, of a key the last 20 runs. So adding something twice changes nothing, and whole runs
+added in any order give the same bytes. Two exceptions, where more than 20 newer runs are there
+already: a re-run leg takes its earlier attempt's values away, and a twenty-first value that had
+been dropped for them does not come back; and of an old run that is added leg by leg, legs without
+a value that is kept are forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ciguard.codec.history import KEPT, History, Values, no_values
+from ciguard.codec.history_runs import UNDATED, HistoryLeg, HistoryRun
+from ciguard.errors import InputError
+from ciguard.history.rows import last, rows, settled, stacked
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ciguard.model import CaseKey
+
+
+def _told(run: HistoryRun, name: str, a: Any, b: Any) -> Any:
+    """The one that is told, of a fact that a run has once."""
+    if a == b or not b:
+        return a
+    if not a:
+        return b
+    raise InputError(
+        f"{name} is {a!r} and {b!r}",
+        where=f"run {run.run_id}",
+        fix="a run id stands for one run: give the other one its own with --run-id",
+    )
+
+
+def _most(a: Any, b: Any) -> Any:
+    return max((item for item in (a, b) if item is not None), default=None)
+
+
+def _one_leg(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
+    """Of the newest attempt; two pieces of one attempt become one leg."""
+    if a.run_attempt != b.run_attempt:
+        return max(a, b, key=lambda leg: leg.run_attempt)
+    if a == b:
+        return a
+    # The piece that has the leg's end knows how it ended; ties are broken by text.
+    base, other = sorted((a, b), key=lambda leg: (not leg.complete, repr(leg)))
+    return replace(
+        base,
+        processes=_most(a.processes, b.processes),
+        wall_s=_most(a.wall_s, b.wall_s),
+        peak_bytes=_most(a.peak_bytes, b.peak_bytes),
+        process_peak_bytes=_most(a.process_peak_bytes, b.process_peak_bytes),
+        units_planned=_most(a.units_planned, b.units_planned),
+        costs=base.costs or other.costs,
+        lost=() if base.complete else tuple(sorted({*a.lost, *b.lost})),
+    )
+
+
+def one_run(a: HistoryRun, b: HistoryRun) -> HistoryRun:
+    """What both say of one run: of each leg the newest attempt.
+
+    Raises:
+        InputError: a fact that a run has once is told twice, and differently.
+    """
+    legs = {leg.identity: leg for leg in a.legs}
+    for leg in b.legs:
+        known = legs.get(leg.identity)
+        legs[leg.identity] = _one_leg(known, leg) if known else leg
+    dates = [run.at for run in (a, b) if run.at != UNDATED]
+    return HistoryRun(
+        run_id=a.run_id,
+        run_attempt=max(a.run_attempt, b.run_attempt),
+        at=min(dates, default=UNDATED),
+        legs=tuple(legs[identity] for identity in sorted(legs)),
+        **{
+            name: _told(a, name, getattr(a, name), getattr(b, name))
+            for name in ("sha", "parents", "branch", "event", "repository", "workflow")
+        },
+    )
+
+
+def _all_runs(a: History, b: History) -> tuple[HistoryRun, ...]:
+    runs = {run.run_id: run for run in a.runs}
+    for run in b.runs:
+        known = runs.get(run.run_id)
+        runs[run.run_id] = one_run(known, run) if known else run
+    return tuple(sorted(runs.values(), key=lambda run: run.order))
+
+
+def _all_keys(a: History, b: History) -> tuple[CaseKey, ...]:
+    known = set(a.keys)
+    more = [key for key in b.keys if key not in known]
+    return tuple(sorted([*a.keys, *more])) if more else a.keys
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The runs and keys that rows of both sides are moved to."""
+
+    runs: tuple[HistoryRun, ...]
+    keys: tuple[CaseKey, ...]
+
+    def moved(self, history: History) -> Values:
+        """A side's rows by the frame's positions; those of a superseded attempt are dropped."""
+        values = history.values
+        if not len(values):
+            return no_values()
+        run_at = {run.run_id: position for position, run in enumerate(self.runs)}
+        runs = np.array([run_at[run.run_id] for run in history.runs], np.int32)
+        widest = max(len(run.legs) for run in history.runs)
+        table = np.full((len(history.runs), widest), -1, np.int32)
+        for position, run in enumerate(history.runs):
+            table[position, : len(run.legs)] = self._legs(run, run_at[run.run_id])
+        moved = replace(
+            values,
+            key=self._key_positions(history)[values.key],
+            run=runs[values.run],
+            leg=table[values.run, values.leg],
+        )
+        return moved if (moved.leg >= 0).all() else rows(moved, moved.leg >= 0)
+
+    def _legs(self, run: HistoryRun, position: int) -> list[int]:
+        """Where a run's legs are now; -1 for one that a newer attempt replaced."""
+        now = {leg.identity: (at, leg) for at, leg in enumerate(self.runs[position].legs)}
+        found = (now[leg.identity] for leg in run.legs)
+        return [
+            at if kept.run_attempt == leg.run_attempt else -1
+            for (at, kept), leg in zip(found, run.legs, strict=True)
+        ]
+
+    def _key_positions(self, history: History) -> NDArray[np.int32]:
+        if history.keys is self.keys or history.keys == self.keys:
+            return np.arange(len(self.keys), dtype=np.int32)
+        at = {key: position for position, key in enumerate(self.keys)}
+        return np.fromiter((at[key] for key in history.keys), np.int32, len(history.keys))
+
+
+def _trimmed(history: History) -> History:
+    """Without runs and keys that nothing refers to; of the newest runs even those are kept."""
+    values, runs, keys = history.values, history.runs, history.keys
+    used = np.bincount(values.run, minlength=len(runs)) > 0
+    used[-KEPT:] = True
+    if not used.all():
+        values = replace(values, run=(np.cumsum(used, dtype=np.int32) - 1)[values.run])
+        runs = tuple(run for run, keep in zip(runs, used.tolist(), strict=True) if keep)
+    valued = np.bincount(values.key, minlength=len(keys)) > 0
+    if not valued.all():
+        values = replace(values, key=(np.cumsum(valued, dtype=np.int32) - 1)[values.key])
+        keys = tuple(key for key, keep in zip(keys, valued.tolist(), strict=True) if keep)
+    spellings = history.spellings
+    if len(keys) != len(history.keys):
+        spellings = {key: spellings[key] for key in keys if key in spellings}
+    return History(values, runs, keys, spellings)
+
+
+def _found_again(history: History) -> History:
+    """Take from each leg's `lost` what has a result in the run after all."""
+    suspects = {key for run in history.runs for leg in run.legs for key in leg.lost}
+    if not suspects:
+        return history
+    wanted = np.array([key.unit_key in suspects for key in history.keys], np.bool_)
+    values = rows(history.values, wanted[history.values.key])
+    pairs = zip(values.key.tolist(), values.run.tolist(), strict=True)
+    seen = {(run, history.keys[key].unit_key) for key, run in pairs}
+    runs = []
+    for position, run in enumerate(history.runs):
+        legs = []
+        for leg in run.legs:
+            lost = tuple(key for key in leg.lost if (position, key) not in seen)
+            legs.append(leg if len(lost) == len(leg.lost) else replace(leg, lost=lost))
+        runs.append(replace(run, legs=tuple(legs)))
+    return replace(history, runs=tuple(runs))
+
+
+def join(a: History, b: History) -> History:
+    """The history that knows what both know; `join(a, b)` and `join(b, a)` are the same.
+
+    O(keys) in Python, O(values) in numpy: 100,000 results joined to 20 runs take 0.3 s.
+
+    Raises:
+        InputError: the two say different things of one run.
+    """
+    frame = _Frame(_all_runs(a, b), _all_keys(a, b))
+    values = settled(stacked(frame.moved(a), frame.moved(b)), frame.runs)
+    # Where both spell a key, the smaller spelling: any rule that does not care for order.
+    spellings = {**a.spellings, **b.spellings}
+    for key in a.spellings.keys() & b.spellings.keys():
+        spellings[key] = min(a.spellings[key], b.spellings[key], key=repr)
+    whole = _found_again(History(values, frame.runs, frame.keys, spellings))
+    return _trimmed(replace(whole, values=last(values, len(frame.keys))))

@@ -1,0 +1,85 @@
+"""Which rows of a history survive: one a key and run, the last 20 a key. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ciguard.codec.history import KEPT, MEASURES, WORDS, Values, of_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ciguard.codec.history_runs import HistoryRun
+    from ciguard.codec.series import Flags, Positions
+
+# Of two values that claim one place, and are the same try: the one that says more, and worse.
+_SEVERITY: Final = ("", "skipped", "passed", "failed", "errored", "died")
+_RANK: Final = np.array([_SEVERITY.index(word) for word in WORDS["outcome"]])
+
+
+def rows(values: Values, chosen: Positions | Flags) -> Values:
+    """The chosen rows; a column of nothing stays in no memory."""
+    return of_columns({name: column[chosen] for name, column in _filled(values).items()})
+
+
+def _filled(values: Values) -> dict[str, NDArray[Any]]:
+    """The columns that hold something."""
+    columns = values.columns()
+    return {
+        name: column
+        for name, column in columns.items()
+        if name not in MEASURES or column.strides != (0,)
+    }
+
+
+def stacked(a: Values, b: Values) -> Values:
+    filled = _filled(a).keys() | _filled(b).keys()
+    return of_columns(
+        {name: np.concatenate((getattr(a, name), getattr(b, name))) for name in sorted(filled)}
+    )
+
+
+def _place(values: Values) -> Positions:
+    """One number a key and run, ordered as they are."""
+    return values.key.astype(np.int64) << 32 | values.run
+
+
+def settled(values: Values, runs: Sequence[HistoryRun]) -> Values:
+    """Sorted rows, one a key and run: of several the newest attempt, then the last try.
+
+    Linear where both sides are sorted (the stable sort finds ascending runs); the full order of
+    `_contest` is worked out only for places that are claimed twice.
+    """
+    place = _place(values)
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    twice = place[1:] == place[:-1]
+    if twice.any():
+        claimed = np.append(twice, False) | np.append(False, twice)
+        order[claimed] = order[claimed][_contest(rows(values, order[claimed]), runs)]
+        order = order[np.append(~twice, True)]
+    ascending = len(order) == len(values) and bool((np.diff(order) > 0).all())
+    return values if ascending else rows(values, order)
+
+
+def _contest(values: Values, runs: Sequence[HistoryRun]) -> Positions:
+    """Positions that sort the rows so that the last of each place is the one to keep."""
+    attempts = [{at: leg.run_attempt for at, leg in enumerate(run.legs)} for run in runs]
+    pairs = zip(values.run.tolist(), values.leg.tolist(), strict=True)
+    attempt = np.array([attempts[run][leg] for run, leg in pairs])
+    measures = [np.nan_to_num(getattr(values, name), nan=-np.inf) for name in MEASURES]
+    codes = [values.leg, values.ending, values.measured_by, _RANK[values.outcome]]
+    return np.lexsort((*measures, *codes, values.try_number, attempt, _place(values)))
+
+
+def last(values: Values, keys: int) -> Values:
+    """The last `KEPT` rows of each key."""
+    counts = np.bincount(values.key, minlength=keys)
+    if not counts.size or int(counts.max()) <= KEPT:
+        return values
+    age = np.repeat(np.cumsum(counts), counts) - 1 - np.arange(len(values))
+    return rows(values, age < KEPT)

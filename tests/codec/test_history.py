@@ -1,0 +1,388 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zlib
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.codec.columns import LARGEST, Damage, Reader, Writer
+from ciguard.codec.history import (
+    MEASURES,
+    SECONDS,
+    History,
+    Spelling,
+    decode,
+    empty,
+    encode,
+    of_columns,
+)
+from ciguard.codec.history_runs import HistoryLeg, HistoryRun, SuiteCost
+from ciguard.errors import InputError
+from ciguard.model import CaseKey, Runner, UnitKey
+
+RUN = HistoryRun(
+    run_id=101,
+    at=datetime(2026, 11, 21, 10, tzinfo=UTC),
+    sha="abc",
+    parents=("p1", "p2"),
+    branch="main",
+    legs=(
+        HistoryLeg(
+            shard="01",
+            job="tests (01)",
+            runner=Runner(pool="linux", cpus=4, probe_s=0.31),
+            costs=(SuiteCost("unit", "", 1 << 20, 0.25),),
+            lost=(UnitKey("unit", "", "lo\udc80st"),),
+        ),
+    ),
+)
+
+
+def small(**measures: list[float]) -> History:
+    keys = (CaseKey("", "", "a", "a"), CaseKey("unit", "py", "b\n\udc80", "case \U0001f600"))
+    codes = {
+        "outcome": [1, 5],
+        "ending": [1, 3],
+        "measured_by": [0, 1],
+        "try_number": [1, 2],
+    }
+    columns: dict[str, Any] = {
+        "key": np.array([0, 1], np.int32),
+        "run": np.zeros(2, np.int32),
+        "leg": np.zeros(2, np.int32),
+        **{name: np.array(column, np.uint8) for name, column in codes.items()},
+        **{name: np.array(column, np.float64) for name, column in measures.items()},
+    }
+    return History(of_columns(columns), (RUN,), keys, {keys[1]: Spelling("C", None, "f.py")})
+
+
+def signed(head: dict[str, Any], body: bytes) -> bytes:
+    """A file with a right checksum, as a malicious writer would make it."""
+    rest = json.dumps(head).encode() + b"\n" + body
+    return b"ciguard-history 1 " + hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+
+
+def opened(content: bytes) -> tuple[dict[str, Any], bytes]:
+    head, _, body = content.partition(b"\n")[2].partition(b"\n")
+    return json.loads(head), body
+
+
+def test_everything_comes_back() -> None:
+    history = small(wall_s=[0.41, np.nan], peak_delta_bytes=[np.nan, 4096.0])
+    read = decode(encode(history), "x")
+    assert read.runs == (RUN,)
+    assert read.keys == history.keys
+    assert read.spellings == history.spellings
+    for name, column in history.values.columns().items():
+        np.testing.assert_array_equal(getattr(read.values, name), column, err_msg=name)
+    assert read.values.wall_s[0] == 0.41
+    assert not np.isnan(read.values.wall_s[0])
+    assert np.isnan(read.values.wall_s[1])
+
+
+def test_the_empty_history_comes_back() -> None:
+    read = decode(encode(empty()), "x")
+    assert (read.runs, read.keys, len(read.values)) == ((), (), 0)
+
+
+def test_what_was_never_measured_takes_no_memory() -> None:
+    values = decode(encode(small()), "x").values
+    assert all(np.isnan(getattr(values, name)).all() for name in MEASURES)
+    assert all(getattr(values, name).strides == (0,) for name in MEASURES)
+
+
+@given(
+    st.lists(st.none() | st.integers(0, 10**15), min_size=2, max_size=2),
+    st.lists(st.none() | st.integers(-LARGEST, LARGEST), min_size=2, max_size=2),
+)
+@settings(max_examples=200, deadline=None)
+def test_decimals_and_whole_numbers_are_kept_exactly(
+    micros: list[int | None], sizes: list[int | None]
+) -> None:
+    wall = [np.nan if item is None else item / 1e6 for item in micros]
+    retained = [np.nan if item is None else float(item) for item in sizes]
+    values = decode(encode(small(wall_s=wall, retained_bytes=retained)), "x").values
+    np.testing.assert_array_equal(values.wall_s, wall)
+    np.testing.assert_array_equal(values.retained_bytes, retained)
+
+
+CONTENT = encode(small(wall_s=[0.41, 2.0], cpu_s=[0.1, np.nan]))
+
+
+def test_a_file_cut_anywhere_is_an_input_error() -> None:
+    for end in range(len(CONTENT)):
+        with pytest.raises(InputError):
+            decode(CONTENT[:end], "x")
+
+
+@given(st.integers(0, len(CONTENT) - 1), st.integers(1, 255))
+@settings(max_examples=500, deadline=None)
+def test_a_flipped_byte_is_an_input_error(place: int, flip: int) -> None:
+    changed = bytearray(CONTENT)
+    changed[place] ^= flip
+    with pytest.raises(InputError):
+        decode(bytes(changed), "x")
+
+
+@given(st.integers(0, 10_000), st.binary(min_size=1, max_size=8))
+@settings(max_examples=500, deadline=None)
+def test_a_file_changed_with_a_right_checksum_is_read_or_refused(place: int, put: bytes) -> None:
+    rest = bytearray(CONTENT.partition(b"\n")[2])
+    place %= len(rest)
+    rest[place : place + len(put)] = put
+    signature = hashlib.sha256(rest).hexdigest().encode()
+    try:
+        decode(b"ciguard-history 1 " + signature + b"\n" + rest, "x")
+    except InputError:
+        return
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_input_error(content: bytes) -> None:
+    with pytest.raises(InputError):
+        decode(content, "x")
+
+
+def test_a_newer_schema_is_named() -> None:
+    with pytest.raises(InputError, match="schema 2 is not 1") as caught:
+        decode(CONTENT.replace(b"ciguard-history 1", b"ciguard-history 2", 1), "h.ciguard")
+    assert caught.value.where == "h.ciguard"
+    assert "newer" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"keys": 10**9}, "keys is 1000000000"),
+        ({"values": 41}, "values is 41"),
+        ({"values": True}, "values is True"),
+        ({"sections": 3}, "no list of sections"),
+        ({"words": {"outcome": ["passed", "exploded"]}}, "exploded"),
+        ({"words": 7}, "words of outcome"),
+    ],
+)
+def test_a_hostile_head_is_refused(change: dict[str, Any], says: str) -> None:
+    head, body = opened(CONTENT)
+    with pytest.raises(InputError, match=says):
+        decode(signed({**head, **change}, body), "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("unit", {"raw": 1 << 40}, "section unit: raw"),
+        ("unit", {"raw": 3}, "section unit"),
+        ("run", {"all": 7}, "section run: a value is out of range"),
+        ("leg", {"all": 1}, "section leg: a value is out of range"),
+        ("count", {"all": 0}, "section count"),
+        ("count", {"all": 21}, "section count"),
+        ("count", {"all": 2}, "counts and values do not agree"),
+        ("outcome", {"all": 6}, "section outcome: a value is out of range"),
+        ("wall_s", {"all": -1}, "section wall_s: a value is out of range"),
+        ("wall_s", {"all": 1 << 60}, "is out of range"),
+        ("way", {"all": 9}, "section way: a value is out of range"),
+        ("unit.lengths", {"all": 1 << 52}, "do not add up"),
+        ("unit.lengths", {"all": -1}, "a negative length"),
+    ],
+)
+def test_a_hostile_section_is_refused(name: str, change: dict[str, Any], says: str) -> None:
+    head, body = opened(CONTENT)
+    for section in head["sections"]:
+        if section["name"] == name:
+            section.update(change)
+    with pytest.raises(InputError, match=re.escape(says)):
+        decode(signed(head, body), "x")
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
+    bomb = zlib.compress(bytes(50_000_000), 9)
+    entry = {"name": "b", "raw": 50_000_000 * 40, "bytes": len(bomb)}
+    with pytest.raises(Damage, match="raw"):
+        Reader({"b": (entry, bomb)}).blob("b")
+    with pytest.raises(Damage, match="is not the 1000 bytes"):
+        Reader({"b": ({**entry, "raw": 1000}, bomb)}).blob("b")
+
+
+@given(
+    st.lists(
+        st.lists(st.integers(-(1 << 40), 1 << 40), min_size=1, max_size=5), min_size=1, max_size=8
+    ),
+    st.sampled_from([1, 3, 1000, 4096]),
+    st.booleans(),
+)
+@settings(deadline=None)
+def test_integers_come_back_as_series_or_not(
+    series: list[list[int]], factor: int, joined: bool
+) -> None:
+    flat = np.array([item * factor for one in series for item in one], np.int64)
+    lengths = [len(one) for one in series]
+    heads = np.cumsum([0, *lengths[:-1]]).astype(np.int64) if joined else None
+    writer = Writer()
+    writer.integers("c", flat, heads)
+    body = writer.body[0] if writer.body else b""
+    reader = Reader({"c": (writer.index[0], body)})
+    np.testing.assert_array_equal(reader.integers("c", len(flat), heads), flat)
+    assert writer.index[0].get("divisor", factor) % factor == 0
+
+
+def test_a_divisor_guessed_from_the_first_values_is_mended_by_the_last() -> None:
+    for last, divisor in ((6, 2), (4096, 4096), (7, 1)):
+        writer = Writer()
+        flat = np.array([*[0] * 50, *[4096, 8192] * 50, last], np.int64)
+        writer.integers("c", flat)
+        assert writer.index[0]["divisor"] == divisor
+        reader = Reader({"c": (writer.index[0], writer.body[0])})
+        np.testing.assert_array_equal(reader.integers("c", len(flat)), flat)
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ({"all": 0.5}, "all is 0.5"),
+        ({"all": True}, "all is True"),
+        ({"width": 9, "divisor": 1}, "width is 9"),
+        ({"width": 1, "divisor": -1}, "divisor is -1"),
+        ({"width": 1, "divisor": 1}, "raw is None"),
+        ({"width": 1, "divisor": 1 << 53, "raw": 3}, "a value is out of range"),
+        ({"width": 1, "divisor": 1, "raw": 2}, "2 bytes where 3 are needed"),
+    ],
+)
+def test_a_hostile_column_is_refused(entry: dict[str, Any], says: str) -> None:
+    with pytest.raises(Damage, match=says):
+        Reader({"c": (entry, zlib.compress(b"abc"))}).integers("c", 3)
+
+
+def test_what_is_no_text_no_json_and_no_zlib_is_damage() -> None:
+    def section(raw: bytes) -> tuple[dict[str, int], bytes]:
+        return {"raw": len(raw)}, zlib.compress(raw)
+
+    reader = Reader(
+        {
+            "t.lengths": ({"all": 1}, b""),
+            "t": section(b"\xff"),
+            "j": section(b"{"),
+            "deep": section(b"[" * 100_000),
+            "z": ({"raw": 3}, b"abc"),
+        }
+    )
+    with pytest.raises(Damage, match="section t"):
+        reader.texts("t", 1)
+    for name in ("j", "deep"):
+        with pytest.raises(Damage, match="no JSON"):
+            reader.json(name)
+    for read in (reader.json, reader.blob):
+        with pytest.raises(Damage, match="section z"):
+            read("z")
+    nothing = Reader({"c": ({"width": 1, "divisor": 1, "raw": 0}, zlib.compress(b""))})
+    assert nothing.integers("c", 0).tolist() == []
+
+
+@given(st.lists(st.text(st.characters(), max_size=20) | st.none(), max_size=20))
+@settings(deadline=None)
+def test_texts_come_back(texts: list[str | None]) -> None:
+    writer = Writer()
+    writer.optional_texts("t", texts)
+    bodies = iter(writer.body)
+    sections = {
+        entry["name"]: (entry, next(bodies) if "bytes" in entry else b"") for entry in writer.index
+    }
+    assert Reader(sections).optional_texts("t", len(texts)) == texts
+
+
+def test_seconds_are_rounded_to_microseconds_and_stay_so() -> None:
+    once = encode(small(**{name: [1 / 3, 2e-7] for name in SECONDS}))
+    read = decode(once, "x")
+    assert read.values.wall_s.tolist() == [0.333333, 0.0]
+    assert encode(read) == once
+
+
+def with_section(name: str, content: Any) -> bytes:
+    """The file with another JSON in one section, rightly compressed and signed."""
+    head, body = opened(CONTENT)
+    parts, start = [], 0
+    for section in head["sections"]:
+        size = section.get("bytes", 0)
+        parts.append(body[start : start + size])
+        start += size
+        if section["name"] == name:
+            raw = json.dumps(content).encode()
+            parts[-1] = zlib.compress(raw)
+            section.update(raw=len(raw), bytes=len(parts[-1]))
+    return signed(head, b"".join(parts))
+
+
+LEG = {"shard": "01", "ending": "completed"}
+
+
+@pytest.mark.parametrize(
+    ("runs", "says"),
+    [
+        (7, "expected a list"),
+        ([{"sha": "x"}], "run_id is missing"),
+        ([{"run_id": 1, "at": "noon"}], "at: expected a time"),
+        ([{"run_id": 1, "at": "2026-11-21T10:00:00"}], "with its zone"),
+        ([{"run_id": 1, "at": 5}], "at: expected a time"),
+        ([{"run_id": 2}, {"run_id": 1}], "runs out of order"),
+        ([{"run_id": 1}, {"run_id": 1, "run_attempt": 2}], "a run twice"),
+        ([{"run_id": 1, "legs": [LEG, LEG]}], "a leg twice"),
+        ([{"run_id": 1, "legs": [{**LEG, "complete": "yes"}]}], "complete: expected true"),
+        ([{"run_id": 1, "legs": [{**LEG, "lost": "all"}]}], "lost: expected a list"),
+        ([{"run_id": 1, "legs": [{**LEG, "lost": [["a"]]}]}], "expected suite, variant and unit"),
+        ([{"run_id": 1, "legs": [{**LEG, "wall_s": -1}]}], "wall_s: expected a number >= 0"),
+        ([{"run_id": 1, "legs": [{**LEG, "ending": "bang"}]}], "ending: expected one of"),
+        ([{"run_id": 1}], "section leg: a value is out of range"),
+    ],
+)
+def test_hostile_runs_are_refused(runs: Any, says: str) -> None:
+    with pytest.raises(InputError, match=re.escape(says)):
+        decode(with_section("runs", runs), "x")
+
+
+@pytest.mark.parametrize(
+    ("ways", "says"),
+    [
+        (7, "ways are no list"),
+        ([["a"]], "ways are no list"),
+        ([["a", 1]], "ways are no list"),
+        ([["", ""]], "section way: a value is out of range"),
+        ([["unit", "py"], ["", ""]], "keys out of order"),
+    ],
+)
+def test_hostile_suites_and_variants_are_refused(ways: Any, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        decode(with_section("ways", ways), "x")
+
+
+def test_a_missing_section_and_bytes_of_none_are_named() -> None:
+    head, body = opened(CONTENT)
+    fewer = [section for section in head["sections"] if section["name"] != "leg"]
+    with pytest.raises(InputError, match="no section leg"):
+        decode(signed({**head, "sections": fewer}, body), "x")
+    with pytest.raises(InputError, match="belong to no section"):
+        decode(signed(head, body + b"more"), "x")
+    with pytest.raises(InputError, match="without a name"):
+        decode(signed({**head, "sections": [{}]}, body), "x")
+    with pytest.raises(InputError, match="no head"):
+        decode(signed([], b""), "x")  # type: ignore[arg-type]
+
+
+def test_runs_of_a_key_must_rise() -> None:
+    two = tuple(HistoryRun(number, legs=RUN.legs) for number in (1, 2))
+    history = small()
+    twice = of_columns(
+        {
+            **{name: history.values.columns()[name] for name in ("leg", "outcome", "ending")},
+            **{name: history.values.columns()[name] for name in ("measured_by", "try_number")},
+            "key": np.zeros(2, np.int32),
+            "run": np.array([1, 0], np.int32),
+        }
+    )
+    with pytest.raises(InputError, match="runs of a key out of order"):
+        decode(encode(History(twice, two, history.keys[:1])), "x")

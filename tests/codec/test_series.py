@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.codec.history import History, empty, of_columns
+from ciguard.codec.history_runs import HistoryLeg, HistoryRun
+from ciguard.codec.series import (
+    bounds,
+    by_unit,
+    in_complete_leg,
+    is_censored,
+    latest,
+    leg_of,
+    legs,
+    speed_factors,
+    units,
+)
+from ciguard.model import CaseKey, UnitKey
+
+NAN = float("nan")
+RUNS = (
+    HistoryRun(1, legs=(HistoryLeg("01", complete=True), HistoryLeg("02"))),
+    HistoryRun(2, legs=(HistoryLeg("01", complete=True),)),
+)
+
+
+def history(
+    keys: list[CaseKey], rows: list[tuple[int, int, int]], runs: Any = RUNS, **columns: Any
+) -> History:
+    """Rows as (key, run, leg); other columns by name."""
+    count = len(rows)
+    places = np.array(rows, np.int32).reshape(-1, 3)
+    codes = {"outcome": 1, "ending": 1, "measured_by": 0, "try_number": 1}
+    told = {
+        name: np.array(columns.pop(name, [code] * count), np.uint8) for name, code in codes.items()
+    }
+    measures = {name: np.array(column, np.float64) for name, column in columns.items()}
+    where = {name: places[:, at] for at, name in enumerate(("key", "run", "leg"))}
+    return History(of_columns({**where, **told, **measures}), runs, tuple(keys))
+
+
+A, A2, B = CaseKey("", "", "a", "1"), CaseKey("", "", "a", "2"), CaseKey("s", "", "a", "a")
+THREE = history(
+    [A, A2, B],
+    [(0, 0, 0), (0, 1, 0), (1, 1, 0), (2, 0, 1)],
+    wall_s=[1.0, 2.0, 4.0, 8.0],
+    cpu_s=[NAN, NAN, 1.0, NAN],
+    peak_delta_bytes=[5, NAN, 7, 9],
+    retained_bytes=[1, 2, -4, NAN],
+    ending=[1, 1, 2, 1],
+)
+
+
+def test_the_cases_of_a_unit_are_joined_run_by_run() -> None:
+    found = by_unit(THREE)
+    assert found.units == (UnitKey("", "", "a"), UnitKey("s", "", "a"))
+    assert found.unit.tolist() == [0, 0, 1]
+    assert found.run.tolist() == [0, 1, 0]
+    assert found.cases.tolist() == [1, 2, 1]
+    assert found.wall_s.tolist() == [1.0, 6.0, 8.0]
+    np.testing.assert_array_equal(found.cpu_s, [NAN, 1.0, NAN])
+    assert found.peak_delta_bytes.tolist() == [5, 7, 9]
+    np.testing.assert_array_equal(found.retained_bytes, [1, -2, NAN])
+    assert found.censored.tolist() == [False, True, False]
+    assert in_complete_leg(THREE, found).tolist() == [True, True, False]
+
+
+def test_legs_in_one_row() -> None:
+    assert [leg.shard for leg in legs(THREE)] == ["01", "02", "01"]
+    assert leg_of(THREE, THREE.values).tolist() == [0, 2, 2, 1]
+    assert in_complete_leg(THREE, THREE.values).tolist() == [True, True, True, False]
+    assert is_censored(THREE.values).tolist() == [False, False, True, False]
+
+
+def test_an_outcome_that_nobody_told_is_not_censored() -> None:
+    durations = history([A], [(0, 0, 0)], outcome=[0], ending=[0])
+    assert is_censored(durations.values).tolist() == [False]
+
+
+@pytest.mark.parametrize("runs", [(), RUNS])
+def test_the_empty_history(runs: Any) -> None:
+    nothing = History(empty().values, runs)
+    assert len(by_unit(nothing)) == 0
+    assert units(nothing)[0] == ()
+    assert latest(nothing.values.wall_s, nothing.values.key, 0).shape == (0, 20)
+    assert speed_factors(nothing).shape == (len(legs(nothing)),)
+    assert in_complete_leg(nothing, nothing.values).tolist() == []
+
+
+@given(st.lists(st.lists(st.floats(0, 9), max_size=6), max_size=8), st.integers(1, 7))
+@settings(deadline=None)
+def test_latest_is_the_end_of_each_series(series: list[list[float]], depth: int) -> None:
+    group = np.array([at for at, one in enumerate(series) for _ in one], np.int32)
+    column = np.array([item for one in series for item in one])
+    table = latest(column, group, len(series), depth)
+    for row, one in zip(table, series, strict=True):
+        kept = one[-depth:]
+        assert row[depth - len(kept) :].tolist() == kept
+        assert np.isnan(row[: depth - len(kept)]).all()
+    edges = bounds(group, len(series))
+    assert [column[a:b].tolist() for a, b in pairwise(edges)] == series
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(0, 1)),
+        st.none() | st.integers(0, 99),
+    )
+)
+@settings(deadline=None)
+def test_sums_over_units_are_those_of_a_plain_loop(
+    cells: dict[tuple[str, str, int], int | None],
+) -> None:
+    keys = sorted({CaseKey("", "", unit, case) for unit, case, _ in cells})
+    rows = sorted((keys.index(CaseKey("", "", unit, case)), run, 0) for unit, case, run in cells)
+    wall = [cells[(keys[key].unit, keys[key].case, run)] for key, run, _ in rows]
+    told = history(keys, rows, wall_s=[NAN if item is None else item for item in wall])
+    found = by_unit(told)
+    expected: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for (unit, _, run), item in cells.items():
+        expected[(unit, run)].extend([] if item is None else [item])
+    ours = {
+        (found.units[unit].unit, run): wall_s
+        for unit, run, wall_s in zip(
+            found.unit.tolist(), found.run.tolist(), found.wall_s.tolist(), strict=True
+        )
+    }
+    assert ours.keys() == expected.keys()
+    for place, items in expected.items():
+        assert ours[place] == sum(items) if items else np.isnan(ours[place])
+
+
+def test_a_slow_leg_is_told_from_slow_tests() -> None:
+    keys = [CaseKey("", "", f"{number:02d}", "") for number in range(30)]
+    runs = tuple(HistoryRun(number, legs=(HistoryLeg("01"),)) for number in range(5))
+    rows = [(key, run, 0) for key in range(30) for run in range(5)]
+    wall = [(1.0 + key) * (1.3 if run == 3 else 1.0) for key, run, _ in rows]
+    factors = speed_factors(history(keys, rows, runs, wall_s=wall))
+    np.testing.assert_allclose(factors, [1, 1, 1, 1.3, 1])
+    few = history(keys[:19], rows[: 19 * 5], runs, wall_s=wall[: 19 * 5])
+    assert np.isnan(speed_factors(few)).all()
+    quick = history(keys, rows, runs, wall_s=[item / 1000 for item in wall])
+    assert np.isnan(speed_factors(quick)).all()

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ciguard.codec.record import encode
+from ciguard.model import EndLine, Line, Result, ShardLine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Ciguard
+
+XML = '<testsuite><testcase classname="a.b" name="t{}" time="0.25"/></testsuite>'
+
+
+def write_record(folder: Path, run_id: int | None, *lines: Line) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    header = ShardLine("p", "01", run_id=run_id, branch="main", started_at="2026-11-21T10:00:00Z")
+    (folder / "any.jsonl").write_bytes(b"".join(map(encode, (header, *lines))))
+    return folder
+
+
+def exported(ciguard: Ciguard, folder: Path) -> list[dict[str, object]]:
+    out = ciguard("history", "export", "--history", "h", cwd=folder).stdout
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_the_three_kinds_of_file_and_what_is_shown(ciguard: Ciguard, tmp_path: Path) -> None:
+    results = [Result("t1", "passed", wall_s=0.41), Result("t2", "failed", wall_s=1.5)]
+    write_record(tmp_path / "rec" / "deep", 101, *results, EndLine("completed", at_s=2.0))
+    (tmp_path / "r.xml.gz").write_bytes(gzip.compress(XML.format(1).encode()))
+    (tmp_path / "d.json").write_text('{"c.py::t": 2}')
+    history = ("--history", "h")
+    said = ciguard("history", "add", "rec", *history, cwd=tmp_path)
+    assert said.stdout.startswith("h: 2 values of 1 run added; 1 run, 2 cases, 2 values (")
+    more = ("--run-id", "102", "--at", "2026-11-22T10:00:00Z", "--sha", "abc", "--suite", "unit")
+    ciguard("history", "add", "r.xml.gz", *history, *more, cwd=tmp_path)
+    ciguard("history", "add", "d.json", *history, "--run-id", "1", cwd=tmp_path)
+    lines = exported(ciguard, tmp_path)
+    assert [(line["run_id"], line["unit"], line["wall_s"]) for line in lines] == [
+        (1, "c.py::t", 2.0),
+        (101, "t1", 0.41),
+        (101, "t2", 1.5),
+        (102, "a.b::t1", 0.25),
+    ]
+    assert lines[3]["classname"] == "a.b"
+    assert lines[3]["sha"] == "abc"
+    assert "outcome" not in lines[0]
+    shown = ciguard("history", "show", *history, cwd=tmp_path).stdout.splitlines()
+    assert shown[0].split() == [
+        "run", "attempt", "at", "branch", "event", "sha", "legs", "complete", "lost", "values",
+    ]  # fmt: skip
+    assert [line.split()[0] for line in shown[1:-1]] == ["1", "101", "102"]
+    assert shown[-1].startswith("3 runs, 4 cases, 4 values (")
+
+
+def test_twice_is_once_and_the_bytes_are_the_same(ciguard: Ciguard, tmp_path: Path) -> None:
+    record = write_record(tmp_path / "rec", 7, Result("t", "passed"), EndLine("completed"))
+    ciguard("history", "add", record, "--history", "h", cwd=tmp_path)
+    before = (tmp_path / "h").read_bytes()
+    said = ciguard("history", "add", "rec", "rec/any.jsonl", "--history", "h", cwd=tmp_path)
+    assert "nothing new in 1 value" in said.stdout
+    assert (tmp_path / "h").read_bytes() == before
+
+
+def test_one_run_from_several_files(ciguard: Ciguard, tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"{number}.xml").write_text(XML.format(number))
+    ciguard("history", "add", "1.xml", "2.xml", "--run-id", "5", "--history", "h", cwd=tmp_path)
+    assert [line["unit"] for line in exported(ciguard, tmp_path)] == ["a.b::t1", "a.b::t2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("r.xml",), "no run id"),
+        (("gone.xml", "--run-id", "1"), "gone.xml: cannot be read"),
+        (("rec", "--run-id", "8"), "the record says 7, --run-id says 8"),
+        (("rec", "--branch", "next"), "the record says 'main', --branch says 'next'"),
+        (("rec", "--at", "noon"), "no time: 'noon'"),
+        (("cut.xml", "--run-id", "1"), "cut.xml:1:12: malformed XML"),
+        (("odd.txt", "--run-id", "1"), "no format of results"),
+        (("empty", "--run-id", "1"), "no record (*.jsonl)"),
+    ],
+)
+def test_what_cannot_be_added_is_exit_3_and_leaves_nothing(
+    words: tuple[str, ...], says: str, ciguard: Ciguard, tmp_path: Path
+) -> None:
+    write_record(tmp_path / "rec", 7, Result("t", "passed"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "r.xml").write_text(XML)
+    (tmp_path / "cut.xml").write_text("<testsuite>")
+    (tmp_path / "odd.txt").write_text("hello")
+    done = ciguard("history", "add", *words, "--history", "h", cwd=tmp_path, expect=3)
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "h").exists()
+
+
+def test_damage_is_told_and_the_rest_is_added(ciguard: Ciguard, tmp_path: Path) -> None:
+    record = write_record(tmp_path / "rec", 7, Result("t", "passed"))
+    with (record / "any.jsonl").open("ab") as stream:
+        stream.write(b'{"type":"result","unit":"cut')
+    done = ciguard("history", "add", "rec", "--history", "h", cwd=tmp_path)
+    assert "any.jsonl:3: cut" in done.stderr
+    assert len(exported(ciguard, tmp_path)) == 1
+
+
+def test_no_history_and_a_newer_one(ciguard: Ciguard, tmp_path: Path) -> None:
+    for verb in ("show", "export"):
+        done = ciguard("history", verb, "--history", "h", cwd=tmp_path, expect=3)
+        assert "h: there is no history yet" in done.stderr
+    (tmp_path / "h").write_bytes(b"ciguard-history 9 abc\n")
+    done = ciguard("history", "show", "--history", "h", cwd=tmp_path, expect=3)
+    assert "schema 9 is not 1" in done.stderr
+
+
+def test_the_place_comes_from_the_configuration(ciguard: Ciguard, tmp_path: Path) -> None:
+    (tmp_path / "ciguard.toml").write_text('[history]\ncarrier = "h"\n')
+    record = write_record(tmp_path / "rec", 7, Result("t\nx", "passed"))
+    ciguard("history", "add", record, cwd=tmp_path)
+    (line,) = ciguard("history", "export", cwd=tmp_path).stdout.splitlines()
+    assert json.loads(line)["unit"] == "t\nx"
+
+
+def test_a_branch(ciguard: Ciguard, tmp_path: Path) -> None:
+    for words in (("init", "-q", "--bare", "origin.git"), ("clone", "-q", "origin.git", "work")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
+    work = tmp_path / "work"
+    write_record(work / "rec", 7, Result("t", "passed"))
+    done = ciguard("history", "show", "--history", "branch:h", cwd=work, expect=3)
+    assert "branch:h: there is no history yet" in done.stderr
+    ciguard("history", "add", "rec", "--history", "branch:h", cwd=work)
+    assert (
+        "1 run, 1 case, 1 value"
+        in ciguard("history", "show", "--history", "branch:h", cwd=work).stdout
+    )

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from ciguard.codec.durations import Duration
+from ciguard.codec.history import Spelling, encode
+from ciguard.codec.history_runs import UNDATED, SuiteCost
+from ciguard.errors import InputError
+from ciguard.history.export import lines, table
+from ciguard.history.facts import Facts, moment
+from ciguard.history.intake import history_of, history_of_durations
+from ciguard.model import (
+    CaseKey,
+    EndLine,
+    EventLine,
+    InventorySummary,
+    LegPolicy,
+    Plan,
+    PlannedUnit,
+    Prediction,
+    ProcessEndLine,
+    ProcessLine,
+    Record,
+    Result,
+    Runner,
+    SampleLine,
+    Shard,
+    ShardLine,
+    StartLine,
+    UnitKey,
+)
+
+HEADER = ShardLine(
+    plan_id="9f2c",
+    shard="03",
+    repository="o/r",
+    workflow="tests.yml",
+    run_id=101,
+    run_attempt=1,
+    job="tests (03)",
+    event="push",
+    branch="main",
+    head_sha="head",
+    tested_sha="tested",
+    tested_parents=("p1", "p2"),
+    started_at="2026-11-21T12:00:00+02:00",
+    runner=Runner(pool="linux", cpus=4),
+)
+DONE = EndLine("completed", at_s=9.8)
+RESULT = Result(
+    "a.py::t1",
+    "passed",
+    suite="unit",
+    case="a.py::t1",
+    wall_s=0.41,
+    cpu_s=0.4,
+    setup_s=0.01,
+    rss_before_bytes=104857600,
+    peak_bytes=209715200,
+    peak_delta_bytes=104857600,
+    retained_bytes=-4096,
+    measured_by="mark",
+    process=1,
+)
+
+
+def exported(*records: Record, **said: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines(history_of(records, Facts(**said)))]
+
+
+def test_a_value_in_the_record_s_words() -> None:
+    (line,) = exported(Record("r", HEADER, results=(RESULT,), end=DONE))
+    assert line == {
+        "run_id": 101,
+        "run_attempt": 1,
+        "at": "2026-11-21T10:00:00Z",
+        "sha": "tested",
+        "branch": "main",
+        "event": "push",
+        "job": "tests (03)",
+        "shard": "03",
+        "shard_ending": "completed",
+        "suite": "unit",
+        "variant": "",
+        "unit": "a.py::t1",
+        "case": "a.py::t1",
+        "outcome": "passed",
+        "ending": "completed",
+        "measured_by": "mark",
+        "try": 1,
+        "wall_s": 0.41,
+        "cpu_s": 0.4,
+        "setup_s": 0.01,
+        "peak_delta_bytes": 104857600,
+        "retained_bytes": -4096,
+    }
+
+
+def test_what_is_remembered_of_a_leg() -> None:
+    record = Record(
+        "r",
+        HEADER,
+        processes=(
+            ProcessLine(1, 2, suite="unit", at_s=0.5),
+            ProcessLine(2, 1, suite="unit", at_s=1.0),
+            ProcessLine(3, 1, suite="unit", at_s=2.0),
+        ),
+        starts=(
+            StartLine("a", suite="unit", process=1, at_s=1.5),
+            StartLine("b", suite="unit", process=1, at_s=3.0),
+            StartLine("c", suite="unit", process=2, at_s=1.25),
+        ),
+        results=(
+            Result("a", "passed", suite="unit", process=1, rss_before_bytes=70),
+            Result("b", "passed", suite="unit", process=1, rss_before_bytes=10),
+            Result("c", "died", suite="unit", process=2, ending="crash", rss_before_bytes=60),
+        ),
+        samples=(SampleLine(1.0, tree_bytes=500), SampleLine(2.0, tree_bytes=900)),
+        events=(EventLine("recycled", at_s=30.0),),
+        process_ends=(
+            ProcessEndLine(1, "completed", at_s=2.0, peak_bytes=300),
+            ProcessEndLine(2, "crash", at_s=5.0, peak_bytes=400),
+        ),
+    )
+    (leg,) = history_of([record]).runs[0].legs
+    assert (leg.ending, leg.complete, leg.wall_s) == ("unknown", False, 30.0)
+    assert (leg.peak_bytes, leg.process_peak_bytes, leg.processes) == (900, 400, 2)
+    assert leg.costs == (SuiteCost("unit", "", 60, 0.25),)
+    assert (leg.runner.pool, leg.job, leg.shard) == ("linux", "tests (03)", "03")
+    assert leg.lost == ()
+
+
+def test_an_ending_that_is_not_completed_is_not_complete_and_its_values_stay() -> None:
+    record = Record("r", HEADER, results=(RESULT,), end=EndLine("deadline", at_s=5.0))
+    history = history_of([record])
+    assert (history.runs[0].legs[0].ending, history.runs[0].complete) == ("deadline", False)
+    assert len(history.values) == 1
+
+
+def test_options_fill_what_a_record_lacks() -> None:
+    bare = Record("r", None, results=(Result("a", "passed"),), starts=(StartLine("a"),))
+    said: dict[str, Any] = {
+        "run_id": 5,
+        "run_attempt": 2,
+        "sha": "s",
+        "branch": "b",
+        "event": "push",
+        "at": datetime(2026, 1, 1, tzinfo=UTC),
+        "suite": "unit",
+        "variant": "py311",
+    }
+    (line,) = exported(bare, **said)
+    assert line["at"] == "2026-01-01T00:00:00Z"
+    assert {name: line[name] for name in said if name != "at"} == {
+        name: value for name, value in said.items() if name != "at"
+    }
+    assert history_of([bare], Facts(**said)).runs[0].legs[0].lost == ()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "recorded"),
+    [
+        ("run_id", 7, "101"),
+        ("run_attempt", 3, "1"),
+        ("sha", "other", "tested"),
+        ("branch", "next", "main"),
+        ("event", "schedule", "push"),
+        ("suite", "other", "unit"),
+    ],
+)
+def test_a_contradiction_names_both_and_where(option: str, value: Any, recorded: str) -> None:
+    with pytest.raises(InputError) as caught:
+        exported(Record("rec/x.jsonl", HEADER, results=(RESULT,)), **{option: value})
+    assert str(value) in caught.value.what
+    assert recorded in caught.value.what
+    assert f"--{option.replace('_', '-')}" in caught.value.what
+    assert caught.value.where == "rec/x.jsonl"
+
+
+def test_the_head_s_sha_is_no_contradiction() -> None:
+    (line,) = exported(Record("r", HEADER, results=(RESULT,)), sha="head")
+    assert line["sha"] == "tested"
+
+
+def test_a_record_without_a_run_id_says_what_to_do() -> None:
+    with pytest.raises(InputError, match="no run id") as caught:
+        history_of([Record("r", None)])
+    assert "--run-id N" in caught.value.fix
+
+
+def test_records_of_several_runs_and_attempts_at_once() -> None:
+    def leg(run_id: int, attempt: int, wall_s: float) -> Record:
+        header = ShardLine(run_id=run_id, run_attempt=attempt, shard="01", plan_id="p")
+        return Record("r", header, results=(Result("a", "passed", wall_s=wall_s),))
+
+    found = exported(leg(2, 1, 1.0), leg(1, 2, 2.0), leg(1, 1, 3.0), leg(2, 2, 4.0))
+    assert [(line["run_id"], line["run_attempt"], line["wall_s"]) for line in found] == [
+        (1, 2, 2.0),
+        (2, 2, 4.0),
+    ]
+
+
+@pytest.mark.parametrize("field", ["wall_s", "cpu_s", "setup_s", "peak_delta_bytes"])
+def test_a_value_beyond_measure_is_named(field: str) -> None:
+    wrong: dict[str, Any] = {field: 2**61}
+    with pytest.raises(InputError, match=field) as caught:
+        history_of([Record("r", HEADER, results=(Result("a.py::huge", "passed", **wrong),))])
+    assert "a.py::huge" in str(caught.value)
+
+
+def planned(*units: str, key: str) -> Shard:
+    return Shard(key, "linux", tuple(PlannedUnit(unit) for unit in units), Prediction(1.0, 1.0))
+
+
+def test_with_the_plan_what_never_began_is_lost_too() -> None:
+    plan = Plan(
+        id="9f2c",
+        suites={},
+        pools={},
+        policy=LegPolicy(),
+        shards=(planned("a", "b", "c", key="03"), planned("d", "e", key="04")),
+        lower_bound_s=1.0,
+        gap=0.0,
+        inventory=InventorySummary(5, {}, "h"),
+    )
+    dead = Record("r", HEADER, results=(Result("a", "passed"),), starts=(StartLine("b"),))
+    third, fourth = history_of([dead], plan=plan).runs[0].legs
+    assert third.lost == (UnitKey("", "", "b"), UnitKey("", "", "c"))
+    assert third.units_planned == 3
+    assert (fourth.shard, fourth.job, fourth.complete) == ("04", "tests (04)", False)
+    assert fourth.lost == (UnitKey("", "", "d"), UnitKey("", "", "e"))
+    other = history_of([dead]).runs[0].legs
+    assert [leg.lost for leg in other] == [(UnitKey("", "", "b"),)]
+
+
+def test_durations_tell_no_outcome_and_totals_keep_their_spelling() -> None:
+    found = [
+        Duration("a.py::t", 0.5),
+        Duration("spec/a.rb", 3.0, "file", file="spec/a.rb"),
+    ]
+    history = history_of_durations(found, "d.json", Facts(run_id=1, suite="s"))
+    assert history.runs[0].at == UNDATED
+    total = CaseKey("s", "", "spec/a.rb", "spec/a.rb")
+    assert history.spellings == {total: Spelling(None, None, "spec/a.rb")}
+    assert [json.loads(line).get("outcome") for line in lines(history)] == [None, None]
+    again = history_of_durations(reversed(found), "d.json", Facts(run_id=1, suite="s"))
+    assert encode(again) == encode(history)
+    nothing = history_of_durations([], "d.json", Facts(run_id=1))
+    assert (len(nothing.values), len(nothing.runs)) == (0, 1)
+
+
+def test_times_as_people_write_them() -> None:
+    expected = datetime(2026, 11, 21, 10, tzinfo=UTC)
+    for text in ("2026-11-21T10:00:00Z", "2026-11-21T12:00+02:00", "2026-11-21 10:00"):
+        assert moment(text, "--at") == expected
+    for text in ("yesterday", "", "0001-01-01T00:00+14:00"):
+        with pytest.raises(InputError, match="no time"):
+            moment(text, "--at")
+
+
+def test_the_table_of_runs() -> None:
+    dead = Record("r", HEADER, results=(RESULT,), starts=(StartLine("b"),))
+    assert table(history_of([dead]))[1] == (
+        "101", "1", "2026-11-21T10:00:00Z", "main", "push", "tested", "1", "0", "1", "1",
+    )  # fmt: skip

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.codec.history import KEPT, decode, empty, encode
+from ciguard.codec.history_runs import UNDATED
+from ciguard.errors import InputError
+from ciguard.history.export import lines
+from ciguard.history.facts import Facts
+from ciguard.history.intake import history_of
+from ciguard.history.merge import join
+from ciguard.model import OUTCOMES, EndLine, Record, Result, ShardLine, StartLine, UnitKey
+
+if TYPE_CHECKING:
+    from ciguard.codec.history import History
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+UNITS = ["a.py::t", "b.py::t", "\udc80", "line\nend", 'q"\U0001f600', "x" * 5000]
+
+
+def record(
+    run_id: int,
+    *results: Result,
+    shard: str = "01",
+    attempt: int = 1,
+    end: str | None = "completed",
+    starts: tuple[StartLine, ...] = (),
+    **more: Any,
+) -> Record:
+    header = ShardLine(
+        plan_id="p",
+        shard=shard,
+        run_id=run_id,
+        run_attempt=attempt,
+        started_at=(START + timedelta(hours=run_id)).isoformat(),
+        **more,
+    )
+    ending = EndLine("completed" if end == "completed" else "timeout") if end else None
+    return Record(f"{run_id}/{shard}", header, starts=starts, results=results, end=ending)
+
+
+def one(run_id: int, wall_s: float = 1.0, **more: Any) -> History:
+    return history_of([record(run_id, Result("a.py::t", "passed", wall_s=wall_s), **more)])
+
+
+def walls(history: History) -> list[tuple[int, str, float]]:
+    values = history.values
+    return [
+        (history.runs[values.run[row]].run_id, history.keys[values.key[row]].case, wall_s)
+        for row, wall_s in enumerate(values.wall_s.tolist())
+    ]
+
+
+seconds = st.none() | st.floats(0, 1e6)
+sizes = st.none() | st.integers(0, 1 << 50)
+results = st.builds(
+    Result,
+    unit=st.sampled_from(UNITS),
+    outcome=st.sampled_from(OUTCOMES),
+    suite=st.sampled_from(["", "unit"]),
+    case=st.sampled_from(["", "case"]),
+    wall_s=seconds,
+    setup_s=seconds,
+    peak_delta_bytes=sizes,
+    retained_bytes=st.none() | st.integers(-(1 << 50), 1 << 50),
+    try_number=st.integers(1, 3),
+    measured_by=st.sampled_from([None, "mark", "window"]),
+    classname=st.sampled_from([None, "C"]),
+)
+
+
+@st.composite
+def additions(draw: st.DrawFn, most: int, whole: bool) -> list[History]:
+    """Up to `most` runs, `whole` or leg by leg; a unit is in one leg of a run, as plans have it."""
+    ids = draw(st.lists(st.integers(1, 40), min_size=1, max_size=most, unique=True))
+    found = []
+    for run_id in ids:
+        drawn = draw(st.lists(results, max_size=4))
+        legs = [
+            record(run_id, *(item for item in drawn if len(item.unit) % 2 == side), shard=shard)
+            for side, shard in enumerate(("01", "02"))
+        ]
+        found.extend([history_of(legs)] if whole else [history_of([leg]) for leg in legs])
+    return found
+
+
+@st.composite
+def twice_ordered(draw: st.DrawFn) -> tuple[list[History], list[History]]:
+    whole = draw(st.booleans())
+    found = draw(additions(30 if whole else 8, whole))
+    return found, draw(st.permutations(found))
+
+
+@given(twice_ordered())
+@settings(max_examples=50, deadline=None)
+def test_any_order_of_adding_gives_the_same_bytes(
+    orders: tuple[list[History], list[History]],
+) -> None:
+    first, second = (encode(reduce(join, order, empty())) for order in orders)
+    assert first == second
+
+
+@given(additions(30, whole=True))
+@settings(max_examples=50, deadline=None)
+def test_adding_twice_changes_nothing_and_what_is_read_is_what_was_written(
+    found: list[History],
+) -> None:
+    history = reduce(join, found, empty())
+    content = encode(history)
+    for again in found:
+        assert encode(join(history, again)) == content
+    assert encode(join(history, history)) == content
+    read = decode(content, "x")
+    assert encode(read) == content
+    assert list(lines(read)) == list(lines(decode(encode(read), "x")))
+    assert read.keys == history.keys
+    assert read.runs == history.runs
+    assert read.spellings == history.spellings
+
+
+def test_the_last_twenty_values_of_a_key_are_kept_and_the_runs_they_need() -> None:
+    history = reduce(join, [one(run_id) for run_id in range(1, 26)])
+    assert [run for run, _, _ in walls(history)] == list(range(6, 26))
+    assert [run.run_id for run in history.runs] == list(range(6, 26))
+    rare = history_of([record(1, Result("rare", "passed", wall_s=9.0))])
+    both = join(history, rare)
+    assert walls(both)[-1] == (1, "rare", 9.0)
+    assert [run.run_id for run in both.runs] == [1, *range(6, 26)]
+    assert len(walls(both)) == KEPT + 1
+
+
+def test_a_run_older_than_all_that_is_kept_leaves_no_trace() -> None:
+    history = reduce(join, [one(run_id) for run_id in range(2, 25)])
+    assert encode(join(history, one(1))) == encode(history)
+
+
+def test_the_last_try_is_the_outcome() -> None:
+    tries = [
+        Result("a.py::t", "failed", try_number=1, wall_s=2.0),
+        Result("a.py::t", "passed", try_number=2, wall_s=1.0),
+    ]
+    for order in (tries, tries[::-1]):
+        (line,) = lines(history_of([record(1, *order)]))
+        assert '"outcome":"passed"' in line
+        assert '"try":2' in line
+        assert '"wall_s":1.0' in line
+
+
+def test_of_two_claims_to_one_place_the_worse_is_kept() -> None:
+    claims = [Result("t", "passed"), Result("t", "failed"), Result("t", "skipped")]
+    (line,) = lines(history_of([record(1, *claims)]))
+    assert '"outcome":"failed"' in line
+
+
+def test_a_later_attempt_replaces_the_legs_that_ran_again() -> None:
+    def attempt(number: int, shard: str, *cases: str) -> History:
+        found = [Result(case, "passed", wall_s=float(number)) for case in cases]
+        return history_of([record(7, *found, shard=shard, attempt=number)])
+
+    first = join(attempt(1, "01", "a", "b"), attempt(1, "02", "c"))
+    again = attempt(2, "02", "c")
+    both = join(first, again)
+    assert walls(both) == [(7, "a", 1.0), (7, "b", 1.0), (7, "c", 2.0)]
+    assert encode(join(again, first)) == encode(both)
+    assert [(leg.shard, leg.run_attempt) for leg in both.runs[0].legs] == [("01", 1), ("02", 2)]
+    assert both.runs[0].run_attempt == 2
+    assert encode(join(both, first)) == encode(both)
+
+
+def test_values_of_a_replaced_leg_go_with_it() -> None:
+    first = history_of([record(7, Result("a", "passed", wall_s=1.0), Result("b", "passed"))])
+    dead = record(7, Result("b", "passed"), attempt=2, end=None)
+    both = join(first, history_of([dead]))
+    assert [key.unit for key in both.keys] == ["b"]
+
+
+def test_two_facts_of_one_run_that_differ_are_an_error_with_both() -> None:
+    a = history_of([record(7, branch="main")])
+    with pytest.raises(InputError) as caught:
+        join(a, history_of([record(7, branch="next", shard="02")]))
+    assert "main" in str(caught.value)
+    assert "next" in str(caught.value)
+    assert "run 7" in str(caught.value)
+
+
+def test_what_one_piece_does_not_know_the_other_tells() -> None:
+    bare = history_of([record(7, shard="02")])
+    told = history_of([record(7, branch="main", tested_sha="abc", tested_parents=("p",))])
+    for both in (join(bare, told), join(told, bare)):
+        run = both.runs[0]
+        assert (run.branch, run.sha, run.parents) == ("main", "abc", ("p",))
+
+
+def test_a_dead_leg_is_an_observation_of_the_units_it_lost() -> None:
+    dead = record(
+        3,
+        Result("a", "passed"),
+        end=None,
+        starts=(StartLine("a"), StartLine("b", suite="s")),
+    )
+    (leg,) = history_of([dead]).runs[0].legs
+    assert (leg.complete, leg.ending, leg.lost) == (False, "unknown", (UnitKey("s", "", "b"),))
+    rest = Record("other file", dead.header, results=(Result("b", "passed", suite="s"),))
+    both = join(history_of([dead]), history_of([rest]))
+    assert both.runs[0].legs[0].lost == ()
+    assert len(both.values) == 2
+
+
+def test_a_run_without_a_date_is_older_than_all_with_one() -> None:
+    undated = history_of([Record("x", None, results=(Result("t", "passed"),))], Facts(run_id=99))
+    assert undated.runs[0].at == UNDATED
+    assert [run.run_id for run in join(one(1), undated).runs] == [99, 1]
+
+
+def test_keys_without_values_go() -> None:
+    first = history_of([record(7, Result("only", "passed"))])
+    assert join(first, history_of([record(7, attempt=2)])).keys == ()
