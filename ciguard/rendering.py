@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 
+from ciguard import text
+
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
@@ -20,7 +22,7 @@ def environment() -> Environment:
         template = folder / name
         return template.read_text("utf-8") if template.is_file() else None
 
-    return Environment(
+    found = Environment(
         loader=FunctionLoader(load),
         undefined=StrictUndefined,
         autoescape=select_autoescape(enabled_extensions=("html.j2",)),
@@ -28,6 +30,10 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    found.filters.update(
+        {"size": text.size, "duration": text.duration, "code": text.code, "escaped": text.escaped}
+    )
+    return found
 
 
 def template_folder() -> Traversable:

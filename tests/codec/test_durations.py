@@ -15,7 +15,7 @@ from ciguard.codec.base import unpacked
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from tests.conftest import Golden
+    from conftest import Golden
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "durations"
 

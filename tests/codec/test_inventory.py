@@ -18,7 +18,7 @@ from ciguard.errors import InputError
 from ciguard.model import UnitKey
 
 if TYPE_CHECKING:
-    from tests.conftest import Golden
+    from conftest import Golden
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "inventory"
 

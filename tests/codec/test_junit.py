@@ -20,7 +20,7 @@ from ciguard.errors import InputError
 from ciguard.model import Result
 
 if TYPE_CHECKING:
-    from tests.conftest import Golden
+    from conftest import Golden
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "tests" / "samples" / "junit"

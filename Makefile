@@ -1,0 +1,58 @@
+# Every target needs only Python 3.11+ and make; each makes .venv by itself and again when its inputs change.
+
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+# Standard library only and Python 3.8: what a leg runs (the members of ciguard-run.pyz).
+LEG := ciguard/__init__.py ciguard/errors.py ciguard/model.py ciguard/run \
+	ciguard/codec/__init__.py ciguard/codec/record.py ciguard/codec/plan.py
+
+PARSER_VERSION := 0.3.61
+PARSER := .tools/node_modules/.package-lock.json
+
+.DEFAULT_GOAL := test
+.PHONY: test check demo soak bench tools format clean
+
+# pytest comes last: its closing line is the closing line of the whole run.
+test: check
+	@$(BIN)/pytest -q -m "not soak" --cov --cov-report=term:skip-covered
+
+check: $(INSTALLED)
+	@$(BIN)/ruff format --check --quiet . || { echo "run 'make format'" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/vermin -q --no-tips --violations -t=3.8- $(LEG)
+
+demo: $(INSTALLED)
+	@$(BIN)/python demo/demo.py
+
+soak: $(INSTALLED)
+	@$(BIN)/pytest -q -m soak --timeout=3600
+
+bench: $(INSTALLED)
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+
+# GitHub's own workflow parser, for the tests that ask it; without node they are skipped.
+tools: $(PARSER)
+
+$(PARSER): Makefile
+	@npm install --prefix .tools --no-audit --no-fund --ignore-scripts --loglevel=error \
+		@actions/workflow-parser@$(PARSER_VERSION) @actions/expressions@$(PARSER_VERSION)
+	@touch $@
+
+format: $(INSTALLED)
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+clean:
+	rm -rf .venv .tools .demo .coverage .mypy_cache .ruff_cache .hypothesis
+
+# The pip that comes with Python 3.11 does not know --group (PEP 735).
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer found; set PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . --group dev
+	@touch $@

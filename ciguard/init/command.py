@@ -1,0 +1,158 @@
+"""`ciguard init`: look at the repository, show what would be written, write it when told so."""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ciguard import console, files
+from ciguard.config import FILE
+from ciguard.errors import ExitCode, UsageError
+from ciguard.init.project import (
+    PROJECT_FILE,
+    TELLING_FILES,
+    recognised_framework,
+    suggested_setup,
+)
+from ciguard.init.requirement import DISTRIBUTION, direct_requirement
+from ciguard.init.workflow import Workflow, render_configuration, render_workflow
+from ciguard.rendering import environment
+from ciguard.run.frameworks.table import FRAMEWORKS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.config import Config
+    from ciguard.invocation import Invocation
+
+WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A file as it is and as it would be; `current` is None where it does not exist."""
+
+    path: str
+    current: str | None
+    proposed: str
+
+    @property
+    def verb(self) -> str:
+        if self.current is None:
+            return "create"
+        return "keep" if self.current == self.proposed else "change"
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Write without asking, over an existing workflow too.")
+@click.pass_obj
+def command(invocation: Invocation, yes: bool) -> int:
+    """Write ciguard.toml (never over an existing one) and the workflow made from it."""
+    folder = invocation.folder
+    proposals = [item for item in propose(folder, invocation.config()) if item.verb != "keep"]
+    if not proposals:
+        console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")
+    written = [item for item in proposals if yes or agreed(item)]
+    for item in written:
+        files.write(folder / item.path, item.proposed.encode())
+        console.out(f"{item.path}: {'created' if item.current is None else 'changed'}")
+    if len(written) < len(proposals):
+        console.err("nothing else was written; ciguard init --yes writes it")
+    return ExitCode.OK
+
+
+def propose(folder: Path, config: Config) -> list[Proposal]:
+    """What would be written, the configuration first: the workflow is made from it."""
+    tracked = repository_files(folder)
+    proposals = []
+    setup = config.workflow.setup
+    if not is_configured(folder):
+        patterns = {name: framework.FILE_PATTERNS for name, framework in FRAMEWORKS.items()}
+        framework, count = recognised_framework(tracked, patterns)
+        console.err(f"{framework}: {count} test files" if count else "no test framework found")
+        texts = {name: text for name in TELLING_FILES if (text := text_of(folder / name))}
+        setup = suggested_setup(texts, framework, config.workflow.python)
+        starter = render_configuration(config.install, setup, framework, environment())
+        proposals.append(Proposal(FILE, None, starter))
+    workflow = Workflow(
+        default_branch=default_branch(folder),
+        install=config.install or running_requirement(),
+        setup=setup,
+        history=config.history.carrier,
+        python=config.workflow.python,
+    )
+    text = render_workflow(workflow, environment())
+    if not workflow.install:
+        console.err(f"set install in {FILE}: where runners get ciguard from; until then they fail")
+    proposals.append(Proposal(WORKFLOW_FILE, text_of(folder / WORKFLOW_FILE), text))
+    return proposals
+
+
+def agreed(item: Proposal) -> bool:
+    """Show the change, and ask where somebody can answer."""
+    console.out(f"would {item.verb} {item.path}:\n")
+    before = (item.current or "").splitlines(keepends=True)
+    difference = difflib.unified_diff(before, item.proposed.splitlines(keepends=True), n=2)
+    console.out("".join(difference) if item.current is not None else item.proposed)
+    return sys.stdin.isatty() and click.confirm(f"{item.verb} {item.path}?", err=True)
+
+
+def is_configured(folder: Path) -> bool:
+    """Whether either kind of configuration is there; what is there has parsed before."""
+    tool = tomllib.loads(text_of(folder / PROJECT_FILE) or "").get("tool", {})
+    return (folder / FILE).is_file() or "ciguard" in tool
+
+
+def text_of(path: Path) -> str | None:
+    return files.read(path).decode("utf-8", "replace") if path.is_file() else None
+
+
+def running_requirement() -> str:
+    """The direct reference of the running ciguard; "" where a runner could not follow it."""
+    try:
+        installed = metadata.distribution(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return ""
+    return direct_requirement(installed.read_text("direct_url.json"))
+
+
+def repository_files(folder: Path) -> list[str]:
+    """Paths that git knows or would add, "/"-separated.
+
+    Raises:
+        UsageError: not the top folder of a git repository, so the workflow would not be found.
+    """
+    above = git(folder, "rev-parse", "--show-prefix")
+    if above is None or above.strip():
+        where = str(folder.resolve())
+        raise UsageError(
+            "not the top folder of a git repository", where=where, fix="run ciguard init there"
+        )
+    listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard") or ""
+    return [name for name in listed.split("\0") if name]
+
+
+def default_branch(folder: Path) -> str:
+    """The remote's default branch where git knows it, else the one checked out, else main."""
+    remote = git(folder, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
+    if remote:
+        return remote.strip().removeprefix("origin/")
+    return (git(folder, "branch", "--show-current") or "").strip() or "main"
+
+
+def git(folder: Path, *arguments: str) -> str | None:
+    """What git prints; None where it fails or is not there."""
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        return None
+    return answer.stdout.decode("utf-8", "replace") if answer.returncode == 0 else None

@@ -1,0 +1,82 @@
+"""A first guess at a project: its test framework, and the steps that prepare a machine for it."""
+
+from __future__ import annotations
+
+import tomllib
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final
+
+from ciguard.init.pins import ACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+PROJECT_FILE: Final = "pyproject.toml"
+REQUIREMENT_FILES: Final = (
+    "requirements.txt",
+    "requirements-dev.txt",
+    "requirements-test.txt",
+    "dev-requirements.txt",
+    "test-requirements.txt",
+    "requirements/dev.txt",
+    "requirements/test.txt",
+)
+# The files whose text is looked at; of all others only the name counts.
+TELLING_FILES: Final = (PROJECT_FILE, "setup.py", "setup.cfg", *REQUIREMENT_FILES)
+TEST_GROUPS: Final = ("test", "tests", "testing", "dev")
+
+
+def recognised_framework(
+    files: Iterable[str], patterns: Mapping[str, Sequence[str]]
+) -> tuple[str, int]:
+    """The framework that most of the files belong to, and how many; ("", 0) for none.
+
+    Args:
+        files: paths relative to the repository, with "/".
+        patterns: by framework, what its test files are called; without "/", anywhere.
+    """
+    names = tuple(files)
+    counts = {
+        framework: sum(any(belongs(name, wanted) for wanted in of_it) for name in names)
+        for framework, of_it in patterns.items()
+    }
+    best = max(counts, key=lambda framework: counts[framework], default="")
+    return (best, counts[best]) if best and counts[best] else ("", 0)
+
+
+def belongs(path: str, pattern: str) -> bool:
+    return fnmatchcase(path if "/" in pattern else path.rsplit("/", 1)[-1], pattern)
+
+
+def suggested_setup(texts: Mapping[str, str], framework: str, python: str) -> str:
+    """YAML steps: a Python, and one pip line from what the project declares.
+
+    Args:
+        texts: content of those TELLING_FILES that exist, by name.
+        framework: installed by its name where no file mentions it; "" for none.
+        python: version for the tests, like "3.12".
+    """
+    steps = f'- uses: {ACTIONS["setup_python"]}\n  with:\n    python-version: "{python}"'
+    wanted = declared_requirements(texts)
+    if framework and not any(framework in text for text in texts.values()):
+        wanted.append(framework)
+    return f"{steps}\n- run: python -m pip install {' '.join(wanted)}" if wanted else steps
+
+
+def declared_requirements(texts: Mapping[str, str]) -> list[str]:
+    """Arguments for pip, in the order of the files; at most one extra and one group."""
+    project = tomllib.loads(texts.get(PROJECT_FILE, ""))
+    extra = first_of(project.get("project", {}).get("optional-dependencies", {}))
+    group = first_of(project.get("dependency-groups", {}))
+    wanted: list[str] = []
+    if "project" in project or "setup.py" in texts:
+        wanted += ["-e", f"'.[{extra}]'" if extra else "."]
+    if group:
+        wanted += ["--group", group]
+    for name in REQUIREMENT_FILES:
+        wanted += ["-r", name] if name in texts else []
+    return wanted
+
+
+def first_of(declared: Mapping[str, Any]) -> str:
+    return next((name for name in TEST_GROUPS if name in declared), "")

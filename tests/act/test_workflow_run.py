@@ -1,0 +1,184 @@
+"""The generated workflow, executed: four runs of one small repository, one after the other.
+
+1. push without history, 2. push with history, 3. a pull request with a test that crashes, 4. the
+same pull request mended. What is asserted of each run stands in a test of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from act.machine import GitHub, Run
+
+CART = """
+import pytest
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_total(count):
+    assert sum([5] * count) == 5 * count
+
+def test_empty():
+    assert sum([]) == 0
+"""
+STOCK = """
+def test_reserve():
+    assert {"apple": 3}["apple"] == 3
+
+def test_refill():
+    assert [0] * 3 == [0, 0, 0]
+"""
+CRASH = """
+import os
+
+def test_before():
+    assert True
+
+def test_takes_the_process_with_it():
+    os.abort()
+
+def test_after():
+    assert True
+"""
+HISTORY = "refs/heads/ciguard-history"
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The runs, and what could be seen between them."""
+
+    github: GitHub
+    first: Run
+    second: Run
+    crashed: Run
+    mended: Run
+    history_after: tuple[str, str, str]
+    comments_after_crash: list[dict[str, Any]]
+    comments_after_mending: list[dict[str, Any]]
+
+
+def push_event() -> dict[str, Any]:
+    repository = {"full_name": "octo-org/shop", "default_branch": "main"}
+    return {"ref": "refs/heads/main", "repository": repository}
+
+
+def pull_request_event(head: str, base: str) -> dict[str, Any]:
+    repository = {"full_name": "octo-org/shop", "default_branch": "main"}
+    ends = {
+        "head": {"ref": "crash", "sha": head, "repo": repository},
+        "base": {"ref": "main", "sha": base, "repo": repository},
+    }
+    return {
+        "action": "synchronize",
+        "number": 7,
+        "pull_request": {"number": 7, **ends},
+        "repository": repository,
+    }
+
+
+def settle_in(github: GitHub) -> None:
+    """Commit a small suite, and what `ciguard init` writes for it."""
+    github.commit("a shop", {"tests/test_cart.py": CART, "tests/test_stock.py": STOCK})
+    answer = github.ciguard("init", "--yes", CIGUARD_INSTALL=str(github.wheel))
+    assert answer.returncode == 0, answer.stderr
+    config = (github.checkout / "ciguard.toml").read_text("utf-8")
+    github.commit("ciguard", {"ciguard.toml": config.replace("# shards = 4", "shards = 2")})
+    github.git("push", "--quiet", "origin", "main")
+
+
+def propose(github: GitHub, message: str, test_file: str) -> dict[str, Any]:
+    """Commit to the pull request and check out what GitHub would: its merge into the base."""
+    base = github.git("rev-parse", "main")
+    github.git("switch", "--quiet", "crash")
+    head = github.commit(message, {"tests/test_tills.py": test_file})
+    github.git("switch", "--quiet", "--detach", "main")
+    github.git("merge", "--quiet", "--no-ff", "--message", "merge", "crash")
+    return pull_request_event(head, base)
+
+
+@pytest.fixture(scope="module")
+def story(github: GitHub) -> Story:
+    settle_in(github)
+    heads = []
+
+    def history() -> None:
+        heads.append(github.git("ls-remote", "origin", HISTORY))
+
+    first = github.run("push", push_event(), run_id=101)
+    history()
+    second = github.run("push", push_event(), run_id=102)
+    history()
+    github.git("branch", "crash")
+    event = propose(github, "tills", CRASH)
+    crashed = github.run("pull_request", event, run_id=103)
+    comments = github.comments()
+    event = propose(github, "mend the tills", CRASH.replace("os.abort()", "assert True"))
+    mended = github.run("pull_request", event, run_id=104)
+    history()
+    after = tuple(heads)
+    assert len(after) == 3
+    return Story(github, first, second, crashed, mended, after, comments, github.comments())
+
+
+def units_of_plan(run_id: int, artifacts: Path) -> list[dict[str, Any]]:
+    (plan,) = (artifacts / str(run_id)).glob("ciguard-plan-*/plan.json")
+    shards = json.loads(plan.read_text("utf-8"))["shards"]
+    return [unit for shard in shards for unit in shard["units"]]
+
+
+def test_the_first_run_needs_no_history_and_is_green(story: Story) -> None:
+    assert story.first.green, story.first.talk
+    assert [leg.result for leg in story.first.legs()] == ["success", "success"]
+    assert story.first.job("ciguard").result == "success"
+
+
+def test_each_leg_left_a_record_named_after_plan_shard_and_attempt(story: Story) -> None:
+    names = sorted(item.name for item in (story.github.artifacts / "101").iterdir())
+    plan, *records = names
+    identity = plan.removeprefix("ciguard-plan-").removesuffix("-1")
+    assert records == [f"ciguard-record-{identity}-{shard}-1" for shard in ("01", "02")]
+
+
+def test_the_base_branch_writes_history_and_a_pull_request_does_not(story: Story) -> None:
+    first, second, after_pull_request = story.history_after
+    assert first
+    assert second not in {"", first}
+    assert after_pull_request == second
+    assert "history" in story.first.jobs
+    assert "history" not in story.crashed.jobs
+
+
+def test_the_second_run_is_planned_on_the_first(story: Story) -> None:
+    assert story.second.green, story.second.talk
+    artifacts = story.github.artifacts
+    assert {unit["known"] for unit in units_of_plan(101, artifacts)} == {False}
+    assert {unit["known"] for unit in units_of_plan(102, artifacts)} == {True}
+    assert len(units_of_plan(102, artifacts)) == 6
+
+
+def test_a_crash_is_red_with_the_victim_named_and_the_rest_run(story: Story) -> None:
+    assert not story.crashed.green
+    # Not the legs' results: act gives a leg the result of its job, whichever leg it was.
+    assert sorted(leg.failed_steps for leg in story.crashed.legs()) == [(), ("Run the shard",)]
+    report = story.crashed.job("ciguard")
+    assert report.failed_steps == ("Report",)
+    (comment,) = story.comments_after_crash
+    assert "test_takes_the_process_with_it" in comment["body"]
+    records = (story.github.artifacts / "103").glob("ciguard-record-*/**/*.jsonl")
+    lines = [json.loads(line) for file in records for line in file.read_bytes().splitlines()]
+    passed = {line["unit"] for line in lines if line.get("outcome") == "passed"}
+    assert {"tests/test_tills.py::test_before", "tests/test_tills.py::test_after"} <= passed
+    assert len(passed) == 8
+
+
+def test_the_comment_is_updated_and_not_repeated(story: Story) -> None:
+    assert story.mended.green, story.mended.talk
+    (before,), (after,) = story.comments_after_crash, story.comments_after_mending
+    assert before["id"] == after["id"]
+    assert before["body"] != after["body"]

@@ -1,0 +1,200 @@
+"""`ciguard init` as a user calls it: a real repository, the real program."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from ciguard.config import Config, load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Init = Callable[..., subprocess.CompletedProcess[str]]
+
+PROGRAM = Path(sys.executable).parent / "ciguard"
+WORKFLOW = ".github/workflows/ciguard.yml"
+
+
+def scrubbed() -> dict[str, str]:
+    """The environment without what a CI machine or a git hook would add."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not re.match(r"CI$|CIGUARD_|GITHUB_|RUNNER_|GIT_|NO_COLOR", name)
+    }
+
+
+def call(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(PROGRAM), "init", *arguments],
+        cwd=folder,
+        env={**scrubbed(), **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    subprocess.run(["git", "init", "-q", "-b", "trunk", str(folder)], check=True)
+    (folder / "tests").mkdir()
+    (folder / "tests/test_one.py").write_text("def test_one(): pass\n", "utf-8")
+    return folder
+
+
+def test_without_yes_and_without_anybody_to_ask_nothing_is_written(repository: Path) -> None:
+    answer = call(repository)
+    assert answer.returncode == 0
+    assert "would create ciguard.toml" in answer.stdout
+    assert f"would create {WORKFLOW}" in answer.stdout
+    assert "ciguard init --yes" in answer.stderr
+    assert sorted(item.name for item in repository.iterdir()) == [".git", "tests"]
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals here")
+@pytest.mark.parametrize(
+    ("answers", "written"), [(b"y\nn\n", {"ciguard.toml"}), (b"n\ny\n", {".github"})]
+)
+def test_at_a_terminal_each_file_is_asked_for(
+    repository: Path, answers: bytes, written: set[str]
+) -> None:
+    ours, theirs = os.openpty()
+    os.write(ours, answers)
+    answer = subprocess.run(
+        [str(PROGRAM), "init"],
+        cwd=repository,
+        env=scrubbed(),
+        stdin=theirs,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert answer.returncode == 0, answer.stderr
+    assert "create ciguard.toml? [y/N]" in answer.stdout + answer.stderr
+    assert {item.name for item in repository.iterdir()} == {".git", "tests"} | written
+
+
+def test_yes_writes_both_and_a_second_time_nothing(repository: Path) -> None:
+    first = call(repository, "--yes")
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.splitlines() == ["ciguard.toml: created", f"{WORKFLOW}: created"]
+    workflow = yaml.safe_load((repository / WORKFLOW).read_text("utf-8"))
+    assert workflow[True]["push"]["branches"] == ["trunk"]  # YAML 1.1 reads `on` as true
+    again = call(repository, "--yes")
+    assert again.stdout == f"ciguard.toml and {WORKFLOW} are up to date\n"
+
+
+def test_the_framework_is_recognised_and_its_installation_suggested(repository: Path) -> None:
+    answer = call(repository, "--yes")
+    assert "pytest: 1 test files" in answer.stderr
+    setup = yaml.safe_load(load(repository, {}).workflow.setup)
+    assert setup[-1] == {"run": "python -m pip install pytest"}
+
+
+def test_a_folder_without_tests_is_asked_for_a_suite(repository: Path) -> None:
+    (repository / "tests/test_one.py").unlink()
+    answer = call(repository, "--yes")
+    assert answer.returncode == 0
+    assert "no test framework found" in answer.stderr
+    assert 'framework = "command"' in (repository / "ciguard.toml").read_text("utf-8")
+
+
+def test_every_line_that_is_offered_as_a_comment_is_a_key_that_exists(repository: Path) -> None:
+    (repository / "tests/test_one.py").unlink()
+    call(repository, "--yes")
+    path = repository / "ciguard.toml"
+    offered = re.sub(r"(?m)^# (?=[a-z_]+ = |\[)", "", path.read_text("utf-8"))
+    path.write_text(offered, "utf-8")
+    content = tomllib.loads(offered)
+    assert {"install", "plan", "suite"} <= set(content)
+    config = load(repository, {})
+    assert config.plan.shards == 4
+    assert config.plan.target_wall == Config().plan.target_wall
+    assert config.plan.limit == Config().plan.limit
+
+
+def test_the_users_steps_survive_and_an_edited_workflow_is_not_lost_unasked(
+    repository: Path,
+) -> None:
+    call(repository, "--yes")
+    config = repository / "ciguard.toml"
+    mine = "[workflow]\nsetup = '''\n- run: make dependencies # as I like it\n'''\n"
+    config.write_text(mine, "utf-8")
+    shown = call(repository)
+    assert "+      - run: make dependencies # as I like it" in shown.stdout
+    assert "as I like it" not in (repository / WORKFLOW).read_text("utf-8")
+    assert call(repository, "--yes").stdout == f"{WORKFLOW}: changed\n"
+    assert (repository / WORKFLOW).read_text("utf-8").count("as I like it") == 2
+    assert config.read_text("utf-8") == mine
+
+
+def test_a_configuration_in_pyproject_is_used_and_none_is_written_beside_it(
+    repository: Path,
+) -> None:
+    (repository / "pyproject.toml").write_text(
+        "[tool.ciguard.workflow]\nsetup = '- run: make x'\n", "utf-8"
+    )
+    assert call(repository, "--yes").stdout == f"{WORKFLOW}: created\n"
+    assert "- run: make x" in (repository / WORKFLOW).read_text("utf-8")
+
+
+def test_install_goes_to_the_configuration_and_the_workflow(repository: Path) -> None:
+    requirement = "ciguard-shards @ https://files.example/c.whl"
+    answer = call(repository, "--yes", CIGUARD_INSTALL=requirement)
+    assert "set install" not in answer.stderr
+    assert load(repository, {}).install == requirement
+    assert requirement in (repository / WORKFLOW).read_text("utf-8")
+
+
+def test_without_an_install_that_a_runner_can_reach_the_user_is_told(repository: Path) -> None:
+    # The tests run from an editable checkout: nothing a runner could install.
+    answer = call(repository, "--yes")
+    assert "set install in ciguard.toml" in answer.stderr
+    assert "::error::set install in ciguard.toml" in (repository / WORKFLOW).read_text("utf-8")
+
+
+def test_the_remotes_default_branch_counts_more_than_the_one_checked_out(
+    repository: Path, tmp_path: Path
+) -> None:
+    origin = tmp_path / "origin"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "stable", str(origin)], check=True)
+    git = ["git", "-C", str(repository), "-c", "user.name=n", "-c", "user.email=n@example.org"]
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    subprocess.run([*git, "push", "-q", str(origin), "trunk:stable"], check=True)
+    subprocess.run(["git", "clone", "-q", str(origin), str(tmp_path / "clone")], check=True)
+    subprocess.run(["git", "-C", str(tmp_path / "clone"), "switch", "-qc", "mine"], check=True)
+    call(tmp_path / "clone", "--yes")
+    assert 'branches: ["stable"]' in (tmp_path / "clone" / WORKFLOW).read_text("utf-8")
+
+
+@pytest.mark.parametrize("place", ["repository/tests", "."])
+def test_elsewhere_than_at_the_top_of_a_repository_it_says_so(
+    repository: Path, tmp_path: Path, place: str
+) -> None:
+    answer = call(tmp_path / place, "--yes", GIT_CEILING_DIRECTORIES=str(tmp_path.parent))
+    assert answer.returncode == 2
+    assert "not the top folder of a git repository" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert not list(tmp_path.rglob("ciguard.toml"))
+
+
+def test_a_setup_that_is_no_list_of_steps_is_a_clear_error(repository: Path) -> None:
+    (repository / "ciguard.toml").write_text("[workflow]\nsetup = 'make'\n", "utf-8")
+    answer = call(repository, "--yes")
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("ciguard init: workflow.setup: expected a list")
+    assert "fix:" in answer.stderr

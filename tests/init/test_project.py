@@ -1,0 +1,72 @@
+"""The first guess: which framework, and what to install before the tests."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from ciguard.init.project import belongs, recognised_framework, suggested_setup
+
+PATTERNS = {"unitary": ("check_*.py",), "spinner": ("*.spin", "specs/*.txt"), "command": ()}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["check_a.py", "deep/down/check_b.py", "setup.py"], ("unitary", 2)),
+        (["check_a.py", "x.spin", "specs/a.txt"], ("spinner", 2)),
+        (["README.md"], ("", 0)),
+        ([], ("", 0)),
+    ],
+)
+def test_the_framework_with_most_files_is_recognised(
+    files: list[str], expected: tuple[str, int]
+) -> None:
+    assert recognised_framework(files, PATTERNS) == expected
+
+
+def test_without_any_framework_none_is_recognised() -> None:
+    assert recognised_framework(["a"], {}) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "expected"),
+    [
+        ("a/test_b.py", "test_*.py", True),
+        ("a/test_b.py", "a/*.py", True),
+        ("b/a/test_b.py", "a/*.py", False),
+        ("TEST_B.py", "test_*.py", False),
+    ],
+)
+def test_a_pattern_without_a_folder_holds_anywhere(path: str, pattern: str, expected: bool) -> None:
+    assert belongs(path, pattern) is expected
+
+
+PYPROJECT = """
+[project]
+name = "x"
+optional-dependencies = {docs = ["sphinx"], test = ["unitary"]}
+[dependency-groups]
+dev = ["ruff"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("texts", "installed"),
+    [
+        ({}, "unitary"),
+        ({"requirements.txt": "unitary==1\n"}, "-r requirements.txt"),
+        ({"requirements-dev.txt": "x"}, "-r requirements-dev.txt unitary"),
+        ({"pyproject.toml": PYPROJECT}, "-e '.[test]' --group dev"),
+        ({"pyproject.toml": "[tool.x]"}, "unitary"),
+        ({"setup.py": "setup()"}, "-e . unitary"),
+    ],
+)
+def test_one_line_installs_what_the_project_declares(texts: dict[str, str], installed: str) -> None:
+    python, install = yaml.safe_load(suggested_setup(texts, "unitary", "3.11"))
+    assert python["with"] == {"python-version": "3.11"}
+    assert install == {"run": f"python -m pip install {installed}"}
+
+
+def test_with_nothing_to_install_there_is_no_such_step() -> None:
+    assert len(yaml.safe_load(suggested_setup({}, "", "3.11"))) == 1

@@ -1,0 +1,270 @@
+"""The generated workflow, judged by those who know: actionlint, zizmor and GitHub's own parser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ciguard.errors import UsageError
+from ciguard.init.pins import ACTIONS
+from ciguard.init.workflow import Workflow, render_workflow
+from ciguard.rendering import environment
+
+ROOT = Path(__file__).parent.parent.parent
+BIN = Path(sys.executable).parent
+PARSER = ROOT / ".tools"
+
+SETUP = f"""
+- uses: {ACTIONS["setup_python"]}
+  with:
+    python-version: "3.9"
+- name: Everything that YAML and Jinja could stumble over
+  if: ${{{{ runner.os != 'Windows' }}}}
+  env:
+    GREETING: "{{{{ not Jinja }}}} {{% nor this %}} [[ $HOME ]] << EOF"
+  run: |
+    cat <<'END'
+      indented
+
+    END
+    python -m pip install -r requirements.txt
+"""
+
+
+def workflow(**changes: str) -> Workflow:
+    values = {
+        "default_branch": "main",
+        "install": "ciguard-shards @ git+https://git.example/o/ciguard@0123abc",
+        "setup": "",
+        "history": "branch:ciguard-history",
+        "python": "3.12",
+    }
+    return Workflow(**{**values, **changes})
+
+
+def rendered(**changes: str) -> str:
+    return render_workflow(workflow(**changes), environment())
+
+
+CASES = {
+    "plain": rendered(),
+    "set-up steps": rendered(setup=SETUP),
+    "no install known": rendered(install=""),
+    "names with a meaning in YAML": rendered(default_branch="#no-'joke", install='a "b" #c'),
+    "our own": (ROOT / ".github/workflows/ci.yml").read_text("utf-8"),
+}
+every_case = pytest.mark.parametrize("text", CASES.values(), ids=CASES)
+SPOILT = CASES["plain"].replace("fail-fast: false", "fail-fats: false")
+
+
+def judge(program: str, folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    target = folder / ".github/workflows/ciguard.yml"
+    target.parent.mkdir(parents=True)
+    target.write_text(text, "utf-8")
+    command = [str(BIN / program), *options, str(target)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@every_case
+def test_actionlint_finds_nothing(text: str, tmp_path: Path) -> None:
+    answer = judge("actionlint", tmp_path, text, "-no-color", "-shellcheck=", "-pyflakes=")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_actionlint_would_find_something(tmp_path: Path) -> None:
+    answer = judge("actionlint", tmp_path, SPOILT, "-no-color")
+    assert answer.returncode == 1
+    assert "fail-fats" in answer.stdout
+
+
+@every_case
+def test_zizmor_finds_nothing(text: str, tmp_path: Path) -> None:
+    answer = judge("zizmor", tmp_path, text, "--offline", "--no-progress", "--persona=regular")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_zizmor_would_find_something(tmp_path: Path) -> None:
+    leaky = CASES["plain"].replace('--shard "$SHARD"', "--shard ${{ github.head_ref }}")
+    assert leaky != CASES["plain"]
+    answer = judge("zizmor", tmp_path, leaky, "--offline", "--no-progress")
+    assert answer.returncode != 0
+    assert "template-injection" in answer.stdout
+
+
+def ask_github(*requests: dict[str, Any]) -> list[dict[str, Any]]:
+    """Ask GitHub's own parser; skips where it is not there (`make tools` installs it)."""
+    node = shutil.which("node")
+    if node is None or not (PARSER / "node_modules/@actions/workflow-parser").is_dir():
+        pytest.skip("needs node and `make tools` (npm @actions/workflow-parser)")
+    script = Path(__file__).parent / "github_parser.mjs"
+    answer = subprocess.run(
+        [node, str(script), str(PARSER)],
+        input="\n".join(json.dumps(request) for request in requests),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
+def test_githubs_own_parser_finds_nothing() -> None:
+    answers = ask_github(*({"workflow": text} for text in CASES.values()))
+    assert [answer["errors"] for answer in answers] == [[] for _ in CASES]
+
+
+def test_githubs_own_parser_would_find_something() -> None:
+    (answer,) = ask_github({"workflow": SPOILT})
+    assert "fail-fats" in answer["errors"][0]
+
+
+def conditions() -> dict[str, str]:
+    jobs = yaml.safe_load(CASES["plain"])["jobs"]
+    return {name: " ".join(str(job.get("if", "")).split()) for name, job in jobs.items()}
+
+
+RESULTS = ("success", "failure", "cancelled", "skipped")
+
+
+def test_the_report_runs_whatever_became_of_the_others() -> None:
+    needs = [
+        {"plan": {"result": plan, "outputs": {}}, "legs": {"result": legs}}
+        for plan in RESULTS
+        for legs in RESULTS
+    ]
+    condition = conditions()["report"]
+    answers = ask_github(
+        *({"expression": condition, "contexts": {"needs": made_up}} for made_up in needs)
+    )
+    assert answers == [{"value": "true"}] * 16
+
+
+def test_only_the_base_branch_writes_history() -> None:
+    expected = {
+        ("push", "refs/heads/main", "success"): "true",
+        ("push", "refs/heads/main", "failure"): "false",
+        ("push", "refs/heads/other", "success"): "false",
+        ("push", "refs/tags/main", "success"): "false",
+        ("pull_request", "refs/pull/7/merge", "success"): "false",
+        ("pull_request", "refs/heads/main", "success"): "false",
+        ("workflow_dispatch", "refs/heads/main", "success"): "false",
+        ("merge_group", "refs/heads/main", "success"): "false",
+    }
+    condition = conditions()["history"]
+    base = {"repository": {"default_branch": "main"}}
+    requests = [
+        {
+            "expression": condition,
+            "contexts": {
+                "needs": {"plan": {"result": plan}},
+                "github": {"event_name": event, "ref": ref, "event": base},
+            },
+        }
+        for event, ref, plan in expected
+    ]
+    answers = [answer["value"] for answer in ask_github(*requests)]
+    assert dict(zip(expected, answers, strict=True)) == expected
+
+
+def jobs(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(text)["jobs"]
+    return found
+
+
+def test_permissions_are_the_least_that_each_job_needs() -> None:
+    assert yaml.safe_load(CASES["plain"])["permissions"] == {}
+    assert {name: job["permissions"] for name, job in jobs(CASES["plain"]).items()} == {
+        "plan": {"contents": "read"},
+        "legs": {"actions": "read", "contents": "read"},
+        "report": {
+            "actions": "read",
+            "checks": "read",
+            "contents": "read",
+            "pull-requests": "write",
+        },
+        "history": {"actions": "read", "contents": "write"},
+    }
+
+
+def test_set_up_steps_are_kept_as_they_are_before_the_tests() -> None:
+    steps = yaml.safe_load(SETUP)
+    for name, follower in (("plan", "Plan"), ("legs", "Run the shard")):
+        found = jobs(CASES["set-up steps"])[name]["steps"]
+        start = found.index(steps[0])
+        assert found[start : start + len(steps)] == steps
+        assert follower in [step.get("name") for step in found[start + len(steps) :]]
+    assert CASES["set-up steps"].count("indented") == 2
+
+
+def test_a_leg_installs_nothing_of_ours_and_replaces_its_shell() -> None:
+    legs = jobs(CASES["plain"])["legs"]
+    assert "pip install" not in json.dumps(legs)
+    (run,) = [step["run"] for step in legs["steps"] if "run" in step]
+    assert run.startswith("exec python3 ")
+    assert legs["strategy"]["fail-fast"] is False
+
+
+def test_the_step_limit_lies_below_the_job_limit_and_the_record_is_always_kept() -> None:
+    legs = jobs(CASES["plain"])["legs"]
+    *_, run, upload = legs["steps"]
+    assert legs["timeout-minutes"] == "${{ matrix.timeout_minutes }}"
+    assert run["timeout-minutes"] == "${{ matrix.step_timeout_minutes }}"
+    assert upload["if"] == "always()"
+    assert upload["with"]["name"].endswith("-${{ matrix.shard }}-${{ github.run_attempt }}")
+
+
+@every_case
+def test_every_action_is_pinned_and_every_download_finds_earlier_attempts(text: str) -> None:
+    for job in jobs(text).values():
+        for step in job["steps"]:
+            assert re.search(r"@[0-9a-f]{40}$", step.get("uses", "@" + "0" * 40))
+            assert "${{" not in step.get("run", "")
+            if "download-artifact" in step.get("uses", ""):
+                assert step["with"]["run-id"] == "${{ github.run_id }}"
+                assert step["with"]["github-token"] == "${{ github.token }}"
+            if "checkout" in step.get("uses", ""):
+                assert step["with"]["persist-credentials"] is False
+
+
+def test_our_own_workflow_uses_the_pins_of_the_generated_one() -> None:
+    pins = set(ACTIONS.values())
+    used = re.findall(r"uses: (.+)", CASES["our own"] + CASES["plain"])
+    assert set(used) <= pins
+
+
+def test_without_an_install_the_step_fails_with_the_words_to_act_on(tmp_path: Path) -> None:
+    steps = jobs(CASES["no install known"])["plan"]["steps"]
+    (script,) = [step["run"] for step in steps if step.get("name") == "Install ciguard"]
+    answer = subprocess.run(
+        ["bash", "-e", "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert answer.returncode == 1
+    assert "set install in ciguard.toml" in answer.stdout
+
+
+@pytest.mark.parametrize("text", CASES.values(), ids=CASES)
+def test_nothing_installs_the_other_program_of_that_name(text: str) -> None:
+    assert not re.search(r"pip install[^\n]*\bciguard\b(?!-shards)", text)
+
+
+@pytest.mark.parametrize(
+    ("setup", "found"),
+    [("run: make", "found dict"), ("- make", "found list"), ("- run: [", "not YAML"), ("7", "int")],
+)
+def test_a_setup_that_is_no_list_of_steps_is_refused(setup: str, found: str) -> None:
+    with pytest.raises(UsageError, match=found) as caught:
+        rendered(setup=setup)
+    assert caught.value.where == "workflow.setup"
+    assert caught.value.fix
+
+
+def test_the_same_values_give_the_same_bytes() -> None:
+    assert rendered(setup=SETUP) == rendered(setup=SETUP)

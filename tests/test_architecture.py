@@ -1,0 +1,310 @@
+"""Who may import whom, who may touch the outside world, and how large a file may grow.
+
+Each rule is a function from one module's source to complaints. It is run over the whole program
+and, so that no rule can rot into one that never complains, over a snippet that breaks it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parent.parent
+
+# What the arithmetic of every verb speaks. `rendering` only reads the package's own templates.
+SPOKEN = (
+    *("__version__", "errors", "model", "codec", "runners", "text"),
+    *("run.policy", "run.state", "run.frameworks"),
+)
+AT_THE_RIM = ("config", "console", "files", "github", "history", "invocation", "rendering")
+
+# By first folder or file below ciguard/; a verb's own folder is always allowed to itself.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "__init__": (),
+    "__main__": ("cli",),
+    "errors": (),
+    "model": ("errors",),
+    "codec": ("errors", "model"),
+    "run": ("__version__", "errors", "model", "codec.record", "codec.plan"),
+    "files": ("errors", "model", "codec"),
+    "rendering": ("text",),
+    "runners": (),
+    "text": (),
+    "invocation": ("config",),
+    "console": ("text",),
+    "config": ("errors", "model", "run.frameworks"),
+    "cli": ("__version__", "errors", "console", "invocation"),
+    "github": ("__version__", "errors", "model"),
+    "plan": SPOKEN,
+    "guard": SPOKEN,
+    "compare": SPOKEN,
+    "history": (*SPOKEN, "files"),
+    "init": (*SPOKEN, "rendering"),
+    "report": (*SPOKEN, "rendering", "guard", "compare"),
+}
+VERBS = ("plan", "guard", "compare", "history", "init", "report")
+
+# What travels in the pyz besides run/: see DESIGN, "Nothing to install in a leg".
+LEG = ("errors", "model", "codec.__init__", "codec.record", "codec.plan")
+
+# The parts of a verb's folder that are its hands: everything else in it is arithmetic.
+ADAPTERS = frozenset(
+    {"history.carriers", "history.file_carrier", "history.branch_carrier", "plan.collect"}
+)
+
+IMPURE = frozenset(
+    {"os", "pathlib", "time", "random", "logging", "subprocess", "socket", "httpx"}
+    | {"shutil", "tempfile", "threading"}
+)
+
+FRAMEWORK_WORD = re.compile("py" + "test", re.IGNORECASE)
+MODULE_LINES = 500
+FUNCTION_LINES = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One module: its dotted name without the leading `ciguard.`, and its text."""
+
+    name: str
+    text: str
+
+    @property
+    def place(self) -> str:
+        return self.name.split(".")[0]
+
+    @property
+    def tree(self) -> ast.Module:
+        return parsed(self.text)
+
+    def is_command(self) -> bool:
+        return self.name.split(".")[1:] == ["command"]
+
+    def is_inside(self) -> bool:
+        return self.name.startswith("run.inside.") and not self.name.endswith("__init__")
+
+
+@cache
+def parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def program() -> list[Source]:
+    """Every module of the package, by name."""
+    folder = ROOT / "ciguard"
+    files = [path.relative_to(folder) for path in sorted(folder.rglob("*.py"))]
+    return [
+        Source(".".join(p.with_suffix("").parts), (folder / p).read_text("utf-8")) for p in files
+    ]
+
+
+def imported(source: Source) -> Iterator[str]:
+    """Dotted names, a relative one with its dot; `from a import b` is `a.b`, whatever b is."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = "." * node.level + (node.module or "")
+            yield from (f"{start}.{alias.name}" for alias in node.names)
+
+
+def internal(source: Source) -> Iterator[str]:
+    """Imports of our own modules, without the leading `ciguard.`."""
+    return (
+        name.removeprefix("ciguard.") for name in imported(source) if name.startswith("ciguard.")
+    )
+
+
+def external(source: Source) -> Iterator[str]:
+    """First parts of the imports that are not ours."""
+    return (name.split(".")[0] for name in imported(source) if not name.startswith("ciguard."))
+
+
+def within(name: str, places: tuple[str, ...]) -> bool:
+    return any(name == place or name.startswith(place + ".") for place in places)
+
+
+def calls(source: Source) -> Iterator[str]:
+    """Dotted texts of what is called: `sys.exit`, `print`."""
+    return (ast.unparse(node.func) for node in ast.walk(source.tree) if isinstance(node, ast.Call))
+
+
+def imports_only_what_its_place_allows(source: Source) -> Iterator[str]:
+    if source.is_inside():
+        return
+    allowed = (source.place, *ALLOWED.get(source.place, ()))
+    if source.is_command():
+        allowed += AT_THE_RIM
+    if source.place not in ALLOWED:
+        yield f"{source.name}: nobody decided what `{source.place}` may import"
+    for name in internal(source):
+        if not within(name, allowed):
+            yield f"{source.name} imports ciguard.{name}"
+    yield from (f"{source.name}: relative import" for name in imported(source) if name[0] == ".")
+
+
+def leaves_commands_to_the_command_line(source: Source) -> Iterator[str]:
+    for name in internal(source):
+        if source.place != "cli" and name.split(".")[1:2] == ["command"]:
+            yield f"{source.name} imports ciguard.{name}: a command is no library"
+
+
+def keeps_arithmetic_pure(source: Source) -> Iterator[str]:
+    arithmetic = source.place in VERBS and not source.is_command() and source.name not in ADAPTERS
+    pure = arithmetic or source.place in {"codec", "model", "errors", "runners", "text"}
+    if not pure and source.name not in {"run.policy", "run.state"}:
+        return
+    for name in external(source):
+        if name in IMPURE:
+            yield f"{source.name} imports {name}"
+
+
+def needs_nothing_installed_in_a_leg(source: Source) -> Iterator[str]:
+    if (source.place != "run" and source.name not in LEG) or source.is_command():
+        return  # run.command is the door from `ciguard run`: it stays out of the zip file
+    guests = {"py" + "test", "_py" + "test", "xdist"} if source.is_inside() else set()
+    for name in external(source):
+        if name not in sys.stdlib_module_names and name not in guests:
+            yield f"{source.name} imports {name}"
+    if source.is_inside():
+        yield from (f"{source.name} imports ciguard.{name}" for name in internal(source))
+
+
+def reads_the_environment_at_the_edge(source: Source) -> Iterator[str]:
+    if source.place in {"cli", "config", "run"}:
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in {"os.environ", "os.getenv"}:
+            yield f"{source.name}:{node.lineno} reads {ast.unparse(node)}"
+    yield from (
+        f"{source.name} imports {name}"
+        for name in imported(source)
+        if name in {"os.environ", "os.getenv"}
+    )
+
+
+def prints_through_the_console(source: Source) -> Iterator[str]:
+    if source.place in {"console", "run", "files"}:  # files: `-` is stdout, for the answer's bytes
+        return
+    talk = re.compile(r"(print|click\.s?echo|sys\.(stdout|stderr)(\.buffer)?\.write)$")
+    yield from (f"{source.name} calls {name}" for name in calls(source) if talk.match(name))
+
+
+def exits_in_one_place(source: Source) -> Iterator[str]:
+    if source.place in {"cli", "run"}:
+        return
+    leave = re.compile(r"(exit|quit|sys\.exit|os\._exit|SystemExit|(ctx|context)\.exit)$")
+    yield from (f"{source.name} calls {name}" for name in calls(source) if leave.match(name))
+
+
+def names_no_framework(source: Source) -> Iterator[str]:
+    if source.name == "run.frameworks.py" + "test" or source.name.startswith("run.inside."):
+        return
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if FRAMEWORK_WORD.search(line):
+            yield f"{source.name}:{number} names a framework: {line.strip()}"
+
+
+def stays_small(source: Source) -> Iterator[str]:
+    lines = len(source.text.splitlines())
+    if lines > MODULE_LINES:
+        yield f"{source.name}: {lines} lines"
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > FUNCTION_LINES:
+                yield f"{source.name}.{node.name}: {length} lines"
+
+
+# Each rule with a module that breaks it.
+BROKEN: dict[Callable[[Source], Iterator[str]], tuple[str, str]] = {
+    imports_only_what_its_place_allows: ("plan.packing", "from ciguard.compare import findings"),
+    leaves_commands_to_the_command_line: (
+        "report.command",
+        "from ciguard.guard.command import command",
+    ),
+    keeps_arithmetic_pure: ("guard.proof", "def now():\n    import time\n    return time.time()"),
+    needs_nothing_installed_in_a_leg: ("run.supervisor", "import psutil"),
+    reads_the_environment_at_the_edge: ("github.client", "import os\nTOKEN = os.environ['T']"),
+    prints_through_the_console: ("plan.command", "print('done')"),
+    exits_in_one_place: ("plan.command", "import sys\nsys.exit(13)"),
+    names_no_framework: ("plan.inventory", "# as Py" + "test collects them"),
+    stays_small: ("plan.packing", "def long():\n" + "    x = 1\n" * FUNCTION_LINES),
+}
+
+MORE_BREACHES = [
+    (imports_only_what_its_place_allows, "plan.packing", "import ciguard.compare.findings"),
+    (imports_only_what_its_place_allows, "plan.packing", "from . import estimates"),
+    (imports_only_what_its_place_allows, "plan.packing", "from ciguard.run import supervisor"),
+    (imports_only_what_its_place_allows, "plan.packing", "from ciguard import config"),
+    (imports_only_what_its_place_allows, "compare.findings", "from ciguard.guard import proof"),
+    (imports_only_what_its_place_allows, "run.supervisor", "from ciguard.codec import junit"),
+    (imports_only_what_its_place_allows, "github.client", "from ciguard.config import Config"),
+    (imports_only_what_its_place_allows, "newcomer.thing", "x = 1"),
+    (leaves_commands_to_the_command_line, "plan.packing", "from ciguard.guard import command"),
+    (keeps_arithmetic_pure, "run.policy", "from time import monotonic"),
+    (keeps_arithmetic_pure, "codec.record", "from pathlib import Path"),
+    (needs_nothing_installed_in_a_leg, "codec.plan", "import pydantic"),
+    (needs_nothing_installed_in_a_leg, "run.inside.ciguard_x", "import ciguard.model"),
+    (reads_the_environment_at_the_edge, "plan.command", "from os import environ"),
+    (prints_through_the_console, "plan.command", "import sys\nsys.stderr.write('x')"),
+    (exits_in_one_place, "plan.command", "raise SystemExit(2)"),
+    (stays_small, "plan.packing", "x = 1\n" * (MODULE_LINES + 1)),
+]
+
+FINE = [
+    (imports_only_what_its_place_allows, "plan.command", "from ciguard.config import Invocation"),
+    (
+        imports_only_what_its_place_allows,
+        "plan.packing",
+        "from ciguard.run.policy import next_action",
+    ),
+    (imports_only_what_its_place_allows, "report.markdown", "from ciguard.guard import proof"),
+    (leaves_commands_to_the_command_line, "plan.command", "from ciguard.github import commands"),
+    (keeps_arithmetic_pure, "plan.command", "import pathlib"),
+    (keeps_arithmetic_pure, "run.supervisor", "import subprocess"),
+    (needs_nothing_installed_in_a_leg, "run.inside.ciguard_x", "import py" + "test"),
+    (prints_through_the_console, "run.__main__", "print('x')"),
+    (stays_small, "plan.packing", "x = 1\n" * MODULE_LINES),
+]
+
+
+@pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: rule.__name__)
+def test_the_program_keeps_the_rule(rule: Callable[[Source], Iterator[str]]) -> None:
+    complaints = [complaint for source in program() for complaint in rule(source)]
+    assert not complaints, "\n".join(complaints)
+
+
+@pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: rule.__name__)
+def test_the_rule_can_fail(rule: Callable[[Source], Iterator[str]]) -> None:
+    assert list(rule(Source(*BROKEN[rule])))
+
+
+@pytest.mark.parametrize(("rule", "name", "text"), MORE_BREACHES)
+def test_each_breach_is_seen(rule: Callable[[Source], Iterator[str]], name: str, text: str) -> None:
+    assert list(rule(Source(name, text)))
+
+
+@pytest.mark.parametrize(("rule", "name", "text"), FINE)
+def test_what_is_allowed_is_not_complained_about(
+    rule: Callable[[Source], Iterator[str]], name: str, text: str
+) -> None:
+    assert not list(rule(Source(name, text)))
+
+
+def test_the_exceptions_still_exist() -> None:
+    """An exception for a file that is gone would hide the next file of that name."""
+    names = {source.name for source in program()}
+    assert names >= ADAPTERS
+    assert names >= set(LEG)
+    assert set(ALLOWED) >= {name.split(".")[0] for name in names}

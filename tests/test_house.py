@@ -1,0 +1,150 @@
+"""The house itself: what starts fast, what ships in the wheel, and what a bare machine needs."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("gidgethub", "httpx", "jinja2", "numpy", "pydantic", "re2", "rich", "stamina", "yaml")
+
+
+def modules_loaded_by(statement: str) -> set[str]:
+    """Names in sys.modules of a fresh interpreter after the statement."""
+    program = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return set(answer.stdout.split())
+
+
+def test_the_command_line_starts_without_the_heavy_libraries() -> None:
+    loaded = modules_loaded_by("import ciguard.cli")
+    assert "click" in loaded
+    assert not loaded & set(HEAVY)
+
+
+def test_a_heavy_library_would_be_seen() -> None:
+    assert "yaml" in modules_loaded_by("import ciguard.cli, yaml")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
+    """The wheel of this checkout, built without a network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
+    answer = subprocess.run([*command, str(ROOT)], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    (path,) = folder.glob("*.whl")
+    return zipfile.Path(path)
+
+
+def test_the_wheel_holds_the_package_and_the_templates_and_nothing_else(
+    wheel: zipfile.Path,
+) -> None:
+    names = set(wheel.root.namelist())
+    for path in [*ROOT.glob("ciguard/**/*.py"), *ROOT.glob("templates/**/*.j2")]:
+        name = path.relative_to(ROOT).as_posix()
+        assert (f"ciguard/{name}" if name.startswith("templates/") else name) in names
+    tops = {name.split("/")[0] for name in names}
+    assert {re.sub(r"-.*\.dist-info$", ".dist-info", top) for top in tops} == {
+        "ciguard",
+        "ciguard_shards.dist-info",
+    }
+    assert not [name for name in names if "__pycache__" in name or name.endswith(".keep")]
+
+
+def test_the_wheel_is_called_ciguard_shards_and_licensed(wheel: zipfile.Path) -> None:
+    (information,) = [item for item in wheel.iterdir() if item.name.endswith(".dist-info")]
+    metadata = (information / "METADATA").read_text(encoding="utf-8")
+    assert re.search(r"(?m)^Name: ciguard-shards$", metadata)
+    assert re.search(r"(?m)^License-Expression: Apache-2\.0$", metadata)
+    assert "Apache License" in (information / "licenses/LICENSE").read_text(encoding="utf-8")
+
+
+def test_an_installed_wheel_renders_its_own_templates(wheel: zipfile.Path, tmp_path: Path) -> None:
+    wheel.root.extractall(tmp_path)
+    program = (
+        "from ciguard import rendering\n"
+        "print(rendering.template_folder())\n"
+        "rendering.environment().get_template('ciguard.toml.j2')\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert Path(answer.stdout.strip()) == tmp_path / "ciguard/templates"
+
+
+def test_the_pins_name_versions_and_no_place() -> None:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    wrong = [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9A-Za-z.!+]+", line)]
+    assert wrong == []
+    names = [line.split("==")[0].lower() for line in lines]
+    assert len(set(names)) == len(names)
+
+
+def own_tests() -> list[Path]:
+    samples = ROOT / "tests/samples"
+    return [path for path in ROOT.glob("tests/**/*.py") if not path.is_relative_to(samples)]
+
+
+def sleeps(text: str) -> list[int]:
+    """Lines with a sleep of a fixed length outside a loop: a wait that hopes."""
+    tree = ast.parse(text)
+    polled = {
+        inner
+        for loop in ast.walk(tree)
+        if isinstance(loop, ast.While | ast.For)
+        for inner in ast.walk(loop)
+    }
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in {"time.sleep", "sleep"}
+        and node not in polled
+    ]
+
+
+def test_no_test_waits_for_a_fixed_time() -> None:
+    waits = {
+        path.relative_to(ROOT).as_posix(): lines
+        for path in own_tests()
+        if (lines := sleeps(path.read_text("utf-8")))
+    }
+    assert waits == {}
+
+
+def test_a_fixed_wait_would_be_seen() -> None:
+    assert sleeps("import time\ntime.sleep(1)") == [2]
+    assert sleeps("while not ready():\n    time.sleep(0.01)") == []
+
+
+LEG_CHECK = ("-q", "--no-tips", "--violations", "-t=3.8-")
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"), [("'ab'.removeprefix('a')\n", 1), ("'ab'.strip('a')\n", 0)]
+)
+def test_what_python_3_8_lacks_is_seen_by_the_check_of_the_leg(
+    text: str, verdict: int, tmp_path: Path
+) -> None:
+    (tmp_path / "leg.py").write_text(text, "utf-8")
+    vermin = Path(sys.executable).parent / "vermin"
+    answer = subprocess.run(
+        [str(vermin), *LEG_CHECK, str(tmp_path / "leg.py")], capture_output=True, check=False
+    )
+    assert answer.returncode == verdict
+
+
+def test_make_checks_every_file_of_the_leg_so() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert f"vermin {' '.join(LEG_CHECK)} $(LEG)" in makefile
+    for name in ("errors.py", "model.py", "run", "codec/record.py", "codec/plan.py"):
+        assert f"ciguard/{name}" in makefile

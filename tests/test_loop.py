@@ -1,0 +1,200 @@
+"""The whole loop by the real program: plan, run, guard, history, compare, report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import clean_environment
+
+if TYPE_CHECKING:
+    from conftest import Ciguard
+
+ROOT = Path(__file__).parent.parent
+TABLES = """
+[suite.tables]
+framework = "command"
+list = ["{python}", "check.py", "list"]
+command = ["{python}", "check.py", "run", "{{units_file}}", "{{results_file}}"]
+
+[suite.tables.variant.exact]
+args = ["exact"]
+
+[suite.tables.variant.rounded]
+args = ["rounded"]
+"""
+# What 1/3 is not exactly, and 1/0 is not at all: (variant, table, row) -> outcome.
+EXPECTED = {
+    ("exact", "even.txt", "half"): "passed",
+    ("exact", "even.txt", "quarter"): "passed",
+    ("exact", "odd.txt", "third"): "failed",
+    ("exact", "odd.txt", "sixth"): "failed",
+    ("exact", "odd.txt", "two thirds"): "failed",
+    ("exact", "zero.txt", "nothing"): "errored",
+    ("exact", "zero.txt", "one"): "passed",
+    ("rounded", "even.txt", "half"): "passed",
+    ("rounded", "even.txt", "quarter"): "passed",
+    ("rounded", "odd.txt", "third"): "passed",
+    ("rounded", "odd.txt", "sixth"): "passed",
+    ("rounded", "odd.txt", "two thirds"): "passed",
+    ("rounded", "zero.txt", "nothing"): "errored",
+    ("rounded", "zero.txt", "one"): "passed",
+}
+
+
+class Loop:
+    """A project in a folder, and the commands of its workflow."""
+
+    def __init__(self, folder: Path, ciguard: Ciguard) -> None:
+        self.folder = folder
+        self.ciguard = ciguard
+        self.history = folder / "history.ciguard"
+
+    def plan(self, name: str, *words: str) -> dict[str, Any]:
+        self.ciguard("plan", "--artifact", name, *words, cwd=self.folder)
+        plan: dict[str, Any] = json.loads((self.folder / name / "plan.json").read_bytes())
+        return plan
+
+    def run(self, name: str, records: str, *, expect: tuple[int, ...] = (0,)) -> Path:
+        """Run every shard by the program that legs are given, under a Python without packages."""
+        plan = json.loads((self.folder / name / "plan.json").read_bytes())
+        for shard in plan["shards"]:
+            done = subprocess.run(
+                [
+                    *(sys.executable, "-I", "-S", f"{name}/ciguard-run.pyz", "--plan", name),
+                    *("--shard", shard["key"], "--record", f"{records}/{shard['key']}"),
+                ],
+                cwd=self.folder,
+                env=clean_environment(),
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            assert done.returncode in expect, done.stdout + done.stderr
+        return self.folder / records
+
+    def remember(self, records: Path, run_id: int) -> None:
+        self.ciguard(
+            *("history", "add", records, "--history", self.history, "--run-id", str(run_id)),
+            *("--sha", f"{run_id:040x}", "--branch", "main", "--event", "push"),
+            *("--at", f"2026-11-{run_id:02d}T10:00:00Z"),
+            cwd=self.folder,
+        )
+
+    def exported(self) -> list[dict[str, Any]]:
+        done = self.ciguard("history", "export", "--history", self.history, cwd=self.folder)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture
+def tables(tmp_path: Path, ciguard: Ciguard) -> Loop:
+    """A suite without a framework: two variants, several cases a unit."""
+    folder = tmp_path / "tables"
+    shutil.copytree(ROOT / "tests" / "samples" / "projects" / "tables", folder)
+    content = TABLES.format(python=sys.executable)
+    (folder / "ciguard.toml").write_text(content, encoding="utf-8")
+    return Loop(folder, ciguard)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, ciguard: Ciguard) -> Loop:
+    folder = tmp_path / "shop"
+    shutil.copytree(ROOT / "demo" / "suite", folder)
+    return Loop(folder, ciguard)
+
+
+def test_a_suite_of_any_command_goes_through_the_whole_loop(tables: Loop) -> None:
+    plan = tables.plan("plan", "--shards", "2", "--history", str(tables.history))
+    planned = [(unit["variant"], unit["unit"]) for s in plan["shards"] for unit in s["units"]]
+    assert sorted(planned) == sorted({(variant, table) for variant, table, _ in EXPECTED})
+
+    records = tables.run("plan", "records", expect=(0, 10))
+    guarded = tables.ciguard(
+        *("guard", "--plan", "plan", "--records", records, "--json"), cwd=tables.folder, expect=10
+    )
+    assert json.loads(guarded.stdout)["state"] == "failed"
+
+    tables.remember(records, 1)
+    found = {
+        (value["variant"], value["unit"], value["case"]): value["outcome"]
+        for value in tables.exported()
+    }
+    assert found == EXPECTED
+
+    known = tables.plan("next", "--shards", "2", "--history", str(tables.history))
+    assert all(unit["known"] for shard in known["shards"] for unit in shard["units"])
+    candidate = tables.run("next", "candidate", expect=(0, 10))
+    compared = tables.ciguard(
+        *("compare", records, candidate, "--history", tables.history, "--format", "json"),
+        cwd=tables.folder,
+    )
+    kinds = {one["kind"] for one in json.loads(compared.stdout)["transitions"]}
+    assert kinds == {"failing_on_both"}
+    reported = tables.ciguard(
+        *("report", "--plan", "next", "--records", candidate, "--history", tables.history),
+        cwd=tables.folder,
+        expect=10,
+    )
+    # odd.txt and zero.txt as exact, zero.txt as rounded.
+    assert "3 of 6 units failed" in reported.stdout.partition("\n")[0]
+
+
+def test_expected_units_and_outcomes_are_what_the_framework_says_alone(
+    shop: Loop, tmp_path: Path
+) -> None:
+    """Not circular: the truth is pytest's own listing and report, made without ciguard."""
+    xml = tmp_path / "alone.xml"
+    listed, _ = (
+        subprocess.run(
+            [sys.executable, "-m", "pytest", *words],
+            cwd=shop.folder,
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+        for words in (
+            ["--collect-only", "-q"],
+            [f"--junitxml={xml}", "-o", "junit_family=xunit1"],
+        )
+    )
+    outcomes = {}
+    for case in ET.parse(xml).getroot().iter("testcase"):
+        file = str(case.get("file"))
+        word = {"skipped": "skipped", "failure": "failed", "error": "errored"}
+        child = next((word[item.tag] for item in case if item.tag in word), "passed")
+        outcomes[f"{file}::{case.get('name')}"] = child
+
+    plan = shop.plan("plan", "--shards", "3", "--history", str(shop.history))
+    planned = {unit["unit"] for shard in plan["shards"] for unit in shard["units"]}
+    assert planned == {line for line in listed.splitlines() if "::" in line}
+    records = shop.run("plan", "records")
+    shop.ciguard("guard", "--plan", "plan", "--records", records, cwd=shop.folder)
+    shop.remember(records, 1)
+    assert {value["unit"]: value["outcome"] for value in shop.exported()} == outcomes
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut"])
+def test_a_damaged_run_is_never_green(shop: Loop, damage: str) -> None:
+    shop.plan("plan", "--shards", "3", "--history", str(shop.history))
+    records = shop.run("plan", "records")
+    for path in (records / "02").glob("*.jsonl"):
+        content = path.read_bytes()
+        path.unlink()
+        if damage != "missing":
+            path.write_bytes(b"" if damage == "empty" else content[: len(content) * 2 // 3])
+    for verb in ("guard", "report"):
+        done = shop.ciguard(
+            *(verb, "--plan", "plan", "--records", records), cwd=shop.folder, expect=13
+        )
+        first_line = done.stdout.partition("\n")[0]
+        assert "INCOMPLETE" in first_line
+        assert "shard 02" in first_line
