@@ -199,6 +199,7 @@ def test_a_key_that_is_missing_or_wrong_is_named(path: list[Any], damage: str) -
         ),
         (lambda content: content["shards"][0].update(units={"unit": 3}), "a list a column"),
         (lambda content: content["shards"][0].update(units="all"), "expected a list"),
+        (lambda content: content["shards"][0]["units"][0].update(known=1), "true or false"),
     ],
 )
 def test_what_cannot_be_meant_is_said(change: Any, said: str) -> None:

@@ -1,0 +1,370 @@
+"""`ciguard plan`: collects, reads the history, plans, and writes what a workflow needs."""
+
+from __future__ import annotations
+
+import gc
+import io
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from pydantic import ValidationError
+
+from ciguard import console, files
+from ciguard.codec import history as history_codec
+from ciguard.codec import inventory as inventory_codec
+from ciguard.codec.base import unpacked
+from ciguard.codec.inventory import InventoryUnit
+from ciguard.config import PlanConfig
+from ciguard.errors import CiguardError, ExitCode, InputError, UsageError, together
+from ciguard.github import commands
+from ciguard.github.payload import current_run
+from ciguard.history.carriers import open_carrier
+from ciguard.model import LegPolicy, Pool, Suite, Variant
+from ciguard.plan import artifact, summary
+from ciguard.plan.collect import collected, matching_files
+from ciguard.plan.estimates import Estimates, estimates, no_past
+from ciguard.plan.inventory import assigned, file_of, inventory, reject_repeated
+from ciguard.plan.limits import limit
+from ciguard.plan.matrix import as_output, matrix
+from ciguard.plan.past import Share, costed, past
+from ciguard.plan.planning import Basis, Origin, Planned, Wishes, plan
+from ciguard.run.frameworks.table import framework
+from ciguard.runners import HOSTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pydantic_core import ErrorDetails
+
+    from ciguard.codec.history import History
+    from ciguard.config import Config
+    from ciguard.invocation import Invocation
+    from ciguard.plan.inventory import Inventory, Kin
+
+FORMATS: Final = summary.Formats(console.duration, console.size, console.table)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the history gave: estimates, suites with their costs, its own words, what is odd."""
+
+    estimates: Estimates
+    suites: Mapping[str, Suite]
+    told: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without looking for cycles: a million small objects have none, and it takes 0.3 s of 2.5."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@click.command(short_help="balance the tests over shards, by time and memory")
+@click.option(
+    "--inventory", "listed", metavar="FILE|-", help="Units, one a line or JSON; else collected."
+)
+@click.option(
+    "--history", "place", metavar="FILE|branch:NAME", help="Past runs; else as configured."
+)
+@click.option("--shards", metavar="N", help="Exactly so many shards, 1 to 256.")
+@click.option("--target-wall", metavar="TIME", help="As many shards as this wall time needs.")
+@click.option("--limit", metavar="TIME", help="Time limit of a shard's step.")
+@click.option("--risk", metavar="P", help="Accepted probability that any shard passes its limit.")
+@click.option("--processes", metavar="N", help="Tested processes side by side in a leg.")
+@click.option("--pool", "pools", metavar="NAME", multiple=True, help="Where legs run; repeatable.")
+@click.option("--group", metavar="none|class|file", help="What stays together.")
+@click.option("-o", "--output", metavar="FILE", help="Write the plan here.")
+@click.option("--artifact", "folder", metavar="DIR", help="Write all that a leg needs here.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan itself.")
+@click.option("--github", is_flag=True, help="Set the step's outputs, write its summary.")
+@click.pass_obj
+@_uncollected()
+def command(
+    invocation: Invocation,
+    /,
+    *,
+    listed: str | None,
+    place: str | None,
+    pools: tuple[str, ...],
+    output: str | None,
+    folder: str | None,
+    as_json: bool,
+    github: bool,
+    **flags: str | None,
+) -> int:
+    """Balance the tests over shards by time and memory, with a lower bound beside it."""
+    outputs = _outputs(invocation.environ) if github else None
+    config = invocation.config()
+    asked = _asked(config.plan, flags)
+    suites = _suites(config)
+    chosen = _pools(config, pools)
+    pool_of = _pool_of(config, chosen)
+    run = current_run(invocation.environ)
+    found = _inventory(invocation, config, suites, listed, chosen)
+    known = _known(invocation, place or config.history.carrier, found, suites)
+    bounds = limit(asked.limit, asked.setup)
+    made = plan(
+        Basis(found, known.estimates, known.suites, chosen, _kin(suites)),
+        Wishes(
+            limit=bounds,
+            pool_of=pool_of,
+            shards=asked.shards,
+            target_wall_s=asked.target_wall,
+            risk=asked.risk,
+            processes=asked.processes,
+            group=asked.group,
+            timeout_s={name: entry.timeout for name, entry in config.suite.items()},
+            policy=LegPolicy(config.policy.guard_rail, config.policy.tries),
+        ),
+        Origin(
+            history=known.told,
+            repository=run.repository if run else None,
+            workflow=run.workflow if run else None,
+            head_sha=run.head_sha if run else None,
+            notes=known.notes,
+        ),
+    )
+    _write(made, output, folder)
+    if outputs is not None:
+        attempt = (run.run_attempt if run else None) or 1
+        _tell_github(made, bounds.job_minutes, attempt, outputs, invocation.environ)
+    _warn(made, github=github)
+    if output != "-":
+        _answer(made, as_json=as_json, is_kept=bool(output or folder))
+    return ExitCode.OK
+
+
+def _outputs(environ: Mapping[str, str]) -> str:
+    """Where the step's outputs go. Asked first: a plan takes minutes."""
+    if not environ.get("GITHUB_OUTPUT"):
+        fix = "leave --github out: GitHub Actions sets it in every step"
+        raise UsageError("GITHUB_OUTPUT is not set", where="--github", fix=fix)
+    return environ["GITHUB_OUTPUT"]
+
+
+def _asked(configured: PlanConfig, flags: Mapping[str, str | None]) -> PlanConfig:
+    """The configuration with what the command line says on top."""
+    given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
+    if "shards" in given and "target_wall" in given:
+        fix = "give the number, or the time that decides it"
+        raise UsageError("both --shards and --target-wall", fix=fix)
+    if "target_wall" in given:
+        given["shards"] = None
+    try:
+        return PlanConfig.model_validate({**configured.model_dump(), **given})
+    except ValidationError as error:
+        raise together([_mistake(detail) for detail in error.errors()]) from None
+
+
+def _mistake(detail: ErrorDetails) -> UsageError:
+    said = detail["msg"].removeprefix("Value error, ")
+    what = f"{said[:1].lower()}{said[1:]}, found {detail['input']!r:.60}"
+    return UsageError(what, where=f"--{str(detail['loc'][0]).replace('_', '-')}")
+
+
+def _suites(config: Config) -> dict[str, Suite]:
+    found = {}
+    for name, entry in sorted(config.suite.items()):
+        command_ = entry.command or framework(entry.framework).DEFAULT_COMMAND
+        if not command_:
+            what = f"framework {entry.framework} has no command of its own"
+            fix = 'set command = ["program", "{units_file}", ...]'
+            raise UsageError(what, where=f"suite.{name}", fix=fix)
+        found[name] = Suite(
+            framework=entry.framework,
+            command=command_,
+            cwd=entry.cwd,
+            args=entry.args,
+            env=entry.env,
+            variants={key: Variant(one.args, one.env) for key, one in entry.variant.items()}
+            or {"": Variant()},
+            list_command=entry.list_command,
+        )
+    return found
+
+
+def _pools(config: Config, names: Sequence[str]) -> dict[str, Pool]:
+    """The pools that may be used, the first one first."""
+    found = {}
+    for name in names or config.pool:
+        if name not in config.pool:
+            fix = f"there are {', '.join(sorted(config.pool))}"
+            raise UsageError(f"no pool {name!r}", where="--pool", fix=fix)
+        entry = config.pool[name]
+        hosted = HOSTED.get(entry.runs_on) if isinstance(entry.runs_on, str) else None
+        found[name] = Pool(
+            runs_on=entry.runs_on,
+            cpus=entry.cpus or (hosted.cpus if hosted else None),
+            memory_bytes=entry.memory or (hosted.memory_bytes if hosted else None),
+            reserve_bytes=entry.reserve,
+            env=entry.env,
+        )
+    return found
+
+
+def _pool_of(config: Config, chosen: Mapping[str, Pool]) -> dict[str, str]:
+    """By suite: its own pool where that may be used, else the first one."""
+    first = next(iter(chosen))
+    wanted = {name: entry.pool or first for name, entry in config.suite.items()}
+    return {name: pool if pool in chosen else first for name, pool in wanted.items()}
+
+
+def _inventory(
+    invocation: Invocation,
+    config: Config,
+    suites: Mapping[str, Suite],
+    listed: str | None,
+    pools: Mapping[str, Pool],
+) -> Inventory:
+    there = {
+        name: matching_files(
+            config.suite[name].files or framework(suite.framework).FILE_PATTERNS,
+            invocation.folder,
+            suite.cwd,
+        )
+        for name, suite in suites.items()
+    }
+    if listed is None:
+        env = {name: pools[pool].env for name, pool in _pool_of(config, pools).items()}
+        units = _collected(invocation, suites, env)
+    else:
+        units = assigned(_listed(invocation.folder, listed), suites, listed)
+        for name in suites:
+            # An inventory that spells files another way would leave all of ours without a unit.
+            spelled = {file_of(unit) for unit in units if unit.suite == name}
+            there[name] = there[name] if spelled.intersection(there[name]) else ()
+    return inventory(
+        units,
+        exclude={name: entry.exclude for name, entry in config.suite.items()},
+        files=[file for files_ in there.values() for file in files_],
+        ordered=listed is None,
+    )
+
+
+def _listed(folder: Path, path: str) -> tuple[InventoryUnit, ...]:
+    content = files.read(path if path == "-" else folder / path)
+    source = "stdin" if path == "-" else path
+    found = inventory_codec.read(unpacked(io.BytesIO(content)), source)
+    reject_repeated(found.repeated, source)
+    return found.units
+
+
+def _collected(
+    invocation: Invocation, suites: Mapping[str, Suite], pool_env: Mapping[str, Mapping[str, str]]
+) -> tuple[InventoryUnit, ...]:
+    """Every suite's variants; what went wrong anywhere is told together."""
+    units: list[InventoryUnit] = []
+    mistakes: list[CiguardError] = []
+    for name, suite in suites.items():
+        for variant in suite.variants:
+            way = " ".join(filter(None, (name, variant)))
+            where = f"suite {way}" if way else ""
+            environ = {**invocation.environ, **pool_env[name]}
+            try:
+                listing = collected(
+                    framework(suite.framework), suite, variant, invocation.folder, environ
+                )
+            except InputError as error:
+                mistakes.append(InputError(error.what, where=where, fix=error.fix))
+                continue
+            mistakes += (InputError(error, where=where) for error in listing.errors)
+            units += (
+                InventoryUnit(unit.unit, name, variant, unit.file or None, unit.categories)
+                for unit in listing.units
+            )
+    if mistakes:
+        raise together(mistakes)
+    return tuple(units)
+
+
+def _kin(suites: Mapping[str, Suite]) -> dict[str, Kin]:
+    return {name: framework(suite.framework).kin for name, suite in suites.items()}
+
+
+def _known(
+    invocation: Invocation, place: str, found: Inventory, suites: Mapping[str, Suite]
+) -> _Known:
+    names = found.kin(_kin(suites))
+    history, note = _history(invocation, place)
+    if history is None:
+        values = estimates(no_past(), len(found.units), names)
+        return _Known(values, suites, {"source": None, "runs": 0}, (note,))
+    rows, share = past(history, found)
+    values = estimates(rows, len(found.units), names)
+    console.err(f"history: {place}, runs: {len(history.runs)}; {_joined(share)}")
+    if not values.known.any():
+        note = f"the history at {place} knows none of the units: they are taken for equal"
+    told = {"source": place, "runs": len(history.runs), "entries": share.entries}
+    told |= {"joined": share.joined, "known": int(values.known.sum())}
+    return _Known(values, costed(suites, history), told, (note,) if note else ())
+
+
+def _joined(share: Share) -> str:
+    part = share.joined / share.entries if share.entries else 1.0
+    return f"{share.joined} of its {share.entries} entries ({part:.1%}) are units that exist"
+
+
+def _history(invocation: Invocation, place: str) -> tuple[History | None, str]:
+    """The history, or why there is none: then a plan is worse, and still right.
+
+    Raises:
+        InputError: it was reached and is damaged, or of a newer schema.
+    """
+    carrier = open_carrier(place, invocation.folder, invocation.environ)
+    equal = "the units are taken for equal and split evenly"
+    try:
+        kept = carrier.read()
+    except CiguardError as error:
+        return None, f"the history at {place} could not be reached ({error.what}): {equal}"
+    if kept.content is None:
+        return None, f"there is no history at {place} yet: {equal}"
+    return history_codec.decode(kept.content, place), ""
+
+
+def _write(made: Planned, output: str | None, folder: str | None) -> None:
+    if output is not None:
+        files.write(output, made.content)
+    if folder is not None:
+        files.write(Path(folder, artifact.PLAN), made.content)
+        program = artifact.zipped(artifact.members(resources("ciguard")))
+        files.write(Path(folder, artifact.PROGRAM), program)
+
+
+def _tell_github(
+    made: Planned, job_minutes: int, run_attempt: int, outputs: str, environ: Mapping[str, str]
+) -> None:
+    values = {
+        "matrix": as_output(matrix(made.plan, job_minutes)),
+        "plan_id": made.plan.id,
+        "plan_artifact": artifact.artifact_name(made.plan.id, run_attempt),
+    }
+    files.append(outputs, commands.outputs(values))
+    if environ.get("GITHUB_STEP_SUMMARY"):
+        page = summary.markdown(made.plan, made.split, FORMATS)
+        files.append(environ["GITHUB_STEP_SUMMARY"], page)
+
+
+def _warn(made: Planned, *, github: bool) -> None:
+    for text in made.plan.warnings:
+        spelled = commands.annotation("warning", text, title="ciguard plan")
+        console.err(spelled if github else f"warning: {text}")
+
+
+def _answer(made: Planned, *, as_json: bool, is_kept: bool) -> None:
+    if as_json:
+        console.out(made.content.decode("ascii"))
+        return
+    console.out(summary.terminal(made.plan, made.split, FORMATS))
+    if not is_kept:
+        console.err("the plan was not written: pass -o plan.json or --artifact DIR")

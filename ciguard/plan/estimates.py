@@ -1,0 +1,199 @@
+"""What each unit will take: time with its spread, and memory, from past values or from siblings.
+
+Several past values beat the last one (planned on real recordings, the mean of 8 or an exponential
+mean ends 3-4 % nearer to the bound). A censored value, which is known only to be at least so much,
+can raise an estimate and never lower it: a cut run must not make its slowest tests look free. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.codec.series import latest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+    KinOf = Callable[[int], Sequence[Hashable]]
+
+DEPTH: Final = 8  # values that an estimate looks at
+KEEP: Final = 0.7  # weight of a value against the next newer one: the last three count for 2/3
+NOMINAL_S: Final = 1.0  # every unit's time while nobody has measured anything
+LEAST_S: Final = 0.001  # of a unit that nobody has seen: 0 s would let a shard take all of them
+DIGITS: Final = 6  # seconds are rounded to microseconds: no plan hangs on the last bit of a sum
+
+SPREAD_RATIO: Final = 0.3  # of a unit measured once, while no unit was measured twice
+NEW_SPREAD_RATIO: Final = 1.0  # of a unit never seen: siblings differ by their own size
+SPREAD_FROM_S: Final = 0.05  # shorter times tell of timers and caches
+# Two runners differ by 30 % in one of twenty cases: exp(1.645 x 0.16) = 1.30.
+SPEED_SPREAD: Final = 0.16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Past:
+    """What history says of the units that exist now.
+
+    One row a unit and run, sorted by unit and, within it, from the oldest run to the newest; NaN
+    where not measured. Times are scaled to the common speed.
+
+    Attributes:
+        unit: positions in the inventory.
+        is_lower_bound: the unit was stopped, or its leg did not end by itself.
+        speed_spread: standard deviation of the logarithm of the legs' speeds; None if unknown.
+    """
+
+    unit: NDArray[np.int32]
+    wall_s: Floats
+    peak_delta_bytes: Floats
+    retained_bytes: Floats
+    is_lower_bound: Flags
+    speed_spread: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimates:
+    """A value for each unit of the inventory, in its order.
+
+    Attributes:
+        wall_s: finite, >= 0, rounded to microseconds.
+        variance_s2: spread of `wall_s` from run to run on one machine.
+        peak_delta_bytes, retained_bytes: NaN where neither the unit nor a sibling was measured.
+        known: history has seen the unit.
+        speed_spread: of the machines, as in `Past`.
+    """
+
+    wall_s: Floats
+    variance_s2: Floats
+    peak_delta_bytes: Floats
+    retained_bytes: Floats
+    known: Flags
+    speed_spread: float = SPEED_SPREAD
+
+
+def no_past() -> Past:
+    """Nothing was ever measured."""
+    nothing = np.zeros(0)
+    return Past(np.zeros(0, np.int32), nothing, nothing, nothing, np.zeros(0, np.bool_))
+
+
+def estimates(past: Past, count: int, kin: KinOf) -> Estimates:
+    """Estimate every unit.
+
+    Args:
+        count: units in the inventory.
+        kin: names of the groups that a unit belongs to, nearest first; the last one is everybody
+            (of its suite and variant).
+
+    Returns:
+        For a unit with completed values their weighted mean, else the mean of its nearest siblings
+        that have one, raised to what it is known to have taken at least. O(rows + names).
+    """
+    clean = _usable(past.wall_s) & ~past.is_lower_bound
+    table = latest(past.wall_s[clean], past.unit[clean], count, DEPTH)
+    mean_s, variance_s2 = _moments(table)
+    measured = ~np.isnan(mean_s)
+    variance_s2 = np.where(
+        np.isnan(variance_s2), _usual_variance_s2(mean_s, variance_s2), variance_s2
+    )
+    memory = _usable(past.peak_delta_bytes)
+    peak = latest(past.peak_delta_bytes[memory], past.unit[memory], count, DEPTH)
+    peak_bytes = _largest(peak)
+    kept = np.isfinite(past.retained_bytes) & ~past.is_lower_bound
+    retained_bytes, _ = _moments(latest(past.retained_bytes[kept], past.unit[kept], count, DEPTH))
+    unseen = np.flatnonzero(~measured)
+    if unseen.size:
+        borrowed = _borrowed(unseen.tolist(), mean_s, peak_bytes, kin)
+        mean_s[unseen] = borrowed[0]
+        variance_s2[unseen] = np.square(NEW_SPREAD_RATIO * mean_s[unseen])
+        peak_bytes[unseen] = np.fmax(peak_bytes[unseen], borrowed[1])
+    known = np.zeros(count, np.bool_)
+    known[past.unit] = True
+    raised_s = np.fmax(mean_s, _least_s(past, clean, count))
+    return Estimates(
+        wall_s=np.asarray(np.round(raised_s, DIGITS), np.float64),
+        variance_s2=variance_s2,
+        peak_delta_bytes=np.rint(peak_bytes),
+        retained_bytes=np.rint(retained_bytes),
+        known=known,
+        speed_spread=SPEED_SPREAD if past.speed_spread is None else past.speed_spread,
+    )
+
+
+def _usable(column: Floats) -> Flags:
+    return np.isfinite(column) & (column >= 0)
+
+
+def _moments(table: Floats) -> tuple[Floats, Floats]:
+    """Weighted mean and variance of each row's numbers; NaN without one, and without two."""
+    weights = np.where(np.isnan(table), 0.0, KEEP ** np.arange(table.shape[1])[::-1])
+    sums = weights.sum(axis=1)
+    sums[sums == 0] = np.nan
+    values = np.nan_to_num(table)
+    mean = (weights * values).sum(axis=1) / sums
+    squares = (weights * np.square(values - mean[:, None])).sum(axis=1) / sums
+    numbers = (weights > 0).sum(axis=1)
+    return mean, np.where(numbers > 1, squares * numbers / np.maximum(numbers - 1, 1), np.nan)
+
+
+def _largest(table: Floats) -> Floats:
+    """Largest of each row's numbers, NaN without one (np.nanmax warns there)."""
+    found: Floats = np.fmax.reduce(table, axis=1)
+    return found
+
+
+def _usual_variance_s2(mean_s: Floats, variance_s2: Floats) -> Floats:
+    """What a unit measured once is taken to spread: as the units measured more often do."""
+    told = (variance_s2 > 0) & (mean_s >= SPREAD_FROM_S)
+    ratios = np.sqrt(variance_s2[told]) / mean_s[told]
+    ratio = float(np.median(ratios)) if ratios.size else SPREAD_RATIO
+    usual: Floats = np.square(ratio * mean_s)
+    return usual
+
+
+def _least_s(past: Past, clean: Flags, count: int) -> Floats:
+    """What a unit took at least since it last completed; a later completion disproves it."""
+    rows = np.arange(len(past.unit))
+    last_clean = np.full(count, -1)
+    np.maximum.at(last_clean, past.unit[clean], rows[clean])
+    open_ = past.is_lower_bound & _usable(past.wall_s) & (rows > last_clean[past.unit])
+    least_s = np.zeros(count)
+    np.maximum.at(least_s, past.unit[open_], past.wall_s[open_])
+    return least_s
+
+
+def _borrowed(
+    unseen: Sequence[int], mean_s: Floats, peak_bytes: Floats, kin: KinOf
+) -> tuple[Floats, Floats]:
+    """For each unit the mean time and the largest peak of its nearest siblings that have one.
+
+    The peak is not asked of everybody: one heavy test would make every new one heavy.
+    """
+    names = [kin(unit) for unit in unseen]
+    siblings: dict[Hashable, list[int]] = {name: [] for of_unit in names for name in of_unit}
+    measured = np.flatnonzero(~np.isnan(mean_s))
+    for unit in measured.tolist():
+        for name in kin(unit):
+            found = siblings.get(name)
+            if found is not None:
+                found.append(unit)
+    everybody_s = float(mean_s[measured].mean()) if measured.size else NOMINAL_S
+    means_s = {name: float(mean_s[found].mean()) for name, found in siblings.items() if found}
+    peaks = {name: np.fmax.reduce(peak_bytes[found]) for name, found in siblings.items() if found}
+    walls_s = [_first(means_s, of_unit, everybody_s) for of_unit in names]
+    return (
+        np.maximum(walls_s, LEAST_S),
+        np.array([_first(peaks, of_unit[:-1], np.nan) for of_unit in names]),
+    )
+
+
+def _first(values: Mapping[Hashable, float], names: Sequence[Hashable], otherwise: float) -> float:
+    """The nearest number that there is."""
+    found = (values[name] for name in names if name in values)
+    return next((value for value in found if not np.isnan(value)), otherwise)

@@ -1,0 +1,110 @@
+"""What a plan cannot keep: limit, risk, target, memory. Warnings that name the units; pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard.plan.inventory import named, shortened
+from ciguard.plan.limits import MINUTE_S, too_large, z_of_each
+from ciguard.plan.shards import MOST_SHARDS, ROUNDING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ciguard.model import Plan, Shard
+    from ciguard.plan.limits import Spread
+
+MIB: Final = 1 << 20
+
+
+def findings(
+    plan: Plan, spreads: Sequence[Spread], *, target_wall_s: float | None, risk: float
+) -> tuple[str, ...]:
+    """Say it in one line each.
+
+    Args:
+        spreads: of the shards, in their order.
+        target_wall_s: None where the number of shards was given.
+        risk: accepted P(any shard passes the legs' own deadline).
+    """
+    return (
+        *_target(plan, target_wall_s),
+        *_late(plan),
+        *_risky(plan, spreads, risk),
+        *_heavy(plan),
+    )
+
+
+def _minutes(value_s: float) -> str:
+    return f"{value_s / MINUTE_S:.1f} min" if value_s >= MINUTE_S else f"{value_s:.1f} s"
+
+
+def _target(plan: Plan, target_wall_s: float | None) -> Iterator[str]:
+    makespan_s = max(shard.predicted.wall_s for shard in plan.shards)
+    if target_wall_s is None or makespan_s <= target_wall_s * (1 + ROUNDING):
+        return
+    said = f"the target of {_minutes(target_wall_s)} cannot be kept: "
+    floor = plan.floor
+    if floor is not None and floor.wall_s + plan.suites[floor.suite].setup_s > target_wall_s:
+        yield f"{said}{shortened(floor.unit)} alone takes {_minutes(floor.wall_s)}"
+    else:
+        why = f"{len(plan.shards)} shards take {_minutes(makespan_s)}"
+        most = f", and a matrix has at most {MOST_SHARDS}" * (len(plan.shards) >= MOST_SHARDS)
+        yield f"{said}{why}{most}"
+
+
+def _late(plan: Plan) -> Iterator[str]:
+    deadline_s = plan.policy.deadline_s
+    late = {
+        shard: shard.predicted.wall_s
+        for shard in plan.shards
+        if deadline_s is not None and shard.predicted.wall_s > deadline_s
+    }
+    if late:
+        said = f"predicted to take too long: shard {_shards(late)}"
+        yield f"{said}, over the {_limit(plan)}: {_longest(list(late))}"
+
+
+def _risky(plan: Plan, spreads: Sequence[Spread], risk: float) -> Iterator[str]:
+    deadline_s = plan.policy.deadline_s
+    z = z_of_each(risk, len(plan.shards))
+    risky = {
+        shard: spread.at(shard.predicted.wall_s, z)
+        for shard, spread in zip(plan.shards, spreads, strict=True)
+        if deadline_s is not None and shard.predicted.wall_s <= deadline_s
+    }
+    risky = {shard: wall_s for shard, wall_s in risky.items() if wall_s > (deadline_s or 0.0)}
+    if risky:
+        said = f"too long at the accepted risk of {risk:g}: shard {_shards(risky)}"
+        yield f"{said}, over the {_limit(plan)}: {_longest(list(risky))}"
+
+
+def _shards(walls_s: Mapping[Shard, float]) -> str:
+    slowest = sorted(walls_s.items(), key=lambda one: (-one[1], one[0].key))
+    return named([f"{shard.key} ({_minutes(wall_s)})" for shard, wall_s in slowest])
+
+
+def _limit(plan: Plan) -> str:
+    stops = _minutes(plan.policy.deadline_s or 0.0)
+    return f"limit of {plan.shards[0].timeout_minutes} min (a leg stops itself after {stops})"
+
+
+def _longest(shards: Sequence[Shard]) -> str:
+    units = [unit for shard in shards for unit in shard.units]
+    longest = sorted(units, key=lambda unit: (-unit.wall_s, unit.key))
+    return named([f"{shortened(unit.unit)} ({_minutes(unit.wall_s)})" for unit in longest])
+
+
+def _heavy(plan: Plan) -> Iterator[str]:
+    for name in sorted(plan.pools):
+        shards = [shard for shard in plan.shards if shard.pool == name]
+        found = sorted(
+            ((need, unit) for shard in shards for unit, need in too_large(shard, plan.suites)),
+            key=lambda one: (-one[0], one[1]),
+        )
+        if found:
+            budget = (shards[0].budget_bytes or 0) // MIB
+            yield (
+                f"more memory than pool {name} gives to tests ({budget} MiB; the most is "
+                f"{found[0][0] // MIB} MiB) is needed by {named([unit for _, unit in found])}"
+            )

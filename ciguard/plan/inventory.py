@@ -1,0 +1,197 @@
+"""The units that exist now, which of them are planned, and what keeps them together. Pure.
+
+Everything is kept sorted by key: what is decided over it cannot depend on the order in which units
+came. Where that order means something, as a framework's own does, `turn` remembers it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from ciguard.errors import InputError, NothingToDo
+from ciguard.model import Exclusion, InventorySummary, UnitKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+    from ciguard.codec.inventory import InventoryUnit
+    from ciguard.model import Suite
+
+    Kin = Callable[[str], Sequence[str]]
+
+NAMED: Final = 5  # ids in a message; the rest is counted
+ID_WIDTH: Final = 200  # characters of an id in a message
+_PARAMETERS: Final = re.compile(r"[\[(]")
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What is there.
+
+    Attributes:
+        units: planned ones, by key, each once.
+        keys: theirs; kept, because making 100,000 of them costs 0.1 s.
+        turn: for each unit, its place in the order in which it is to run.
+        excluded: by key, not in `units`.
+        files: every test file, also those without a unit -> how many units it has.
+    """
+
+    units: tuple[InventoryUnit, ...]
+    keys: tuple[UnitKey, ...]
+    turn: tuple[int, ...]
+    excluded: tuple[Exclusion, ...]
+    files: Mapping[str, int]
+
+    def kin(self, of_suite: Mapping[str, Kin]) -> Callable[[int], Sequence[Hashable]]:
+        """Names of the groups of a unit by position, nearest first; no group is of two ways."""
+        if len({key[:2] for key in self.keys}) == 1:
+            only = of_suite[self.keys[0].suite]
+            return lambda position: only(self.keys[position].unit)
+
+        def names(position: int) -> Sequence[Hashable]:
+            suite, variant, unit = self.keys[position]
+            return [(suite, variant, name) for name in of_suite[suite](unit)]
+
+        return names
+
+    def summary(self) -> InventorySummary:
+        """As the plan keeps it. The hash is the SHA-256 of all keys, excluded ones too, as JSON."""
+        excluded = (UnitKey(one.suite, one.variant, one.unit) for one in self.excluded)
+        keys = sorted([*self.keys, *excluded])
+        return InventorySummary(
+            collected=len(keys),
+            files=dict(sorted(self.files.items())),
+            hash=hashlib.sha256(json.dumps(keys).encode("ascii")).hexdigest(),
+            excluded=self.excluded,
+        )
+
+
+def inventory(
+    units: Sequence[InventoryUnit],
+    *,
+    exclude: Mapping[str, Sequence[str]],
+    files: Iterable[str] = (),
+    ordered: bool,
+) -> Inventory:
+    """Sort, exclude and count.
+
+    Args:
+        units: all that exist.
+        exclude: patterns by suite, as `fnmatch` reads them; an id itself always matches.
+        files: test files that are there, whether they have a unit or not.
+        ordered: the order of `units` is the framework's own, and is kept within a shard.
+
+    Raises:
+        InputError: a unit is there twice.
+        NothingToDo: none is there, or all are excluded.
+    """
+    keys = [unit.key for unit in units]
+    if len(set(keys)) < len(keys):
+        reject_repeated([key for key, number in Counter(keys).items() if number > 1])
+    planned: list[int] = []
+    excluded: list[Exclusion] = []
+    for position in sorted(range(len(units)), key=keys.__getitem__):
+        unit = units[position]
+        rule = _rule(unit, exclude.get(unit.suite, ()))
+        if rule is None:
+            planned.append(position)
+        else:
+            excluded.append(Exclusion(unit.unit, rule, unit.suite, unit.variant))
+    if not planned:
+        said = f"all {len(excluded)} units are excluded" if excluded else "there is no unit to plan"
+        fix = "look at suite.exclude" if excluded else "run the framework's own listing and look"
+        raise NothingToDo(said, fix=fix)
+    counts = Counter(file for file in map(file_of, units) if file)
+    return Inventory(
+        units=tuple(units[position] for position in planned),
+        keys=tuple(keys[position] for position in planned),
+        turn=tuple(planned) if ordered else tuple(range(len(planned))),
+        excluded=tuple(excluded),
+        files={**dict.fromkeys(files, 0), **counts},
+    )
+
+
+def reject_repeated(keys: Sequence[UnitKey], where: str = "") -> None:
+    """Refuse units that stand there again.
+
+    Raises:
+        InputError: names them.
+    """
+    if keys:
+        fix = "a unit runs once: list it once, or give each its own name"
+        units = sorted({key.unit for key in keys})
+        raise InputError(f"listed more than once: {named(units)}", where=where, fix=fix)
+
+
+def _rule(unit: InventoryUnit, patterns: Sequence[str]) -> str | None:
+    for pattern in patterns:
+        if pattern == unit.unit or fnmatch.fnmatchcase(unit.unit, pattern):
+            return f"suite.{unit.suite}.exclude: {pattern}" if unit.suite else f"exclude: {pattern}"
+    return None
+
+
+def named(ids: Sequence[str]) -> str:
+    """Some ids for a message in one line; the rest is counted."""
+    shown = ", ".join(shortened(unit) for unit in ids[:NAMED])
+    return shown if len(ids) <= NAMED else f"{shown} and {len(ids) - NAMED} more"
+
+
+def shortened(unit: str, width: int = ID_WIDTH) -> str:
+    """An id in one line: control characters are spelled out, a long one loses its middle."""
+    plain = "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in unit
+    )
+    return (
+        plain
+        if len(plain) <= width
+        else f"{plain[: width - width // 3 - 3]}...{plain[-(width // 3) :]}"
+    )
+
+
+def file_of(unit: InventoryUnit) -> str | None:
+    """Its file: as listed, else what stands before `::` in its id."""
+    if unit.file:
+        return unit.file
+    head, separator, _ = unit.unit.partition("::")
+    return head if separator and head else None
+
+
+def class_of(unit: str, kin: Sequence[str]) -> str | None:
+    """Its nearest group that is more than its own parameters: a class, else the file."""
+    function = _PARAMETERS.split(unit, maxsplit=1)[0]
+    return next((name for name in kin if name not in ("", function)), None)
+
+
+def assigned(
+    units: Iterable[InventoryUnit], suites: Mapping[str, Suite], where: str
+) -> tuple[InventoryUnit, ...]:
+    """Units of a listing with their suite and variant, which it may leave out where there is one.
+
+    Raises:
+        InputError: a suite or variant that is not configured; names those that are.
+    """
+    only = next(iter(suites)) if len(suites) == 1 else ""
+    found = []
+    for unit in units:
+        suite = unit.suite or only
+        if suite not in suites:
+            raise InputError(f"no suite {suite!r}", where=where, fix=_known(suites))
+        variants = suites[suite].variants
+        variant = unit.variant or (next(iter(variants)) if len(variants) == 1 else "")
+        if variant not in variants:
+            what = f"no variant {variant!r} of suite {suite!r}"
+            raise InputError(what, where=where, fix=_known(variants))
+        same = suite == unit.suite and variant == unit.variant
+        found.append(unit if same else replace(unit, suite=suite, variant=variant))
+    return tuple(found)
+
+
+def _known(names: Iterable[str]) -> str:
+    return f"there are {', '.join(repr(name) for name in sorted(names))}"

@@ -1,0 +1,176 @@
+"""History -> what it says of the units that exist now: joined, summed over cases, scaled. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.codec.joining import join
+from ciguard.codec.series import in_complete_leg, is_censored, leg_of, legs, speed_factors
+from ciguard.plan.estimates import DEPTH, DIGITS, Past
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from ciguard.codec.history import History
+    from ciguard.codec.history_runs import SuiteCost
+    from ciguard.model import Suite
+    from ciguard.plan.inventory import Inventory
+
+    Flags = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+    Positions = NDArray[np.int64]
+
+COSTS: Final = 20  # legs that tell what a suite's process costs
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of the history speaks of units that exist: entries joined, of entries there."""
+
+    joined: int
+    entries: int
+
+
+def past(history: History, found: Inventory) -> tuple[Past, Share]:
+    """Bring the history's values to the inventory's units.
+
+    A unit's time in a run is the sum over its cases, its peak the largest of them. The total of a
+    class or file is divided over those of its units that the run says nothing of by themselves.
+
+    Args:
+        found: the units that exist now.
+
+    Returns:
+        Rows by unit, and how many of the history's keys found one. O(values) in numpy.
+    """
+    values = history.values
+    single, totals = _targets(history, found)
+    speed = speed_factors(history)
+    bound = is_censored(values) | ~in_complete_leg(history, values)
+    row = np.flatnonzero(_counts(values.key, bound) & (single[values.key] >= 0))
+    unit, divisor = single[values.key[row]], np.ones(len(row))
+    if totals:
+        own = {*zip(unit.tolist(), values.run[row].tolist(), strict=True)}
+        shared = _shared_rows(history, totals, own)
+        unit, row = np.append(unit, shared[0]), np.append(row, shared[1])
+        divisor = np.append(divisor, shared[2])
+    is_share = divisor > 1
+    factor = np.nan_to_num(speed, nan=1.0)[leg_of(history, values)[row]]
+    rows = Past(
+        unit=unit.astype(np.int32),
+        wall_s=values.wall_s[row] / (divisor * factor),
+        peak_delta_bytes=np.where(is_share, np.nan, values.peak_delta_bytes[row]),
+        retained_bytes=np.where(is_share, np.nan, values.retained_bytes[row]),
+        is_lower_bound=bound[row],
+        speed_spread=_speed_spread(speed),
+    )
+    share = Share(int((single >= 0).sum()) + len(totals), len(history.keys))
+    return _by_run(rows, values.run[row]), share
+
+
+def _counts(key: NDArray[np.int32], bound: Flags) -> Flags:
+    """Say which rows an estimate can look at: all bounds, and each key's last clean values."""
+    clean = np.flatnonzero(~bound)
+    last = np.ones(len(clean), np.bool_)
+    last[:-DEPTH] = key[clean[:-DEPTH]] != key[clean[DEPTH:]]
+    counts = bound.copy()
+    counts[clean[last]] = True
+    return counts
+
+
+def _targets(history: History, found: Inventory) -> tuple[Positions, dict[int, tuple[int, ...]]]:
+    """For each key its unit or -1, and for keys that are totals their units."""
+    by_key: dict[tuple[str, ...], int] = {key: place for place, key in enumerate(found.keys)}
+    # A slice of a key is equal to the unit's key, and made in a third of the time.
+    single = np.fromiter(
+        (by_key.get(key[:3], -1) for key in history.keys), np.int64, len(history.keys)
+    )
+    others = np.flatnonzero(single < 0).tolist()
+    if not others:
+        return single, {}
+    # Normalising an inventory takes longer than all the rest. What no other program spelled can
+    # only be a unit that has no entry of its own; mostly it is one that is gone.
+    places = range(len(found.units))
+    if not history.spellings:
+        places = np.setdiff1d(np.arange(len(found.units)), single).tolist()
+    units = [found.units[place] for place in places]
+    joined = join([history.keys[key] for key in others], history.spellings, units)
+    totals = {}
+    for key, target in zip(others, joined.targets, strict=True):
+        if len(target) == 1:
+            single[key] = places[target[0]]
+        elif target:
+            totals[key] = tuple(places[place] for place in target)
+    return single, totals
+
+
+def _shared_rows(
+    history: History, totals: Mapping[int, tuple[int, ...]], own: set[tuple[int, int]]
+) -> tuple[Positions, Positions, Floats]:
+    """Unit, row of the values and divisor of each unit's part of a total."""
+    values = history.values
+    found = [
+        (unit, row, float(len(units)))
+        for key, units in totals.items()
+        for row in np.flatnonzero(values.key == key).tolist()
+        for unit in units
+        if (unit, int(values.run[row])) not in own
+    ]
+    parts = np.array(found, np.float64).reshape(-1, 3)
+    return parts[:, 0].astype(np.int64), parts[:, 1].astype(np.int64), parts[:, 2]
+
+
+def _by_run(rows: Past, run: NDArray[np.int32]) -> Past:
+    """One row a unit and run, in order. Sorting is linear where a unit is one case."""
+    code = rows.unit.astype(np.int64) * (int(run.max(initial=0)) + 1) + run
+    order = np.argsort(code, kind="stable")
+    begins = np.flatnonzero(np.diff(code[order], prepend=-1))
+    if not begins.size:
+        return rows
+    return Past(
+        unit=rows.unit[order[begins]],
+        wall_s=_sum(rows.wall_s[order], begins),
+        peak_delta_bytes=np.fmax.reduceat(rows.peak_delta_bytes[order], begins),
+        retained_bytes=_sum(rows.retained_bytes[order], begins),
+        is_lower_bound=np.logical_or.reduceat(rows.is_lower_bound[order], begins),
+        speed_spread=rows.speed_spread,
+    )
+
+
+def _sum(column: Floats, begins: Positions) -> Floats:
+    """Sums of what was measured; NaN where nothing was."""
+    measured = np.add.reduceat(~np.isnan(column), begins, dtype=np.int64)
+    return np.where(measured > 0, np.add.reduceat(np.nan_to_num(column), begins), np.nan)
+
+
+def _speed_spread(speed: Floats) -> float | None:
+    known = np.log(speed[np.isfinite(speed) & (speed > 0)])
+    return float(np.std(known, ddof=1)) if known.size > 1 else None
+
+
+def costed(suites: Mapping[str, Suite], history: History) -> dict[str, Suite]:
+    """Suites with what their processes cost before their first unit: the median of recent legs.
+
+    Of variants the dearest counts: the plan keeps one number a suite.
+    """
+    told: dict[str, dict[str, list[SuiteCost]]] = {}
+    for leg in reversed(legs(history)):
+        for cost in leg.costs if leg.complete else ():
+            told.setdefault(cost.suite, {}).setdefault(cost.variant, []).append(cost)
+    found = {}
+    for name, suite in suites.items():
+        ways = [entries[:COSTS] for entries in told.get(name, {}).values()]
+        bases = [[one.base_bytes for one in way if one.base_bytes is not None] for way in ways]
+        setups = [[one.setup_s for one in way if one.setup_s is not None] for way in ways]
+        found[name] = replace(
+            suite,
+            base_bytes=max((int(median(way)) for way in bases if way), default=None),
+            setup_s=round(max((median(way) for way in setups if way), default=0.0), DIGITS),
+        )
+    return found

@@ -1,0 +1,59 @@
+"""What the leg's own rules will make of a shard: its wall time and its peak, by simulation.
+
+`run/policy.py` is asked exactly as the supervisor asks it, over estimates and not over records, so
+a prediction can only be wrong where an estimate is. Pure.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ciguard.model import LegPolicy
+from ciguard.run.policy import next_action
+from ciguard.run.state import Start, State, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.model import Shard, Suite
+
+# What a shard would take if nobody stopped it: whether that passes the limit is the question.
+_UNSTOPPED = LegPolicy(guard_rail="off", deadline_s=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a shard goes: its end, the most memory that its processes hold at once, their number.
+
+    `peak_bytes` counts what the policy takes for a unit without memory history.
+    """
+
+    wall_s: float
+    peak_bytes: int
+    processes_started: int
+
+
+def course(shard: Shard, suites: Mapping[str, Suite]) -> Course:
+    """Run the shard on paper: every process takes its suite's set-up and its units' estimates.
+
+    O(processes started x units).
+    """
+    state = State(shard, suites, _UNSTOPPED)
+    now_s, peak_bytes = 0.0, 0
+    ends: list[tuple[float, int]] = []
+    while True:
+        action = next_action(state, now_s)
+        if isinstance(action, Start):
+            state.apply(action)
+            wall_s = math.fsum(shard.units[unit].wall_s for unit in action.units)
+            heapq.heappush(ends, (now_s + suites[action.suite].setup_s + wall_s, action.process))
+            held = sum(one.start.predicted_peak_bytes for one in state.running.values())
+            peak_bytes = max(peak_bytes, held)
+        elif isinstance(action, Wait) and ends:
+            now_s, process = heapq.heappop(ends)
+            state.complete(process)
+        else:
+            return Course(now_s, peak_bytes, state.started)

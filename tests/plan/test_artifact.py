@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.resources import files
+from pathlib import Path
+
+from ciguard.plan import artifact
+
+PACKAGE = files("ciguard")
+LARGEST_BYTES = 300_000
+
+
+def names() -> set[str]:
+    with zipfile.ZipFile(io.BytesIO(artifact.zipped(artifact.members(PACKAGE)))) as archive:
+        assert archive.testzip() is None
+        return set(archive.namelist())
+
+
+def test_it_holds_what_a_leg_needs_and_nothing_else() -> None:
+    found = names()
+    folder = Path(str(PACKAGE))
+    run = {f"ciguard/{path.relative_to(folder).as_posix()}" for path in folder.rglob("run/**/*.py")}
+    assert found == (run - {"ciguard/run/command.py"}) | {
+        "__main__.py",
+        "ciguard/__init__.py",
+        "ciguard/errors.py",
+        "ciguard/model.py",
+        "ciguard/codec/__init__.py",
+        "ciguard/codec/record.py",
+        "ciguard/codec/plan.py",
+    }
+    assert "ciguard/run/frameworks/command.py" in found
+
+
+def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
+    """Wherever the package lies, whatever its files' times and modes are."""
+    copied = tmp_path / "ciguard"
+    shutil.copytree(Path(str(PACKAGE)), copied)
+    for path in copied.rglob("*.py"):
+        path.chmod(0o755)
+        path.touch()
+    (copied / "run" / "__pycache__").mkdir(exist_ok=True)
+    (copied / "run" / "__pycache__" / "x.pyc").write_bytes(b"x")
+    (copied / "run" / ".hidden").write_bytes(b"x")
+    one, other = (artifact.zipped(artifact.members(place)) for place in (PACKAGE, copied))
+    assert one == other
+
+
+def test_one_changed_source_gives_other_bytes() -> None:
+    contents = artifact.members(PACKAGE)
+    changed = {**contents, "ciguard/errors.py": contents["ciguard/errors.py"] + b"\n"}
+    assert artifact.zipped(contents) != artifact.zipped(changed)
+
+
+def test_it_is_small_and_runs_without_anything_installed(tmp_path: Path) -> None:
+    program = tmp_path / artifact.PROGRAM
+    program.write_bytes(artifact.zipped(artifact.members(PACKAGE)))
+    assert program.stat().st_size < LARGEST_BYTES
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", program, "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "--shard KEY" in done.stdout
+
+
+def test_the_artifact_has_a_name_that_github_takes() -> None:
+    name = artifact.artifact_name("0123456789ab", 2)
+    assert name == "ciguard-plan-0123456789ab-2"
+    assert not re.search(r'[":<>|*?\r\n\\/]', name)

@@ -1,0 +1,430 @@
+"""`ciguard plan` as a user calls it: the real program, real suites, a clean environment."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+from conftest import clean_environment
+
+from ciguard.codec import plan as codec
+from ciguard.codec.plan import COLUMNS_FROM
+
+if TYPE_CHECKING:
+    from conftest import Ciguard
+
+TESTS = """
+import pytest
+@pytest.mark.parametrize("n", range(6))
+def test_n(n): pass
+class TestC:
+    def test_2(self): pass
+    def test_1(self): pass
+"""
+SCHEMA = Path(__file__).parents[2] / "docs" / "plan.schema.json"
+LISTED = "\n".join(f"tests/test_{file}.py::test_{n}" for file in "abc" for n in range(10))
+NONE = ("--history", "none.ciguard")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_a.py").write_text(TESTS, "utf-8")
+    (tmp_path / "tests" / "test_empty.py").write_text("", "utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Path:
+    (tmp_path / "units.txt").write_text(LISTED, "utf-8")
+    return tmp_path
+
+
+def plan_of(text: str) -> dict[str, Any]:
+    codec.decode(text.encode(), "stdout")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def ids(plan: dict[str, Any]) -> list[str]:
+    return [unit["unit"] for shard in plan["shards"] for unit in shard["units"]]
+
+
+def test_without_configuration_it_collects_what_is_there(project: Path, ciguard: Ciguard) -> None:
+    plan = plan_of(ciguard("plan", "--shards", "2", "--json", cwd=project).stdout)
+    expected = subprocess.run(
+        ["python", "-m", "pytest", "--collect-only", "-q"],
+        cwd=project,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert sorted(ids(plan)) == sorted(line for line in expected.stdout.split("\n") if "::" in line)
+    assert list(plan["suites"]) == [""]
+    assert plan["suites"][""]["command"] == ["python", "-m", "pytest"]
+    assert plan["inventory"]["files"] == {"tests/test_a.py": 8, "tests/test_empty.py": 0}
+    assert len(plan["shards"]) == 2
+    assert plan["repository"] is None
+
+
+def test_units_keep_the_order_of_collection(project: Path, ciguard: Ciguard) -> None:
+    plan = plan_of(ciguard("plan", "--shards", "1", "--json", cwd=project).stdout)
+    assert ids(plan)[-2:] == ["tests/test_a.py::TestC::test_2", "tests/test_a.py::TestC::test_1"]
+
+
+def test_a_collection_error_is_an_error(project: Path, ciguard: Ciguard) -> None:
+    (project / "tests" / "test_broken.py").write_text("import nowhere", "utf-8")
+    (project / "tests" / "test_bad.py").write_text("def test(: pass", "utf-8")
+    done = ciguard("plan", "--shards", "2", "-o", "plan.json", cwd=project, expect=3)
+    assert "nowhere" in done.stderr
+    assert "test_bad.py" in done.stderr
+    assert "Traceback (most recent call last)" not in done.stderr.replace("E   ", "")
+    assert not (project / "plan.json").exists()
+
+
+def test_an_empty_inventory_is_nothing_to_do(tmp_path: Path, ciguard: Ciguard) -> None:
+    done = ciguard("plan", "--inventory", "-", *NONE, cwd=tmp_path, stdin="\n\n", expect=5)
+    assert "there is no unit to plan" in done.stderr
+    assert not done.stdout
+    ciguard("plan", *NONE, cwd=tmp_path, expect=5)
+
+
+def test_repeated_units_are_refused(tmp_path: Path, ciguard: Ciguard) -> None:
+    done = ciguard("plan", "--inventory", "-", cwd=tmp_path, stdin="a\nb\na\n", expect=3)
+    assert "stdin: listed more than once: a\n" in done.stderr
+
+
+def test_the_table_says_that_nothing_is_known(listed: Path, ciguard: Ciguard) -> None:
+    done = ciguard("plan", "--inventory", "units.txt", *NONE, "--shards", "3", cwd=listed)
+    assert "warning: there is no history at none.ciguard yet" in done.stderr
+    assert "the plan was not written" in done.stderr
+    assert done.stdout.startswith("shard  units  predicted wall")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "[" not in done.stdout, "no colour in a pipe"
+
+
+def test_a_history_that_cannot_be_reached_is_said_and_planned_without(
+    listed: Path, ciguard: Ciguard
+) -> None:
+    words = ("plan", "--inventory", "units.txt", "--shards", "3", "--json")
+    done = ciguard(*words, "--history", "branch:ciguard-history", cwd=listed)
+    assert "warning: the history at branch:ciguard-history could not be reached" in done.stderr
+    plan = plan_of(done.stdout)
+    assert "could not be reached" in plan["warnings"][0]
+    assert [len(shard["units"]) for shard in plan["shards"]] == [10, 10, 10]
+
+
+@pytest.mark.parametrize("content", [b"no history", b"ciguard-history 99 0\n{}\n"])
+def test_a_history_that_is_none_or_newer_is_an_error(
+    content: bytes, listed: Path, ciguard: Ciguard
+) -> None:
+    (listed / "past").write_bytes(content)
+    words = ("--inventory", "units.txt", "--history", "past")
+    assert "past: " in ciguard("plan", *words, cwd=listed, expect=3).stderr
+
+
+def test_durations_of_another_program_are_joined(listed: Path, ciguard: Ciguard) -> None:
+    durations = {f"tests/test_a.py::test_{n}": 10.0 for n in range(10)}
+    (listed / ".test_durations").write_text(json.dumps({**durations, "gone": 1.0}), "utf-8")
+    ciguard(
+        *("history", "add", ".test_durations", "--history", "past", "--run-id", "1"), cwd=listed
+    )
+    words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "3", "--json")
+    done = ciguard(*words, cwd=listed)
+    assert "10 of its 11 entries (90.9%) are units that exist" in done.stderr
+    plan = plan_of(done.stdout)
+    units = {unit["unit"]: unit for shard in plan["shards"] for unit in shard["units"]}
+    assert units["tests/test_a.py::test_0"]["wall_s"] == 10.0
+    assert units["tests/test_a.py::test_0"]["known"]
+    assert units["tests/test_b.py::test_0"]["wall_s"] == 10.0
+    assert not units["tests/test_b.py::test_0"]["known"]
+    assert plan["history"] == {
+        "source": "past",
+        "runs": 1,
+        "entries": 11,
+        "joined": 10,
+        "known": 10,
+    }
+
+
+@pytest.mark.parametrize("bad", ["NaN", "-1", "1e300", '"x"'])
+def test_durations_that_are_none_are_an_error_or_not_used(
+    bad: str, listed: Path, ciguard: Ciguard
+) -> None:
+    text = f'{{"tests/test_a.py::test_0": {bad}, "tests/test_a.py::test_1": 2.0}}'
+    (listed / "durations.json").write_text(text, "utf-8")
+    done = ciguard(
+        *("history", "add", "durations.json", "--history", "past", "--run-id", "1"),
+        cwd=listed,
+        expect=3,
+    )
+    assert "durations.json" in done.stderr
+
+
+def test_an_inventory_in_any_order_gives_the_same_bytes(tmp_path: Path, ciguard: Ciguard) -> None:
+    words = ("plan", "--inventory", "-", *NONE, "--shards", "4", "--json")
+    one, other = (
+        ciguard(*words, cwd=tmp_path, stdin="\n".join(lines)).stdout
+        for lines in (LISTED.split("\n"), reversed(LISTED.split("\n")))
+    )
+    assert one == other
+
+
+def test_ids_of_any_kind_survive(tmp_path: Path, ciguard: Ciguard) -> None:
+    names = ["a\nb", "quote\"s'", "😀", "x" * 5000, "::", "t[a::b/c]", "\u2028", "-o"]
+    packed = gzip.compress(json.dumps([{"unit": name} for name in names]).encode())
+    (tmp_path / "units.json.gz").write_bytes(packed)
+    words = ("plan", "--inventory", "units.json.gz", *NONE, "--shards", "3", "--group", "none")
+    plan = plan_of(ciguard(*words, "--json", cwd=tmp_path).stdout)
+    assert sorted(ids(plan)) == sorted(names)
+    ciguard(*words, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(("count", "form"), [(30, list), (COLUMNS_FROM, dict)])
+def test_what_is_written_keeps_the_published_schema(
+    count: int, form: type, tmp_path: Path, ciguard: Ciguard
+) -> None:
+    text = "\n".join(f"tests/test_{n % 99}.py::test_{n}" for n in range(count))
+    words = ("plan", "--inventory", "-", *NONE, "--shards", "3", "-o", "plan.json")
+    ciguard(*words, cwd=tmp_path, stdin=text)
+    plan = json.loads((tmp_path / "plan.json").read_bytes())
+    assert {type(shard["units"]) for shard in plan["shards"]} == {form}
+    jsonschema.validate(plan, json.loads(SCHEMA.read_text("utf-8")))
+    assert len(codec.decode((tmp_path / "plan.json").read_bytes(), "x").shards) == 3
+
+
+def test_artifact_and_output_hold_the_same_plan(listed: Path, ciguard: Ciguard) -> None:
+    words = ("plan", "--inventory", "units.txt", *NONE, "-o", "one.json", "--artifact", "deep/art")
+    ciguard(*words, cwd=listed)
+    folder = listed / "deep" / "art"
+    assert sorted(path.name for path in folder.iterdir()) == ["ciguard-run.pyz", "plan.json"]
+    assert (folder / "plan.json").read_bytes() == (listed / "one.json").read_bytes()
+    first = (folder / "ciguard-run.pyz").read_bytes()
+    ciguard(*words, cwd=listed)
+    assert (folder / "ciguard-run.pyz").read_bytes() == first
+
+
+def test_a_dash_is_stdout(listed: Path, ciguard: Ciguard) -> None:
+    done = ciguard("plan", "--inventory", "units.txt", *NONE, "-o", "-", cwd=listed)
+    plan_of(done.stdout)
+
+
+def test_a_place_that_cannot_be_written_is_said(listed: Path, ciguard: Ciguard) -> None:
+    (listed / "file").write_text("")
+    done = ciguard(
+        *("plan", "--inventory", "units.txt", *NONE, "-o", "file/plan.json"), cwd=listed, expect=3
+    )
+    assert "file/plan.json: cannot be written" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_read_only_is_said(listed: Path, ciguard: Ciguard) -> None:
+    folder = listed / "locked"
+    folder.mkdir()
+    folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    done = ciguard(
+        *("plan", "--inventory", "units.txt", *NONE, "-o", "locked/plan.json"),
+        cwd=listed,
+        expect=3,
+    )
+    assert "locked/plan.json: cannot be written" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--shards", "257"), "--shards: input should be less than or equal to 256, found '257'"),
+        (("--shards", "0"), "--shards: input should be greater than or equal to 1"),
+        (("--shards", "four"), "--shards: "),
+        (("--target-wall", "-1m"), "--target-wall: expected a time like"),
+        (("--target-wall", "0s"), "--target-wall: "),
+        (("--limit", "soon"), "--limit: expected a time like"),
+        (("--risk", "1.5"), "--risk: "),
+        (("--group", "module"), "--group: "),
+        (("--processes", "0"), "--processes: "),
+        (("--shards", "2", "--target-wall", "5m"), "both --shards and --target-wall"),
+        (("--pool", "nowhere"), "no pool 'nowhere'\n  fix: there are default"),
+        (("--github",), "GITHUB_OUTPUT is not set"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_usage_error(
+    words: tuple[str, ...], said: str, listed: Path, ciguard: Ciguard
+) -> None:
+    done = ciguard("plan", "--inventory", "units.txt", *words, cwd=listed, expect=2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_all_mistakes_are_told_together(listed: Path, ciguard: Ciguard) -> None:
+    done = ciguard(
+        *("plan", "--inventory", "units.txt", "--shards", "0", "--risk", "2"), cwd=listed, expect=2
+    )
+    assert "--shards" in done.stderr
+    assert "--risk" in done.stderr
+
+
+def test_a_limit_that_cannot_be_kept_is_a_warning(listed: Path, ciguard: Ciguard) -> None:
+    durations = {"tests/test_a.py::test_0": 600.0}
+    (listed / "durations.json").write_text(json.dumps(durations), "utf-8")
+    ciguard(*("history", "add", "durations.json", "--history", "past", "--run-id", "1"), cwd=listed)
+    words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "2")
+    done = ciguard(*words, "--limit", "5m", "--json", cwd=listed)
+    plan = plan_of(done.stdout)
+    assert len(ids(plan)) == 30
+    assert "tests/test_a.py::test_0" in done.stderr
+    assert any("over the limit of 5 min" in text for text in plan["warnings"])
+    assert {shard["timeout_minutes"] for shard in plan["shards"]} == {5}
+    assert plan["policy"]["deadline_s"] == 210.0
+
+
+def test_the_workflow_gets_its_outputs_and_its_summary(listed: Path, ciguard: Ciguard) -> None:
+    sha = "a" * 40
+    (listed / "outputs").write_text("before=1\n")
+    done = ciguard(
+        *("plan", "--inventory", "units.txt", *NONE, "--shards", "2", "--github"),
+        *("--artifact", "art"),
+        cwd=listed,
+        GITHUB_ACTIONS="true",
+        GITHUB_OUTPUT="outputs",
+        GITHUB_STEP_SUMMARY="summary.md",
+        GITHUB_REPOSITORY="o/r",
+        GITHUB_WORKFLOW_REF="o/r/.github/workflows/tests.yml@refs/heads/main",
+        GITHUB_SHA=sha,
+        GITHUB_RUN_ID="7",
+        GITHUB_RUN_ATTEMPT="3",
+        GITHUB_REF_NAME="main",
+        GITHUB_EVENT_NAME="push",
+    )
+    plan = json.loads((listed / "art" / "plan.json").read_bytes())
+    lines = (listed / "outputs").read_text().splitlines()
+    assert lines[0] == "before=1"
+    told = {line.partition("<<")[0]: lines[at + 1] for at, line in enumerate(lines) if "<<" in line}
+    assert told["plan_id"] == plan["id"]
+    assert told["plan_artifact"] == f"ciguard-plan-{plan['id']}-3"
+    include = json.loads(told["matrix"])["include"]
+    assert [entry["shard"] for entry in include] == ["01", "02"]
+    assert [(entry["timeout_minutes"], entry["step_timeout_minutes"]) for entry in include] == [
+        (50, 45)
+    ] * 2
+    assert (plan["repository"], plan["workflow"], plan["head_sha"]) == ("o/r", "tests.yml", sha)
+    assert f"### Plan {plan['id']}" in (listed / "summary.md").read_text()
+    assert "::warning title=ciguard plan::there is no history" in done.stderr
+
+
+CONFIGURED = """
+[plan]
+shards = 4
+processes = 2
+limit = "20m"
+setup = "2m"
+
+[policy]
+tries = 2
+guard_rail = "observe"
+
+[pool.small]
+runs_on = "ubuntu-latest"
+
+[pool.big]
+runs_on = ["self-hosted", "big"]
+memory = "32GiB"
+reserve = "2GiB"
+env = { POOL = "big" }
+
+[suite.fast]
+framework = "command"
+command = ["sh", "run.sh", "{units_file}"]
+list = ["sh", "-c", "printf 'f1\\nf2\\nskip-me\\n'"]
+exclude = ["skip-*"]
+timeout = "30s"
+
+[suite.slow]
+framework = "command"
+command = ["sh", "run.sh", "{units_file}"]
+list = ["sh", "-c", "echo s-$POOL-$WAY-{variant}"]
+pool = "big"
+[suite.slow.variant.one]
+env = { WAY = "1" }
+[suite.slow.variant.two]
+env = { WAY = "2" }
+"""
+
+
+def test_suites_variants_and_pools_of_the_configuration(tmp_path: Path, ciguard: Ciguard) -> None:
+    (tmp_path / "ciguard.toml").write_text(CONFIGURED, "utf-8")
+    plan = plan_of(ciguard("plan", *NONE, "--json", cwd=tmp_path).stdout)
+    where = {
+        (unit["suite"], unit["variant"], unit["unit"]): (shard["pool"], unit["timeout_s"])
+        for shard in plan["shards"]
+        for unit in shard["units"]
+    }
+    assert where == {
+        ("fast", "", "f1"): ("small", 30.0),
+        ("fast", "", "f2"): ("small", 30.0),
+        ("slow", "one", "s-big-1-one"): ("big", None),
+        ("slow", "two", "s-big-2-two"): ("big", None),
+    }
+    assert len(plan["shards"]) == 4
+    (excluded,) = plan["inventory"]["excluded"]
+    assert (excluded["unit"], excluded["rule"]) == ("skip-me", "suite.fast.exclude: skip-*")
+    assert plan["policy"] == {"guard_rail": "observe", "tries": 2, "deadline_s": 1110.0}
+    assert plan["pools"]["small"]["memory_bytes"] == 8 << 30
+    big = next(shard for shard in plan["shards"] if shard["pool"] == "big")
+    assert big["budget_bytes"] == 30 << 30
+    assert plan["suites"]["slow"]["variants"]["two"]["env"] == {"WAY": "2"}
+
+
+def test_one_pool_may_be_chosen_for_all(tmp_path: Path, ciguard: Ciguard) -> None:
+    (tmp_path / "ciguard.toml").write_text(CONFIGURED, "utf-8")
+    words = ("plan", *NONE, "--pool", "small", "--shards", "1", "--json")
+    plan = plan_of(ciguard(*words, cwd=tmp_path).stdout)
+    assert list(plan["pools"]) == ["small"]
+    (shard,) = plan["shards"]
+    assert len(shard["units"]) == 4
+
+
+def test_the_errors_of_all_suites_are_told_together(tmp_path: Path, ciguard: Ciguard) -> None:
+    text = CONFIGURED.replace("printf 'f1\\nf2\\nskip-me\\n'", "exit 7").replace(
+        "echo s-", "exit 8; echo s-"
+    )
+    (tmp_path / "ciguard.toml").write_text(text, "utf-8")
+    done = ciguard("plan", *NONE, cwd=tmp_path, expect=3)
+    assert "suite fast: the list command ended with exit code 7" in done.stderr
+    assert "suite slow one: the list command ended with exit code 8" in done.stderr
+    assert "suite slow two: the list command ended with exit code 8" in done.stderr
+
+
+def test_the_environment_may_say_what_the_configuration_says(
+    listed: Path, ciguard: Ciguard
+) -> None:
+    words = ("plan", "--inventory", "units.txt", *NONE, "--json")
+    plan = plan_of(ciguard(*words, cwd=listed, CIGUARD_PLAN_SHARDS="5").stdout)
+    assert len(plan["shards"]) == 5
+    flagged = ciguard(*words, "--shards", "2", cwd=listed, CIGUARD_PLAN_SHARDS="5")
+    assert len(plan_of(flagged.stdout)["shards"]) == 2
+    timed = ciguard(*words, "--target-wall", "1h", cwd=listed, CIGUARD_PLAN_SHARDS="5")
+    assert len(plan_of(timed.stdout)["shards"]) == 1
+
+
+def test_what_a_plan_says_can_be_run(project: Path, ciguard: Ciguard) -> None:
+    """The plan's own program, run as a leg runs it, records every planned unit as passed."""
+    ciguard("plan", *NONE, "--shards", "2", "--artifact", "art", cwd=project)
+    plan = json.loads((project / "art" / "plan.json").read_bytes())
+    ran = []
+    for shard in plan["shards"]:
+        ciguard(
+            *("run", "--plan", "art", "--shard", shard["key"], "--record", f"rec/{shard['key']}"),
+            cwd=project,
+        )
+    for path in sorted((project / "rec").rglob("*.jsonl")):
+        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        ran += [line["unit"] for line in lines if line["type"] == "result"]
+    assert sorted(ran) == sorted(ids(plan))

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.plan.estimates import (
+    DEPTH,
+    LEAST_S,
+    NOMINAL_S,
+    SPEED_SPREAD,
+    Estimates,
+    Past,
+    estimates,
+    no_past,
+)
+
+NAN = float("nan")
+Row = tuple[int, float, float, bool]  # unit, wall, peak, is a lower bound
+
+
+def past(*rows: Row) -> Past:
+    """Rows in order: by unit, oldest first."""
+    unit, wall_s, peak, bound = zip(*rows, strict=True)
+    return Past(
+        np.array(unit, np.int32),
+        np.array(wall_s, np.float64),
+        np.array(peak, np.float64),
+        np.zeros(len(rows)),
+        np.array(bound, np.bool_),
+    )
+
+
+def of(rows: Past, count: int = 1, kin: dict[int, list[str]] | None = None) -> Estimates:
+    return estimates(rows, count, lambda unit: (kin or {}).get(unit, ["all"]))
+
+
+def test_without_any_history_all_are_equal_and_unknown() -> None:
+    found = of(no_past(), 3)
+    assert found.wall_s.tolist() == [NOMINAL_S] * 3
+    assert not found.known.any()
+    assert np.isnan(found.peak_delta_bytes).all()
+    assert found.speed_spread == SPEED_SPREAD
+
+
+def test_newer_values_count_more() -> None:
+    rising = of(past((0, 1.0, NAN, False), (0, 2.0, NAN, False))).wall_s[0]
+    falling = of(past((0, 2.0, NAN, False), (0, 1.0, NAN, False))).wall_s[0]
+    assert falling < 1.5 < rising
+
+
+def test_only_the_last_values_count() -> None:
+    old = [(0, 100.0, 9e9, False)] * 5
+    new = [(0, 1.0, 5.0, False)] * DEPTH
+    found = of(past(*old, *new))
+    assert found.wall_s[0] == 1.0
+    assert found.peak_delta_bytes[0] == 5.0
+
+
+def test_memory_is_the_largest_recent_peak() -> None:
+    found = of(past((0, 1.0, 5.0, False), (0, 1.0, 7.0, False), (0, 1.0, 6.0, False)))
+    assert found.peak_delta_bytes[0] == 7.0
+
+
+def test_a_lower_bound_raises_an_estimate() -> None:
+    found = of(past((0, 10.0, NAN, False), (0, 600.0, NAN, True)))
+    assert found.wall_s[0] == 600.0
+    assert found.known[0]
+
+
+def test_a_lower_bound_never_lowers_an_estimate() -> None:
+    """A cut run made its slowest tests look free: the one mistake that feeds itself."""
+    found = of(past((0, 10.0, 100.0, False), (0, 0.1, 1.0, True)))
+    assert found.wall_s[0] == 10.0
+    assert found.peak_delta_bytes[0] == 100.0
+
+
+def test_a_later_completion_disproves_a_lower_bound() -> None:
+    found = of(past((0, 10.0, NAN, False), (0, 600.0, NAN, True), (0, 10.0, NAN, False)))
+    assert found.wall_s[0] == 10.0
+
+
+def test_a_unit_that_never_completed_takes_its_siblings_mean_at_least() -> None:
+    kin = {0: ["f", "all"], 1: ["f", "all"]}
+    low = of(past((0, 1.0, NAN, True), (1, 30.0, NAN, False)), 2, kin)
+    assert low.wall_s.tolist() == [30.0, 30.0]
+    high = of(past((0, 90.0, NAN, True), (1, 30.0, NAN, False)), 2, kin)
+    assert high.wall_s.tolist() == [90.0, 30.0]
+
+
+def test_a_new_unit_takes_the_mean_of_its_nearest_siblings() -> None:
+    kin = {
+        0: ["function", "file", "all"],
+        1: ["function", "file", "all"],
+        2: ["other", "file", "all"],
+        3: ["far", "far file", "all"],
+        4: ["new", "file", "all"],
+        5: ["new", "new file", "all"],
+        6: ["function", "file", "all"],
+    }
+    rows = [
+        (0, 1.0, 5.0, False),
+        (1, 3.0, 9.0, False),
+        (2, 8.0, NAN, False),
+        (3, 100.0, 7e9, False),
+    ]
+    found = of(past(*rows), 7, kin)
+    assert found.wall_s[6] == 2.0
+    assert found.wall_s[4] == 4.0
+    assert found.wall_s[5] == 28.0
+    assert found.peak_delta_bytes[4] == 9.0
+    assert np.isnan(found.peak_delta_bytes[5]), "one heavy test must not make every new one heavy"
+    assert found.known.tolist() == [True] * 4 + [False] * 3
+
+
+def test_a_new_unit_is_never_free() -> None:
+    found = of(past((0, 0.0, NAN, False)), 2)
+    assert found.wall_s.tolist() == [0.0, LEAST_S]
+
+
+@pytest.mark.parametrize("bad", [NAN, float("inf"), -float("inf"), -1.0])
+def test_a_value_that_is_no_duration_is_not_measured(bad: float) -> None:
+    found = of(past((0, 2.0, NAN, False), (0, bad, bad, False), (0, bad, bad, True)))
+    assert found.wall_s[0] == 2.0
+    assert np.isnan(found.peak_delta_bytes[0])
+
+
+def test_the_spread_of_a_unit_measured_once_is_that_of_the_others() -> None:
+    rows = [(0, 9.0, NAN, False), (0, 11.0, NAN, False), (1, 100.0, NAN, False)]
+    found = of(past(*rows), 2)
+    ratio = np.sqrt(found.variance_s2) / found.wall_s
+    assert 0.05 < ratio[0] < 0.2
+    assert ratio[1] == pytest.approx(ratio[0], rel=1e-6)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 5),
+            st.floats(allow_nan=True, allow_infinity=True, width=32),
+            st.floats(0, 1e12),
+            st.booleans(),
+        ),
+        max_size=60,
+    )
+)
+def test_estimates_are_always_times(rows: list[Row]) -> None:
+    found = of(past(*sorted(rows, key=lambda row: row[0])) if rows else no_past(), 6)
+    assert np.isfinite(found.wall_s).all()
+    assert (found.wall_s >= 0).all()
+    assert np.isfinite(found.variance_s2).all()
+    assert (found.variance_s2 >= 0).all()

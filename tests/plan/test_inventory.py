@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from plan.making import kin, suite
+
+from ciguard.codec.inventory import InventoryUnit
+from ciguard.errors import InputError, NothingToDo
+from ciguard.plan.inventory import (
+    assigned,
+    class_of,
+    file_of,
+    inventory,
+    named,
+    shortened,
+)
+
+A, B, C = InventoryUnit("a.py::A::t"), InventoryUnit("b.py::t[x]"), InventoryUnit("c", file="d/c.x")
+
+
+def test_units_are_kept_by_key_with_their_turn() -> None:
+    found = inventory([C, A, B], exclude={}, ordered=True)
+    assert found.units == (A, B, C)
+    assert found.turn == (1, 2, 0)
+    assert inventory([C, A, B], exclude={}, ordered=False).turn == (0, 1, 2)
+
+
+def test_every_file_is_counted_also_one_without_a_unit() -> None:
+    found = inventory([A, B, C], exclude={"": ["b*"]}, files=["a.py", "empty.py"], ordered=True)
+    assert found.summary().files == {"a.py": 1, "b.py": 1, "d/c.x": 1, "empty.py": 0}
+
+
+def test_an_excluded_unit_is_listed_with_its_rule_and_still_counts() -> None:
+    found = inventory([A, B, C], exclude={"": ["b.py::t[x]", "*::A::*"]}, ordered=True)
+    assert found.units == (C,)
+    assert [(one.unit, one.rule) for one in found.excluded] == [
+        ("a.py::A::t", "exclude: *::A::*"),
+        ("b.py::t[x]", "exclude: b.py::t[x]"),
+    ]
+    assert found.summary().collected == 3
+    everything = inventory([A, B, C], exclude={}, ordered=True)
+    assert found.summary().hash == everything.summary().hash
+
+
+def test_the_hash_is_that_of_the_sorted_keys() -> None:
+    keys = [["", "", "a.py::A::t"], ["s", "v", "b"]]
+    units = [InventoryUnit("b", "s", "v"), A]
+    found = inventory(units, exclude={}, ordered=True).summary().hash
+    assert found == hashlib.sha256(json.dumps(keys).encode()).hexdigest()
+
+
+def test_a_unit_that_is_there_twice_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"listed more than once: a\.py::A::t"):
+        inventory([A, B, A], exclude={}, ordered=True)
+    inventory(
+        [A, InventoryUnit(A.unit, "s"), InventoryUnit(A.unit, "", "v")], exclude={}, ordered=True
+    )
+
+
+def test_nothing_to_plan_is_said() -> None:
+    with pytest.raises(NothingToDo, match="there is no unit"):
+        inventory([], exclude={}, ordered=True)
+    with pytest.raises(NothingToDo, match="all 1 units are excluded"):
+        inventory([A], exclude={"": ["*"]}, ordered=True)
+
+
+@pytest.mark.parametrize(
+    ("unit", "file"),
+    [
+        (A, "a.py"),
+        (C, "d/c.x"),
+        (InventoryUnit("Ns.Class.Method"), None),
+        (InventoryUnit("::t"), None),
+    ],
+)
+def test_the_file_of_a_unit(unit: InventoryUnit, file: str | None) -> None:
+    assert file_of(unit) == file
+
+
+@pytest.mark.parametrize(
+    ("unit", "class_"),
+    [("f::C::t[a::b]", "f::C"), ("f::C::t", "f::C"), ("f::t[1]", "f"), ("t", None)],
+)
+def test_the_class_of_a_unit_is_more_than_its_parameters(unit: str, class_: str | None) -> None:
+    names = (unit.partition("[")[0], *kin(unit.partition("[")[0]))
+    assert class_of(unit, names) == class_
+
+
+def test_a_listing_may_leave_out_what_there_is_one_of() -> None:
+    one = {"unit": suite(0.0, None, "net10")}
+    (found,) = assigned([InventoryUnit("a")], one, "file")
+    assert found.key == ("unit", "net10", "a")
+    two = {"unit": suite(0.0, None, "net10", "net471"), "more": suite()}
+    with pytest.raises(InputError, match=r"(?s)no suite ''.*there are 'more', 'unit'"):
+        assigned([InventoryUnit("a")], two, "file")
+    with pytest.raises(InputError, match=r"(?s)no variant ''.*'net10', 'net471'"):
+        assigned([InventoryUnit("a", "unit")], two, "file")
+
+
+def test_ids_are_shown_in_one_line() -> None:
+    assert shortened("a\nb\u2028c\ud800\x1b[31m") == "a\\nb\\u2028c\\ud800\\x1b[31m"
+    assert shortened("é😀") == "é😀"
+    assert len(shortened("x" * 5000)) <= 200
+    assert len(shortened("x" * 5000, 20)) == 20
+    assert named([str(number) for number in range(7)]) == "0, 1, 2, 3, 4 and 2 more"
+
+
+def test_siblings_are_of_one_suite_and_variant() -> None:
+    of_suite = {"s": kin, "t": kin}
+    alone = inventory(
+        [InventoryUnit("f::a", "s"), InventoryUnit("f::b", "s")], exclude={}, ordered=True
+    )
+    names = alone.kin(of_suite)
+    assert set(names(0)) == set(names(1)) == {"f", ""}
+    units = [
+        InventoryUnit("f::a", "s"),
+        InventoryUnit("f::a", "s", "v"),
+        InventoryUnit("f::a", "t"),
+    ]
+    several = inventory(units, exclude={}, ordered=True).kin(of_suite)
+    assert len({name for position in range(3) for name in several(position)}) == 6

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.plan.packing import Group, grouped, longest_first, lower_bound_s, scattered
+
+WALLS = st.lists(st.floats(0, 1e4), min_size=1, max_size=60)
+COUNTS = st.integers(1, 20)
+
+
+def files_of(width: int) -> tuple[object, ...]:
+    """A border every `width` units, and one in it every third of that."""
+    return (lambda place: f"f{place // width}", lambda place: f"c{place // max(1, width // 3)}")
+
+
+@given(WALLS, COUNTS, st.integers(1, 12), st.sampled_from([0, 1, 2]))
+def test_every_unit_is_in_exactly_one_shard(
+    walls_s: list[float], count: int, width: int, levels: int
+) -> None:
+    borders = files_of(width)[:levels]
+    groups = grouped(walls_s, borders, sum(walls_s) / count or 1.0, count)  # type: ignore[arg-type]
+    shards = longest_first(groups, count)
+    assert sorted(place for shard in shards for place in shard) == list(range(len(walls_s)))
+    assert len(shards) == count
+    assert sum(map(bool, shards)) == min(count, len(walls_s))
+
+
+@given(WALLS, COUNTS)
+def test_alone_units_stay_within_twice_the_lower_bound(walls_s: list[float], count: int) -> None:
+    shards = longest_first(grouped(walls_s, (), 1.0), count)
+    makespan_s = max(math.fsum(walls_s[place] for place in shard) for shard in shards)
+    bound_s = lower_bound_s(math.fsum(walls_s), max(walls_s), count)
+    assert bound_s <= makespan_s * (1 + 1e-12)
+    assert makespan_s <= 2 * bound_s * (1 + 1e-12)
+
+
+def test_the_longest_goes_first() -> None:
+    shards = longest_first(grouped([3, 3, 2, 2, 2], (), 6), 2)
+    assert shards == ((0, 2, 4), (1, 3))
+
+
+def test_without_any_time_units_are_split_by_count() -> None:
+    shards = longest_first(grouped([0.0] * 7, (), 1.0), 3)
+    assert [len(shard) for shard in shards] == [3, 2, 2]
+
+
+def test_a_small_file_stays_together_and_a_large_one_is_split_along_its_classes() -> None:
+    walls_s = [1.0] * 12
+    borders = (lambda place: "small" if place < 2 else "large", lambda place: place // 4)
+    groups = grouped(walls_s, borders, target_s=9.0)
+    assert [group.members for group in groups] == [
+        (0, 1),
+        (2, 3),
+        (4, 5, 6, 7),
+        (8, 9, 10, 11),
+    ]
+    assert [group.part_of for group in groups] == [None, 2, 2, 2]
+
+
+def test_what_is_still_too_large_is_split_into_runs_of_neighbours() -> None:
+    groups = grouped([1.0] * 16, (lambda _: "file", lambda _: "class"), target_s=16.0)
+    assert [group.members for group in groups] == [(at, at + 1) for at in range(0, 16, 2)]
+
+
+def test_a_long_unit_is_a_run_by_itself() -> None:
+    groups = grouped([1.0, 9.0, 1.0], (lambda _: "file",), target_s=10.0)
+    assert [group.members for group in groups] == [(0,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("wall_s", [0.0, 1.0])
+def test_too_few_groups_are_halved(wall_s: float) -> None:
+    groups = grouped([wall_s] * 8, (lambda _: "file",), target_s=1e9, at_least=4)
+    assert [group.members for group in groups] == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert {group.part_of for group in groups} == {0}
+
+
+def test_a_unit_without_a_border_goes_by_itself() -> None:
+    groups = grouped([1.0] * 3, (lambda place: None if place < 2 else 0,), target_s=100.0)
+    assert [group.members for group in groups] == [(0,), (1,), (2,)]
+
+
+def test_only_groups_that_did_end_in_several_shards_are_named() -> None:
+    parts = [Group((0,), 1.0, 0), Group((1,), 1.0, 0), Group((2,), 1.0, 2), Group((3,), 1.0, 2)]
+    assert scattered(parts, [(0, 1, 2), (3,)]) == (2,)
+
+
+def test_the_bound_is_the_mean_load_or_the_longest_unit() -> None:
+    assert lower_bound_s(100.0, 20.0, 4) == 25.0
+    assert lower_bound_s(100.0, 60.0, 4) == 60.0
+    assert lower_bound_s(100.0, 20.0, 4, setup_s=2.0) == 27.0

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plan.making import GIB, planned, suite
+
+from ciguard.codec import plan as codec
+from ciguard.codec.inventory import InventoryUnit
+from ciguard.errors import UsageError
+
+if TYPE_CHECKING:
+    import random
+
+    from ciguard.model import Plan, UnitKey
+
+UNITS = st.dictionaries(
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),
+    st.floats(0, 1e3).map(lambda wall_s: round(wall_s, 6)),
+    min_size=1,
+    max_size=40,
+)
+GROUPS = st.sampled_from(["none", "class", "file"])
+
+
+def keys(plan: Plan) -> list[UnitKey]:
+    return [unit.key for shard in plan.shards for unit in shard.units]
+
+
+@settings(max_examples=60)
+@given(UNITS, st.integers(1, 12), GROUPS, st.integers(1, 3))
+def test_exactly_so_many_shards_none_of_them_empty(
+    walls_s: dict[str, float], count: int, group: str, processes: int
+) -> None:
+    plan = planned(walls_s, shards=count, group=group, processes=processes).plan
+    assert len(plan.shards) == min(count, len(walls_s))
+    assert all(shard.units for shard in plan.shards)
+    assert sorted(key.unit for key in keys(plan)) == sorted(walls_s)
+    makespan_s = max(shard.predicted.wall_s for shard in plan.shards)
+    assert plan.lower_bound_s <= makespan_s + 2e-6
+    if group == "none" and processes == 1:
+        assert makespan_s <= 2 * plan.lower_bound_s + 2e-6
+    assert codec.decode(codec.encode(plan), "x") == plan
+
+
+@settings(max_examples=40)
+@given(UNITS, st.integers(1, 12), GROUPS, st.randoms(use_true_random=False))
+def test_the_same_bytes_for_any_input_order(
+    walls_s: dict[str, float], count: int, group: str, shuffler: random.Random
+) -> None:
+    """An inventory file's order says nothing; a framework's own says only how a shard is run."""
+    shuffled = list(walls_s.items())
+    shuffler.shuffle(shuffled)
+    one, other = (
+        planned(dict(items), shards=count, group=group, ordered=False)
+        for items in (walls_s.items(), shuffled)
+    )
+    assert one.content == other.content
+    kept = planned(dict(shuffled), shards=count, group=group).plan
+    assert [set(shard.units) for shard in kept.shards] == [
+        set(shard.units) for shard in one.plan.shards
+    ]
+
+
+@settings(max_examples=40)
+@given(UNITS, st.floats(1, 2000), GROUPS, st.integers(1, 2))
+def test_a_target_is_kept_or_the_warning_says_why(
+    walls_s: dict[str, float], target_wall_s: float, group: str, processes: int
+) -> None:
+    plan = planned(walls_s, target_wall_s=target_wall_s, group=group, processes=processes).plan
+    assert sorted(key.unit for key in keys(plan)) == sorted(walls_s)
+    kept = max(shard.predicted.wall_s for shard in plan.shards) <= target_wall_s * (1 + 1e-9)
+    assert kept or "the target of" in plan.warnings[0]
+
+
+def test_units_run_in_the_order_in_which_they_were_collected() -> None:
+    (shard,) = planned({"z": 1.0, "a": 2.0, "m": 3.0}, shards=1).plan.shards
+    assert [unit.unit for unit in shard.units] == ["z", "a", "m"]
+
+
+def test_the_smallest_number_of_shards_that_keeps_the_target() -> None:
+    walls_s = {f"t{number:02}": 10.0 for number in range(12)}
+    assert len(planned(walls_s, target_wall_s=40.0, group="none").plan.shards) == 3
+    assert len(planned(walls_s, target_wall_s=39.0, group="none").plan.shards) == 4
+    assert len(planned(walls_s, target_wall_s=40.0, group="none", processes=3).plan.shards) == 1
+
+
+def test_never_beyond_the_floor() -> None:
+    walls_s = {"long": 100.0, **{f"t{number:02}": 10.0 for number in range(20)}}
+    made = planned(walls_s, target_wall_s=20.0, group="none").plan
+    assert len(made.shards) == 3
+    assert made.floor is not None
+    assert made.floor.unit == "long"
+    assert made.gap == 0.0
+    assert made.warnings == ("the target of 20.0 s cannot be kept: long alone takes 1.7 min",)
+
+
+def test_shards_are_counted_by_what_memory_lets_run_at_once() -> None:
+    """Two of these never fit side by side: a second process per shard helps nobody."""
+    walls_s = dict.fromkeys("abcd", 50.0)
+    peaks = dict.fromkeys("abcd", 5 * GIB)
+    plan = planned(walls_s, target_wall_s=80.0, processes=2, peaks=peaks, group="none").plan
+    assert [shard.predicted.wall_s for shard in plan.shards] == [50.0] * 4
+    light = planned(walls_s, target_wall_s=80.0, processes=2, group="none").plan
+    assert len(light.shards) == 2
+
+
+def test_files_are_split_where_the_limit_needs_it() -> None:
+    """280 s are under half of the target, and may pass the limit on a slow machine."""
+    walls_s = {"f.py::a": 140.0, "f.py::b": 140.0, "g.py::a": 10.0, "h.py::a": 10.0}
+    made = planned(walls_s, target_wall_s=600.0, limit_s=600, spread=0.3, group="file")
+    assert len(made.plan.shards) == 2
+    assert made.split == ("f.py",)
+    assert not made.plan.warnings
+
+
+def test_more_shards_are_made_to_keep_the_limit() -> None:
+    """Slow machines break the limit, not the target: 2 x 400 s at 30 % more is over 480 s."""
+    walls_s = {f"t{number:02}": 100.0 for number in range(8)}
+    calm = planned(walls_s, target_wall_s=420.0, group="none", limit_s=600).plan
+    assert len(calm.shards) == 2
+    rough = planned(
+        walls_s, target_wall_s=420.0, group="none", limit_s=600, spread=0.2, risk=0.05
+    ).plan
+    assert len(rough.shards) > 2
+    assert not rough.warnings
+
+
+def test_a_limit_that_cannot_be_kept_names_the_units_and_plans_all_of_them() -> None:
+    plan = planned({"endless": 4000.0, "short": 1.0}, shards=2).plan
+    assert len(keys(plan)) == 2
+    (warning,) = plan.warnings
+    assert "shard 01 (66.7 min)" in warning
+    assert "limit of 45 min (a leg stops itself after 43.5 min)" in warning
+    assert "endless" in warning
+
+
+def test_a_risk_that_cannot_be_kept_is_a_warning() -> None:
+    plan = planned({"a": 2000.0, "b": 1.0}, shards=2, spread=0.2, risk=0.01).plan
+    (warning,) = plan.warnings
+    assert warning.startswith("too long at the accepted risk of 0.01: shard 01 (")
+
+
+def test_a_unit_too_large_for_its_pool_is_named() -> None:
+    plan = planned({"a": 1.0, "b": 1.0}, shards=1, peaks={"a": 9 * GIB, "b": 1}).plan
+    (warning,) = plan.warnings
+    assert "more memory than pool linux gives to tests (7168 MiB; the most is 9266 MiB)" in warning
+    assert warning.endswith("is needed by a")
+
+
+def test_fewer_units_than_shards_is_said() -> None:
+    plan = planned({"a": 1.0}, shards=3).plan
+    assert plan.warnings == ("3 shards were asked for: with one unit each there are only 1",)
+
+
+def test_keys_have_one_width_and_count_from_one() -> None:
+    walls_s = {f"t{number}": 1.0 for number in range(120)}
+    found = [shard.key for shard in planned(walls_s, shards=120, group="none").plan.shards]
+    assert found[0] == "001"
+    assert found == sorted(found)
+    assert planned({"a": 1.0}, shards=1).plan.shards[0].key == "01"
+
+
+def test_each_pool_gets_its_own_shards() -> None:
+    units = [(InventoryUnit(f"t{n}", suite), 10.0) for n in range(6) for suite in ("a", "b")]
+    suites = {"a": suite(), "b": suite()}
+    pool_of = {"a": "linux", "b": "large"}
+    plan = planned(units, suites=suites, pool_of=pool_of, shards=3, group="none").plan
+    assert [shard.pool for shard in plan.shards] == ["large", "large", "linux"]
+    for shard in plan.shards:
+        assert {pool_of[unit.suite] for unit in shard.units} == {shard.pool}
+    assert plan.shards[0].budget_bytes == 63 * GIB
+    with pytest.raises(UsageError, match="1 shards for the units of 2 pools"):
+        planned(units, suites=suites, pool_of=pool_of, shards=1)
+
+
+def test_suites_that_share_a_pool_share_shards() -> None:
+    units = [(InventoryUnit(f"t{n}", name), 10.0) for n in range(2) for name in ("a", "b")]
+    plan = planned(units, suites={"a": suite(), "b": suite(5.0)}, shards=1).plan
+    (shard,) = plan.shards
+    assert shard.predicted.wall_s == 45.0, "b's process needs 5 s before its first unit"
+    assert set(plan.suites) == {"a", "b"}
+
+
+def test_a_split_file_is_named() -> None:
+    made = planned({f"f.py::t{number}": 1.0 for number in range(8)}, shards=2, group="file")
+    assert made.split == ("f.py",)
+    assert planned({"f.py::t": 1.0}, shards=1, group="file").split == ()
+
+
+def test_files_are_not_split_for_a_target_that_is_out_of_reach() -> None:
+    walls_s = {f"f{file}.py::t{number}": 10.0 for file in range(300) for number in range(10)}
+    made = planned(walls_s, target_wall_s=20.0, group="file")
+    assert len(made.plan.shards) <= 256
+    assert max(shard.predicted.wall_s for shard in made.plan.shards) <= 200.0
+    many = {f"f{file}.py::t{number}": 10.0 for file in range(3000) for number in range(4)}
+    assert planned(many, target_wall_s=20.0, group="file").split == ()
+
+
+def test_files_stay_together() -> None:
+    walls_s = {f"{file}.py::t{number}": 1.0 for file in "abcdef" for number in range(4)}
+    plan = planned(walls_s, shards=2, group="file").plan
+    places = [{unit.unit[0] for unit in shard.units} for shard in plan.shards]
+    assert places[0] & places[1] == set()
+
+
+def test_the_id_in_the_plan_is_the_one_in_its_file() -> None:
+    made = planned({'a"b\n\\': 1.0}, shards=1)
+    assert codec.decode(made.content, "x").id == made.plan.id
