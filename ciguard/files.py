@@ -18,6 +18,8 @@ from ciguard.codec.record import read_records
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ciguard.model import Plan, Record
 
 MAX_RECORD_BYTES: Final = 1 << 30  # of one record tree; records come from machines nobody trusts
@@ -82,6 +84,19 @@ def append(path: Path | str, text: str) -> None:
         raise InputError(
             f"cannot be written: {error.strerror or error}", where=str(path)
         ) from error
+
+
+def append_output(environ: Mapping[str, str], text: str) -> None:
+    """Append to the step's outputs, where a workflow has said where they are."""
+    if environ.get("GITHUB_OUTPUT"):
+        append(environ["GITHUB_OUTPUT"], text)
+
+
+def read_argument(folder: Path, option: str, word: str) -> tuple[bytes, str]:
+    """What an option was given as JSON, or as a file that holds it, or as "-"; and its name."""
+    if word.lstrip()[:1] in ("{", "[", ""):
+        return word.encode("utf-8", "surrogatepass"), option
+    return read(folder / word), f"{option} {word}"
 
 
 def read_plan(path: Path | str) -> Plan:

@@ -1,0 +1,77 @@
+"""A verdict for programs: schema 1 of `ciguard guard --json`. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from ciguard.guard.verdict import Finding, Leg, Verdict
+    from ciguard.model import Result, UnitKey
+
+SCHEMA: Final = 1
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """Every key is there; null is what is not known."""
+    return {
+        "schema": SCHEMA,
+        "verdict": verdict.state,
+        "exit_code": int(verdict.exit_code),
+        "headline": verdict.headline,
+        "plan_id": verdict.plan_id,
+        "units": {"planned": verdict.planned, "ended": verdict.ended},
+        "counts": dict(verdict.counts),
+        "legs": [_leg(leg) for leg in verdict.legs],
+        "failures": [
+            {"shard": failure.shard, **result(failure.result)} for failure in verdict.failures
+        ],
+        "flaky": [
+            {**_key(one.key), "shard": one.shard, "first": result(one.first)}
+            for one in verdict.flaky
+        ],
+        "missing": [
+            {**_key(one.key), "shard": one.shard, "reason": one.reason} for one in verdict.missing
+        ],
+        "findings": [_finding(finding) for finding in verdict.findings],
+    }
+
+
+def _key(key: UnitKey) -> dict[str, str]:
+    return {"suite": key.suite, "variant": key.variant, "unit": key.unit}
+
+
+def result(found: Result) -> dict[str, Any]:
+    """A result in the record's words."""
+    return {
+        **_key(found.key.unit_key),
+        "case": found.case or found.unit,
+        "outcome": found.outcome,
+        "ending": found.ending,
+        "message": found.message,
+        "file": found.file,
+        "line": found.line,
+    }
+
+
+def _leg(leg: Leg) -> dict[str, Any]:
+    return {
+        "shard": leg.shard,
+        "recorded": leg.recorded,
+        "ending": leg.ending,
+        "run_attempt": leg.run_attempt,
+        "units": {"planned": leg.planned, "ended": leg.ended},
+        "wall_s": {"predicted": leg.predicted_wall_s, "actual": leg.wall_s},
+        "peak_bytes": {"predicted": leg.predicted_peak_bytes, "actual": leg.peak_bytes},
+        "counts": dict(leg.counts),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "level": finding.level,
+        "kind": finding.kind,
+        "what": finding.what,
+        "shard": finding.shard or None,
+        "units": [_key(key) for key in finding.units],
+        "fix": finding.fix or None,
+    }

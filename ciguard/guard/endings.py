@@ -1,0 +1,98 @@
+"""How a leg ended by its own record, and what each ending means for the units in it. Pure.
+
+First form: the record alone is asked. Annotations, logs and times of the platform tell more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from ciguard.model import BAD_OUTCOMES, Ending, Record, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Standing = Literal["good", "bad", "unfinished"]
+
+# A unit that ended so was judged: it is to blame for its own end. After any other ending but
+# completed, somebody else stopped it and nothing is known.
+JUDGED: Final[tuple[Ending, ...]] = (
+    "completed",
+    "timeout",
+    "crash",
+    "out_of_memory",
+    "memory_guard",
+)
+
+# What to do about a leg that ended so; the keys are all the endings but completed.
+ADVICE: Final[Mapping[Ending, str]] = {
+    "timeout": "raise its limit, or plan more shards",
+    "out_of_memory": "plan with fewer processes, or give its pool more memory",
+    "crash": "look at the last output in its record",
+    "deadline": "plan more shards, or raise plan.limit",
+    "memory_guard": "plan with fewer processes, or give its pool more memory",
+    "cancelled": "find out who cancelled it, and run it again",
+    "superseded": "nothing: a newer run takes its place",
+    "lost_runner": "run it again; if it repeats, give its pool more memory",
+    "runner_shutdown": "run it again",
+    "disk_full": "free disk space on the runner before the tests",
+    "setup_failed": "look at the last output in its record: no test could start",
+    "never_started": "look at its job: the step with the tests did not begin",
+    "unknown": "look at the log of its job, and run it again",
+}
+
+
+def standing(result: Result) -> Standing:
+    """What a result says of its case; an ending that is nobody's verdict outranks the outcome."""
+    if result.ending not in JUDGED:
+        # A test that failed has failed, even if its process was stopped behind it.
+        return "bad" if result.outcome in ("failed", "errored") else "unfinished"
+    if result.outcome in BAD_OUTCOMES or result.ending != "completed":
+        return "bad"
+    return "good"
+
+
+@dataclass(frozen=True, slots=True)
+class LegEnd:
+    """`ending` is unknown where the record has no end. `problem` is why the leg does not count as
+    ended by itself, "" if it does; `fix` what to do about it.
+    """
+
+    ending: Ending
+    problem: str = ""
+    fix: str = ""
+
+
+def leg_end(record: Record) -> LegEnd:
+    """Say how a leg ended: by its last line, if there is one, and nothing else."""
+    if record.end is None:
+        if not (record.starts or record.results or record.processes):
+            what = "its record is empty: it has no results and no end"
+        else:
+            what = f"its record was cut: it has no end line{_last_sign(record)}"
+        return LegEnd("unknown", what, ADVICE["unknown"])
+    ending = record.end.ending
+    if ending != "completed":
+        return LegEnd(ending, f"it ended by {ending}", ADVICE[ending])
+    code = record.end.exit_code
+    if code not in (None, 0, 10):
+        return LegEnd(ending, f"it ended with exit code {code}", ADVICE["unknown"])
+    return LegEnd(ending)
+
+
+def _last_sign(record: Record) -> str:
+    at_s = last_sign_s(record)
+    return "" if at_s is None else f", the last sign of life is {at_s:.0f} s after its start"
+
+
+def last_sign_s(record: Record) -> float | None:
+    """When the last line was written that has a time; a lower bound of how long a leg lived."""
+    times = (
+        *(line.at_s for line in record.samples),
+        *(line.at_s for line in record.starts),
+        *(line.at_s for line in record.results),
+        *(line.at_s for line in record.process_ends),
+        *(line.at_s for line in record.events),
+    )
+    return max((at_s for at_s in times if at_s is not None), default=None)

@@ -1,0 +1,75 @@
+"""The one sentence that a verdict begins with: the worst first, named. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ciguard.guard.naming import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.guard.verdict import Finding, Leg, Verdict
+
+NAMED: Final = 3  # shards in the sentence; the rest is counted
+
+
+def headline(verdict: Verdict) -> Verdict:
+    """The verdict with its sentence."""
+    sayings = {"incomplete": _incomplete, "failed": _failed, "passed": _passed}
+    said = sayings[verdict.state](verdict)
+    return replace(verdict, headline=f"{verdict.state.upper()}: {said}")
+
+
+def _shards(keys: Sequence[str], all_legs: Sequence[Leg]) -> str:
+    """ "shard 03 of 8", "shards 03, 05 and 2 more of 8"."""
+    word = "shard" if len(keys) == 1 else "shards"
+    named = ", ".join(keys[:NAMED])
+    if len(keys) > NAMED:
+        named += f" and {len(keys) - NAMED} more"
+    return f"{word} {named} of {len(all_legs)}"
+
+
+def _incomplete(verdict: Verdict) -> str:
+    parts = []
+    absent = [leg.shard for leg in verdict.legs if not leg.recorded]
+    if absent:
+        verb = "has" if len(absent) == 1 else "have"
+        parts.append(f"{_shards(absent, verdict.legs)} {verb} no record")
+    stopped = [leg.shard for leg in verdict.legs if leg.recorded and leg.ending != "completed"]
+    if stopped:
+        parts.append(f"{_shards(stopped, verdict.legs)} did not end by itself")
+    if verdict.missing:
+        lost = verdict.planned - verdict.ended
+        verb = "has" if lost == 1 else "have"
+        parts.append(f"{lost:,} of {counted(verdict.planned, 'unit')} {verb} no result")
+    if not parts:
+        parts = [finding.what for finding in _decisive(verdict)[:2]]
+    if verdict.failures:
+        parts.append(_count_of_failures(verdict))
+    return "; ".join(parts)
+
+
+def _decisive(verdict: Verdict) -> list[Finding]:
+    return [finding for finding in verdict.findings if finding.level == verdict.state]
+
+
+def _count_of_failures(verdict: Verdict) -> str:
+    failed = {failure.result.key.unit_key for failure in verdict.failures}
+    return f"{len(failed):,} of {counted(verdict.planned, 'unit')} failed"
+
+
+def _failed(verdict: Verdict) -> str:
+    if verdict.failures:
+        return _count_of_failures(verdict)
+    return "; ".join(finding.what for finding in _decisive(verdict)[:2])
+
+
+def _passed(verdict: Verdict) -> str:
+    shards = counted(len(verdict.legs), "shard")
+    skipped = verdict.counts.get("skipped", 0)
+    said = f"all {counted(verdict.planned, 'unit')} of {shards} have a result"
+    if verdict.planned == 1:
+        said = f"the one unit of {shards} has a result"
+    return said + (f", {skipped:,} of them skipped" if skipped else "")

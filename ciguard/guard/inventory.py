@@ -1,0 +1,68 @@
+"""The inventory that a plan was made from, held against itself and against the base's. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from ciguard.guard.naming import counted
+from ciguard.guard.verdict import Finding
+from ciguard.model import UnitKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ciguard.model import Plan
+
+MAX_DROP_RATIO: Final = 0.01  # of the base's count; deleting a few tests is daily work
+
+
+def findings(plan: Plan) -> Iterator[Finding]:
+    """What of the inventory a reader of a green check must know."""
+    inventory = plan.inventory
+    planned = Counter(unit.key for shard in plan.shards for unit in shard.units)
+    if not planned:
+        fix = "look at the plan job: nothing was collected"
+        yield Finding("incomplete", "nothing_planned", "no unit is planned", fix=fix)
+    for error in inventory.errors:
+        what = f"collecting failed: {error}"
+        fix = "mend it: tests behind a collection error do not run"
+        yield Finding("incomplete", "collection_error", what, fix=fix)
+    unplanned = inventory.collected - len(planned) - len(inventory.excluded)
+    if unplanned > 0:
+        what = f"{counted(unplanned, 'unit')} collected, and neither planned nor excluded"
+        fix = "make the plan again, and hand it on unchanged"
+        yield Finding("incomplete", "not_planned", what, fix=fix)
+    yield from _drop(plan)
+    twice = tuple(sorted(key for key, count in planned.items() if count > 1))
+    if twice:
+        what = f"{counted(len(twice), 'unit')} planned in more than one shard"
+        yield Finding("warning", "planned_twice", what, units=twice, fix="make the plan again")
+    yield from _empty_files(plan)
+    if inventory.excluded:
+        what = f"{counted(len(inventory.excluded), 'unit')} excluded by rule: {_rules(plan)}"
+        units = tuple(UnitKey(one.suite, one.variant, one.unit) for one in inventory.excluded)
+        yield Finding("warning", "excluded", what, units=units)
+
+
+def _drop(plan: Plan) -> Iterator[Finding]:
+    before, now = plan.inventory.base_collected, plan.inventory.collected
+    if before is not None and before - now > MAX_DROP_RATIO * before:
+        percent = 100 * (before - now) / before
+        what = f"{now:,} units were collected, {before:,} on the base (-{percent:.1f} %)"
+        fix = "bring them back, or acknowledge the drop in the configuration of the base"
+        yield Finding("incomplete", "fewer_units", what, fix=fix)
+
+
+def _empty_files(plan: Plan) -> Iterator[Finding]:
+    empty = sorted(path for path, units in plan.inventory.files.items() if units == 0)
+    if empty:
+        named = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")  # noqa: PLR2004
+        what = f"{counted(len(empty), 'test file')} without a unit: {named}"
+        fix = "a file without tests is renamed or removed; one with tests is broken"
+        yield Finding("warning", "empty_file", what, fix=fix)
+
+
+def _rules(plan: Plan) -> str:
+    rules = sorted({one.rule for one in plan.inventory.excluded})
+    return ", ".join(rules[:5]) + (" and more" if len(rules) > 5 else "")  # noqa: PLR2004

@@ -1,0 +1,71 @@
+"""What GitHub says of the jobs before this one: `toJSON(needs)`. Pure.
+
+A matrix is one job there. `continue-on-error` shows as success, a skipped or cancelled leg may show
+as either: so it can only make a verdict worse, never better.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ciguard.errors import InputError
+from ciguard.guard.verdict import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that this one needed; `result` in GitHub's words."""
+
+    name: str
+    result: str
+
+
+def decode(text: str | bytes, source: str = "--needs") -> tuple[Job, ...]:
+    """Read `toJSON(needs)`.
+
+    Raises:
+        InputError: it is no JSON object of objects, each with a result.
+    """
+    fix = 'pass GitHub\'s own: NEEDS: ${{ toJSON(needs) }} in env, then --needs "$NEEDS"'
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"no JSON: {error}", where=source, fix=fix) from None
+    if not isinstance(found, dict):
+        raise InputError(f"expected an object, found {found!r:.60}", where=source, fix=fix)
+    jobs = []
+    for name, job in sorted(found.items()):
+        result = job.get("result") if isinstance(job, dict) else None
+        if not isinstance(result, str):
+            what = f"expected an object with a result, found {job!r:.60}"
+            raise InputError(what, where=f"{source}: {name}", fix=fix)
+        jobs.append(Job(name, result))
+    return tuple(jobs)
+
+
+def findings(jobs: Iterable[Job], *, explained: bool) -> Iterator[Finding]:
+    """Judge the jobs.
+
+    Args:
+        explained: the records hold a reason for a job to fail.
+    """
+    for job in jobs:
+        what = f"job {job.name} is {job.result!r}"
+        if job.result == "success":
+            continue
+        if job.result == "failure" and explained:
+            yield Finding("failed", "job_failed", what, fix="see the failed tests")
+        elif job.result == "failure":
+            what += ", and no record says why"
+            yield Finding("incomplete", "job_failed", what, fix="look at its log")
+        elif job.result in ("cancelled", "skipped"):
+            fix = "look at its log, and run it again"
+            yield Finding("incomplete", f"job_{job.result}", what, fix=fix)
+        else:
+            what += ": a word that this version does not know"
+            yield Finding("incomplete", "job_unknown", what, fix="update ciguard")

@@ -1,0 +1,193 @@
+"""Planned units against recorded results: exactly one final outcome each, or it is named. Pure.
+
+The expected legs come from the plan, never from what arrived: no job can detect its own absence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Final
+
+from ciguard.guard import inventory
+from ciguard.guard.endings import standing
+from ciguard.guard.headline import headline
+from ciguard.guard.legs import LegProof, leg_findings, leg_proof, leg_row, says_failed
+from ciguard.guard.naming import counted
+from ciguard.guard.needs import findings as findings_of_jobs
+from ciguard.guard.selection import Selection, select
+from ciguard.guard.units import UnitEnd, unit_ends
+from ciguard.guard.verdict import Failure, Finding, Flaky, Level, Missing, State, Verdict
+from ciguard.model import OUTCOMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ciguard.guard.needs import Job
+    from ciguard.model import Outcome, Plan, Record, UnitKey
+
+_LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
+_NO_RECORD: Final = "its shard has no record"
+
+
+def prove(plan: Plan, records: Iterable[Record], needs: Sequence[Job] | None = None) -> Verdict:
+    """Judge a run.
+
+    Args:
+        plan: the contract.
+        records: all that arrived, of any plan, run and attempt, in any order.
+        needs: what GitHub says of the jobs before this one, where it was asked.
+
+    Returns:
+        The same verdict for any order of the records. O(results).
+    """
+    selection = select(plan, records)
+    legs = [leg_proof(shard, selection.newest.get(shard.key)) for shard in plan.shards]
+    where = _where(legs)
+    final = {key: _one_end([end for _, end in found]) for key, found in where.items()}
+    missing = tuple(_missing(legs, final))
+    lost = {
+        shard: tuple(one.key for one in found)
+        for shard, found in groupby(missing, key=lambda one: one.shard)
+    }
+    failures = tuple(_failures(where))
+    found = [
+        *selection.findings,
+        *inventory.findings(plan),
+        *chain.from_iterable(leg_findings(leg, lost.get(leg.shard.key, ())) for leg in legs),
+        *_misplaced(legs, where),
+    ]
+    if needs is not None:
+        explained = bool(failures) or any(says_failed(leg) for leg in legs)
+        found.extend(findings_of_jobs(needs, explained=explained))
+    findings = tuple(sorted(found, key=_order))
+    state = _state(failures, missing, findings)
+    planned = {key for leg in legs for key in leg.planned}
+    counts: Counter[Outcome] = Counter()
+    for leg in legs:
+        counts.update(leg.counts())
+    verdict = Verdict(
+        state=state,
+        headline="",
+        plan_id=plan.id,
+        planned=len(planned),
+        ended=len(planned) - len({one.key for one in missing}),
+        legs=tuple(leg_row(leg, final) for leg in legs),
+        failures=failures,
+        flaky=tuple(_flaky(where, selection)),
+        missing=missing,
+        findings=findings,
+        counts={outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]},
+    )
+    return headline(verdict)
+
+
+def _order(finding: Finding) -> tuple[int, str, str, str]:
+    return (_LEVELS.index(finding.level), finding.shard, finding.kind, finding.what)
+
+
+def _state(
+    failures: Sequence[Failure], missing: Sequence[Missing], findings: Sequence[Finding]
+) -> State:
+    levels = {finding.level for finding in findings}
+    if missing or "incomplete" in levels:
+        return "incomplete"
+    return "failed" if failures or "failed" in levels else "passed"
+
+
+def _where(legs: Iterable[LegProof]) -> dict[UnitKey, list[tuple[LegProof, UnitEnd]]]:
+    """In which legs each unit has a result."""
+    found: dict[UnitKey, list[tuple[LegProof, UnitEnd]]] = defaultdict(list)
+    for leg in legs:
+        for key, end in leg.units.items():
+            found[key].append((leg, end))
+    return found
+
+
+def _one_end(ends: Sequence[UnitEnd]) -> UnitEnd:
+    """Of a unit that ran in several legs the worst end: a pass elsewhere cannot hide it."""
+    ranks = ("good", "bad", "unfinished")
+    return max(ends, key=lambda end: ranks.index(end.standing))
+
+
+def _missing(legs: Iterable[LegProof], final: Mapping[UnitKey, UnitEnd]) -> Iterator[Missing]:
+    for leg in legs:
+        for key in sorted(leg.planned):
+            end = final.get(key)
+            if end is None or end.standing == "unfinished":
+                yield Missing(key, leg.shard.key, _why(leg, key, end))
+
+
+def _why(leg: LegProof, key: UnitKey, end: UnitEnd | None) -> str:
+    if leg.record is None:
+        return _NO_RECORD
+    if end is not None:
+        stopped = next((case for case in end.cases if standing(case) == "unfinished"), None)
+        return f"it was stopped: {stopped.ending}" if stopped else "its last try did not finish"
+    if key in leg.started:
+        return "it was started and did not finish"
+    if leg.end.problem:
+        return f"it was not started: {leg.end.problem}"
+    return "its leg ended by itself without a word of it"
+
+
+def _failures(
+    where: Mapping[UnitKey, Sequence[tuple[LegProof, UnitEnd]]],
+) -> Iterator[Failure]:
+    found = [
+        Failure(leg.shard.key, case)
+        for ends in where.values()
+        for leg, end in ends
+        if end.standing != "good"
+        for case in end.cases
+        if standing(case) == "bad"
+    ]
+    yield from sorted(found, key=lambda failure: (failure.shard, failure.result.key))
+
+
+def _flaky(
+    where: Mapping[UnitKey, Sequence[tuple[LegProof, UnitEnd]]], selection: Selection
+) -> Iterator[Flaky]:
+    """Units that went wrong first and right in the end, in this attempt or an earlier one."""
+    before: dict[tuple[str, UnitKey], UnitEnd] = {
+        (shard, key): end
+        for shard, records in selection.earlier.items()
+        for record in records
+        for key, end in unit_ends(record).items()
+        if end.standing == "bad"
+    }
+    found = []
+    for key, ends in where.items():
+        for leg, end in ends:
+            if end.standing != "good":
+                continue
+            past = before.get((leg.shard.key, key))
+            first = next((one for one in end.earlier), None)
+            if past is not None:
+                first = next(case for case in past.cases if standing(case) == "bad")
+            if first is not None:
+                found.append(Flaky(key, leg.shard.key, first))
+    yield from sorted(found, key=lambda one: (one.shard, one.key))
+
+
+def _misplaced(
+    legs: Sequence[LegProof],
+    where: Mapping[UnitKey, Sequence[tuple[LegProof, UnitEnd]]],
+) -> Iterator[Finding]:
+    planned = {key for leg in legs for key in leg.planned}
+    for leg in legs:
+        shard = leg.shard.key
+        others = tuple(sorted(key for key in leg.units if key not in planned))
+        if others:
+            what = f"{counted(len(others), 'unit')} with results that nobody planned"
+            fix = "new since the plan was made? Make it again"
+            yield Finding("warning", "unplanned", f"shard {shard}: {what}", shard, others, fix)
+        moved = tuple(sorted(planned & leg.units.keys() - leg.planned))
+        if moved:
+            what = f"{counted(len(moved), 'unit')} ran here and planned elsewhere"
+            yield Finding("warning", "elsewhere", f"shard {shard}: {what}", shard, moved)
+    doubled = tuple(sorted(key for key, ends in where.items() if len(ends) > 1))
+    if doubled:
+        what = f"{counted(len(doubled), 'unit')} with results in several shards; the worst counts"
+        fix = "make the plan again: a unit is run once"
+        yield Finding("warning", "doubled", what, units=doubled, fix=fix)

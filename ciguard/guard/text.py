@@ -1,0 +1,129 @@
+"""A verdict for a terminal or a log: 80 columns, the verdict first. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from ciguard.guard.naming import one_line, some, unit_name
+from ciguard.model import BAD_OUTCOMES
+from ciguard.text import duration, size, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ciguard.guard.verdict import Finding, Leg, Verdict
+    from ciguard.model import Result, UnitKey
+
+COLUMNS: Final = 80
+LISTED: Final = 20  # failures and flaky units by name; all are in --json
+
+
+def render(verdict: Verdict) -> str:
+    """The whole text, with its last line feed."""
+    blocks = [
+        _wrapped(verdict.headline),
+        _findings(verdict),
+        _legs(verdict),
+        _failures(verdict),
+        _flaky(verdict),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _wrapped(text: str, first: str = "", rest: str = "") -> str:
+    return textwrap.fill(
+        text,
+        COLUMNS,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_on_hyphens=False,
+    )
+
+
+def _findings(verdict: Verdict) -> str:
+    return "\n".join(line for finding in verdict.findings for line in _finding(verdict, finding))
+
+
+def _finding(verdict: Verdict, finding: Finding) -> Iterator[str]:
+    word = "warning" if finding.level == "warning" else finding.level.upper()
+    yield _wrapped(one_line(finding.what, 400), f"{word}: ", "    ")
+    reasons = {one.key: one.reason for one in verdict.missing if one.shard == finding.shard}
+    if finding.shard and any(key in reasons for key in finding.units):
+        yield from _missing_units(finding, reasons)
+    else:
+        yield from (f"    {name}" for name in some(finding.units))
+    if finding.fix:
+        yield _wrapped(finding.fix, "  fix: ", "    ")
+
+
+def _missing_units(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator[str]:
+    told = sorted((reasons.get(key, ""), key) for key in finding.units)
+    for reason, pairs in groupby(told, key=lambda pair: pair[0]):
+        keys = [key for _, key in pairs]
+        yield _wrapped(f"{len(keys):,} without a result, because {reason}:", "    ", "    ")
+        yield from (f"      {name}" for name in some(keys, 70))
+
+
+_HEAD: Final = ("shard", "ending", "wall", "planned", "peak", "planned", "units", "bad", "skipped")
+
+
+def _legs(verdict: Verdict) -> str:
+    rows = [_HEAD, *(_leg(leg) for leg in verdict.legs)]
+    return table(rows, right=frozenset(range(2, len(_HEAD))))
+
+
+def _leg(leg: Leg) -> tuple[str, ...]:
+    bad = sum(leg.counts.get(outcome, 0) for outcome in BAD_OUTCOMES)
+    return (
+        one_line(leg.shard, 20),
+        leg.ending if leg.recorded else "no record",
+        duration(leg.wall_s),
+        duration(leg.predicted_wall_s),
+        size(leg.peak_bytes),
+        size(leg.predicted_peak_bytes),
+        f"{leg.ended:,}/{leg.planned:,}",
+        f"{bad:,}",
+        f"{leg.counts.get('skipped', 0):,}",
+    )
+
+
+def _failures(verdict: Verdict) -> str:
+    if not verdict.failures:
+        return ""
+    lines = [f"{len(verdict.failures):,} failed:"]
+    for failure in verdict.failures[:LISTED]:
+        lines.append(f"  {_case(failure.result)}")
+        lines.append(f"    shard {failure.shard}: {how(failure.result)}")
+    if len(verdict.failures) > LISTED:
+        lines.append(f"  and {len(verdict.failures) - LISTED:,} more")
+    return "\n".join(lines)
+
+
+def _case(result: Result) -> str:
+    name = unit_name(result.key.unit_key, 74)
+    if result.case and result.case != result.unit:
+        name = one_line(f"{name} {result.case}", 74)
+    return name
+
+
+def how(result: Result) -> str:
+    """Outcome, ending where it is more than that, and the first line of the message."""
+    ending = "" if result.ending == "completed" else f" ({result.ending})"
+    said = f"{result.outcome}{ending}"
+    first = next((line.strip() for line in (result.message or "").splitlines() if line.strip()), "")
+    return one_line(f"{said}: {first}" if first else said, 60)
+
+
+def _flaky(verdict: Verdict) -> str:
+    if not verdict.flaky:
+        return ""
+    lines = [f"{len(verdict.flaky):,} flaky, passed in the last try:"]
+    lines += [
+        f"  {unit_name(one.key, 44)}  first {one_line(how(one.first), 24)}"
+        for one in verdict.flaky[:LISTED]
+    ]
+    if len(verdict.flaky) > LISTED:
+        lines.append(f"  and {len(verdict.flaky) - LISTED:,} more")
+    return "\n".join(lines)

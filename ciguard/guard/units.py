@@ -1,0 +1,94 @@
+"""From many results of a unit to the one that counts: its last try, case by case. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard.guard.endings import Standing, standing
+from ciguard.model import UnitKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ciguard.model import Record, Result
+
+_RANK: Final[dict[Standing, int]] = {"good": 0, "bad": 1, "unfinished": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class UnitEnd:
+    """The last try of a unit in one leg.
+
+    `cases` are its final results by case, `earlier` the bad results of tries before it.
+    """
+
+    key: UnitKey
+    standing: Standing
+    cases: tuple[Result, ...]
+    earlier: tuple[Result, ...] = ()
+
+
+def _worse(results: Iterable[Result]) -> Result:
+    """Of results that claim to be the same try of one case, the worst: a pass cannot hide it."""
+    return max(results, key=lambda result: _RANK[standing(result)])
+
+
+def _last_process(results: Sequence[Result]) -> int:
+    return max(result.process or 0 for result in results)
+
+
+def unit_end(key: UnitKey, results: Sequence[Result], last_start: int | None = None) -> UnitEnd:
+    """Find the last try: the last process that ran the unit, and of each case its last try there.
+
+    Args:
+        key: of the unit.
+        results: all of it in one leg, at least one.
+        last_start: number of the last process in which it was started, where that is known; one
+            behind the last result means that the try did not finish.
+    """
+    if len(results) == 1:
+        only = results[0]
+        cut = last_start is not None and last_start > (only.process or 0)
+        return UnitEnd(key, "unfinished" if cut else standing(only), (only,))
+    last = _last_process(results)
+    tries: dict[str, dict[int, list[Result]]] = defaultdict(lambda: defaultdict(list))
+    earlier = []
+    for result in results:
+        if (result.process or 0) == last:
+            tries[result.case or result.unit][result.try_number].append(result)
+        elif standing(result) == "bad":
+            earlier.append(result)
+    cases = []
+    for _, by_try in sorted(tries.items()):
+        final = max(by_try)
+        cases.append(_worse(by_try[final]))
+        earlier.extend(
+            result
+            for number, found in sorted(by_try.items())
+            if number < final
+            for result in found
+            if standing(result) == "bad"
+        )
+    found = standing(_worse(cases))
+    if last_start is not None and last_start > last:
+        found = "unfinished"
+    return UnitEnd(key, found, tuple(cases), tuple(earlier))
+
+
+def unit_ends(record: Record) -> dict[UnitKey, UnitEnd]:
+    """The last try of every unit that a leg has a result of."""
+    results: dict[UnitKey, list[Result]] = defaultdict(list)
+    for result in record.results:
+        results[UnitKey(result.suite, result.variant, result.unit)].append(result)
+    starts: dict[UnitKey, int] = {}
+    for line in record.starts:
+        key = UnitKey(line.suite, line.variant, line.unit)
+        starts[key] = max(starts.get(key, 0), line.process or 0)
+    return {key: unit_end(key, found, starts.get(key)) for key, found in results.items()}
+
+
+def started(record: Record) -> set[UnitKey]:
+    """The units that a leg began."""
+    return {UnitKey(line.suite, line.variant, line.unit) for line in record.starts}

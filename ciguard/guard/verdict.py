@@ -1,0 +1,114 @@
+"""What a proof comes to: the values that `guard` prints and `report` renders. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from ciguard.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.model import Ending, Outcome, Result, UnitKey
+
+State = Literal["passed", "failed", "incomplete"]
+Level = Literal["incomplete", "failed", "warning"]
+
+EXIT_CODE: Final[Mapping[State, ExitCode]] = {
+    "passed": ExitCode.OK,
+    "failed": ExitCode.TESTS_FAILED,
+    "incomplete": ExitCode.INCOMPLETE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a person should know; all but warnings decide the state.
+
+    `what` is a whole sentence without its stop, `fix` says what to do about it.
+    """
+
+    level: Level
+    kind: str
+    what: str
+    shard: str = ""
+    units: tuple[UnitKey, ...] = ()
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A planned shard and what its record says.
+
+    `recorded` is False where there is no record; then nothing else is known of it. `ended` counts
+    planned units with a final result, `counts` final cases by outcome. `wall_s` is a lower bound
+    where the record was cut.
+    """
+
+    shard: str
+    recorded: bool
+    ending: Ending
+    planned: int
+    ended: int
+    predicted_wall_s: float
+    predicted_peak_bytes: int | None
+    wall_s: float | None = None
+    peak_bytes: int | None = None
+    run_attempt: int | None = None
+    counts: Mapping[Outcome, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A case whose final result is bad; a unit that died is one, with how."""
+
+    shard: str
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Flaky:
+    """A unit that went wrong first and right in its last try."""
+
+    key: UnitKey
+    shard: str
+    first: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A planned unit without a final result, and why."""
+
+    key: UnitKey
+    shard: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer. `planned` counts units, `ended` those with a final result.
+
+    Attributes:
+        legs: one for each shard of the plan, in its order.
+        failures, flaky, missing: by shard, then key.
+        findings: what makes it incomplete first, then what makes it fail, then warnings.
+        counts: final cases by outcome.
+    """
+
+    state: State
+    headline: str
+    plan_id: str
+    planned: int
+    ended: int
+    legs: tuple[Leg, ...]
+    failures: tuple[Failure, ...]
+    flaky: tuple[Flaky, ...]
+    missing: tuple[Missing, ...]
+    findings: tuple[Finding, ...]
+    counts: Mapping[Outcome, int]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Incomplete outranks failed outranks passed."""
+        return EXIT_CODE[self.state]

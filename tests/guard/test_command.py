@@ -1,0 +1,153 @@
+"""The real command over real files: what it prints, writes and ends with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from guard.world import World, make_leg, make_plan, passed
+
+from ciguard.guard.text import COLUMNS, render
+from ciguard.model import EndLine, Exclusion, InventorySummary
+
+if TYPE_CHECKING:
+    from tests.conftest import Ciguard, Golden
+
+SAMPLES = Path(__file__).parent.parent / "samples" / "guard"
+SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN"}
+
+
+def hurt() -> World:
+    """A run with one of each: lost, cut, failed, died, flaky, unplanned, excluded."""
+    inventory = InventorySummary(
+        9, {"a.t": 2, "z.t": 0}, "0" * 64, excluded=(Exclusion("z.t::slow", "exclude: z*"),)
+    )
+    world = World(plan=make_plan(inventory=inventory))
+    del world.legs["03"]
+    world.drop("02", EndLine)
+    world.result(
+        "01",
+        "a.t::two",
+        outcome="failed",
+        message="AssertionError: 1 != 2\nmore",
+        file="a.t",
+        line=7,
+    )
+    world.legs["01"].own.insert(0, passed("b.t::three", outcome="died", ending="timeout"))
+    world.legs["01"].inner.append(passed("a.t::one", try_number=2))
+    world.legs["01"].inner.insert(1, passed("a.t::one", outcome="failed", message="flaked"))
+    world.legs["01"].inner.append(passed("new.t::\u202enine\n" + "x" * 200))
+    world.drop("01", type(passed("x")), unit="b.t::three")
+    world.legs["01"].own.insert(
+        0, passed("b.t::three", outcome="died", ending="timeout", message="over its limit of 5 s")
+    )
+    world.end("01", exit_code=10, counts={"passed": 2, "failed": 1, "died": 1})
+    return world
+
+
+@pytest.mark.parametrize(("name", "world"), [("green", World), ("hurt", hurt)])
+def test_text(golden: Golden, name: str, world: type[World]) -> None:
+    text = render(world().prove())
+    golden(text, SAMPLES / f"{name}.txt", scrub=SCRUB)
+    assert max(map(len, text.splitlines())) <= COLUMNS
+
+
+@pytest.mark.parametrize(("name", "code"), [("green", 0), ("hurt", 13)])
+def test_json(golden: Golden, ciguard: Ciguard, tmp_path: Path, name: str, code: int) -> None:
+    world = {"green": World, "hurt": hurt}[name]
+    plan, records = world().write(tmp_path)
+    done = ciguard(
+        "guard", "--plan", plan, "--records", records, "--json", cwd=tmp_path, expect=code
+    )
+    golden(done.stdout, SAMPLES / f"{name}.json", scrub=SCRUB)
+    found = json.loads(done.stdout)
+    assert (found["schema"], found["exit_code"]) == (1, code)
+
+
+def test_exit_codes_and_the_first_line(ciguard: Ciguard, tmp_path: Path) -> None:
+    world = World()
+    plan, records = world.write(tmp_path)
+    words = ("guard", "--plan", plan, "--records", records)
+    assert ciguard(*words, cwd=tmp_path).stdout.startswith("PASSED: all 8 units")
+    world.result("01", "a.t::two", outcome="failed")
+    world.write(tmp_path)
+    assert ciguard(*words, cwd=tmp_path, expect=10).stdout.startswith("FAILED: 1 of 8 units")
+    (records / "record-03-1" / "supervisor.jsonl").unlink()
+    done = ciguard(*words, cwd=tmp_path, expect=13)
+    assert done.stdout.startswith("INCOMPLETE: shard 03 of 3 has no record")
+
+
+def test_needs_as_text_file_and_standard_input(ciguard: Ciguard, tmp_path: Path) -> None:
+    plan, records = World().write(tmp_path)
+    words = ("guard", "--plan", plan, "--records", records, "--needs")
+    told = '{"plan": {"result": "success", "outputs": {}}, "legs": {"result": "cancelled"}}'
+    (tmp_path / "needs.json").write_text(told)
+    for needs, given in ((told, ""), ("needs.json", ""), ("-", told)):
+        done = ciguard(*words, needs, cwd=tmp_path, expect=13, stdin=given)
+        assert done.stdout.startswith("INCOMPLETE: job legs is 'cancelled'")
+    ciguard(*words, told.replace("cancelled", "success"), cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "needs", ["", "{", "[]", "{nope}", '{"legs": 3}', '{"legs": {}}', '{"legs": {"result": null}}']
+)
+def test_malformed_needs(ciguard: Ciguard, tmp_path: Path, needs: str) -> None:
+    plan, records = World().write(tmp_path)
+    done = ciguard(
+        "guard", "--plan", plan, "--records", records, "--needs", needs, cwd=tmp_path, expect=3
+    )
+    assert done.stderr.startswith("ciguard guard: --needs")
+    assert "toJSON(needs)" in done.stderr
+    assert not done.stdout
+
+
+def test_github_gets_annotations_and_outputs(ciguard: Ciguard, tmp_path: Path) -> None:
+    plan, records = hurt().write(tmp_path)
+    output = tmp_path / "output"
+    done = ciguard(
+        *("guard", "--plan", plan, "--records", records, "--github"),
+        cwd=tmp_path,
+        expect=13,
+        GITHUB_OUTPUT=str(output),
+    )
+    told = done.stderr.splitlines()
+    assert told[0].startswith("::error title=incomplete::shard 02: its record was cut")
+    assert any("shard 03 has no record" in line for line in told)
+    assert (
+        "::error file=a.t,line=7,title=a.t%3A%3Atwo::failed: AssertionError: 1 != 2" in done.stderr
+    )
+    assert all(line.startswith(("::error", "::warning")) for line in told)
+    text = output.read_text()
+    assert "verdict<<ciguard_end\nincomplete\nciguard_end\n" in text
+    assert "complete<<ciguard_end\nfalse\nciguard_end\n" in text
+
+
+def test_at_most_ten_errors(ciguard: Ciguard, tmp_path: Path) -> None:
+    units = tuple(f"u{number:02}" for number in range(40))
+    world = World(plan=make_plan({"01": units}))
+    world.legs = {"01": make_leg(world.plan, "01")}
+    for unit in units:
+        world.result("01", unit, outcome="failed")
+    plan, records = world.write(tmp_path)
+    words = ("guard", "--plan", plan, "--records", records, "--github")
+    told = ciguard(*words, cwd=tmp_path, expect=10).stderr.splitlines()
+    assert len([line for line in told if line.startswith("::error")]) == 10
+    assert told[-1] == "::error::and 31 more: see the step's log"
+
+
+def test_inputs_that_are_not_there(ciguard: Ciguard, tmp_path: Path) -> None:
+    plan, records = World().write(tmp_path)
+    done = ciguard("guard", "--plan", "no.json", "--records", records, cwd=tmp_path, expect=3)
+    assert "no.json" in done.stderr
+    done = ciguard("guard", "--plan", plan, "--records", "nowhere", cwd=tmp_path, expect=3)
+    assert "nowhere" in done.stderr
+    ciguard("guard", "--plan", plan, cwd=tmp_path, expect=2)
+
+
+def test_an_empty_folder_is_incomplete_not_an_error(ciguard: Ciguard, tmp_path: Path) -> None:
+    plan, _ = World().write(tmp_path)
+    (tmp_path / "empty").mkdir()
+    done = ciguard("guard", "--plan", plan, "--records", "empty", cwd=tmp_path, expect=13)
+    assert done.stdout.startswith("INCOMPLETE: shards 01, 02, 03 of 3 have no record")
