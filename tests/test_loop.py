@@ -119,7 +119,7 @@ def test_a_suite_of_any_command_goes_through_the_whole_loop(tables: Loop) -> Non
     guarded = tables.ciguard(
         *("guard", "--plan", "plan", "--records", records, "--json"), cwd=tables.folder, expect=10
     )
-    assert json.loads(guarded.stdout)["state"] == "failed"
+    assert json.loads(guarded.stdout)["verdict"] == "failed"
 
     tables.remember(records, 1)
     found = {

@@ -28,4 +28,4 @@ def test_commands_of_the_readme_work(tmp_path: Path, ciguard: Ciguard) -> None:
         verbs.add(words[0])
     assert verbs == {"plan", "run", "guard", "history", "compare", "report"}
     comment = (shop / "comment.md").read_text(encoding="utf-8")
-    assert "23 of 23 units" in comment.splitlines()[0]
+    assert "all 23 units of 2 shards" in comment.splitlines()[0]

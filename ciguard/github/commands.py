@@ -7,6 +7,10 @@ runner's own toolkit. Printing and appending is the caller's.
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def set_output(name: str, value: str) -> str:
@@ -24,29 +28,23 @@ def set_output(name: str, value: str) -> str:
     return f"{name}<<{delimiter}\n{value}\n{delimiter}\n"
 
 
-def error(message: str, *, file: str = "", line: int | None = None, title: str = "") -> str:
-    """Spell an error annotation; `file` is relative to the repository's root."""
-    return _annotation("error", message, file, line, title)
+def outputs(values: Mapping[str, str]) -> str:
+    """Spell several outputs, in their order."""
+    return "".join(set_output(name, value) for name, value in values.items())
 
 
-def warning(message: str, *, file: str = "", line: int | None = None, title: str = "") -> str:
-    """Spell a warning annotation; `file` is relative to the repository's root."""
-    return _annotation("warning", message, file, line, title)
-
-
-def group(title: str) -> str:
-    """Open a fold in the log; `endgroup` closes it, folds do not nest."""
-    return f"::group::{_message(title)}"
-
-
-def endgroup() -> str:
-    return "::endgroup::"
-
-
-def _annotation(kind: str, message: str, file: str, line: int | None, title: str) -> str:
+def annotation(
+    level: Literal["error", "warning"],
+    message: str,
+    *,
+    file: str = "",
+    line: int | None = None,
+    title: str = "",
+) -> str:
+    """Spell an annotation; `file` is relative to the repository's root."""
     properties = {"file": file, "line": "" if line is None else str(line), "title": title}
     given = ",".join(f"{key}={_property(text)}" for key, text in properties.items() if text)
-    return f"::{kind}{' ' if given else ''}{given}::{_message(message)}"
+    return f"::{level}{' ' if given else ''}{given}::{_message(message)}"
 
 
 def _message(text: str) -> str:

@@ -39,6 +39,11 @@ def test_no_value_ends_itself_or_sets_another(first: str, second: str) -> None:
     assert read_outputs(written) == {"first": first, "second": second}
 
 
+def test_several_outputs_in_order() -> None:
+    written = commands.outputs({"b": "1", "a": "2\n3"})
+    assert list(read_outputs(written).items()) == [("b", "1"), ("a", "2\n3")]
+
+
 @pytest.mark.parametrize("name", ["", "a=b", "a<<b", "a\nb", "a\r"])
 def test_a_name_that_is_syntax_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="not a name"):
@@ -46,29 +51,26 @@ def test_a_name_that_is_syntax_is_refused(name: str) -> None:
 
 
 def test_a_bare_error() -> None:
-    assert commands.error("no records") == "::error::no records"
+    assert commands.annotation("error", "no records") == "::error::no records"
 
 
 def test_an_error_at_a_place() -> None:
-    assert commands.error("3 % off:\r\nsee, there", file="a,b:c.py", line=4, title="50%: x") == (
-        "::error file=a%2Cb%3Ac.py,line=4,title=50%25%3A x::3 %25 off:%0D%0Asee, there"
-    )
+    assert commands.annotation(
+        "error", "3 % off:\r\nsee, there", file="a,b:c.py", line=4, title="50%: x"
+    ) == ("::error file=a%2Cb%3Ac.py,line=4,title=50%25%3A x::3 %25 off:%0D%0Asee, there")
 
 
 def test_a_warning_with_a_title_only() -> None:
-    assert commands.warning("slow", title="ciguard") == "::warning title=ciguard::slow"
+    assert (
+        commands.annotation("warning", "slow", title="ciguard") == "::warning title=ciguard::slow"
+    )
 
 
 @given(st.text(), st.text(), st.text())
 def test_an_annotation_is_one_line_and_one_command(message: str, file: str, title: str) -> None:
-    text = commands.error(message, file=file, title=title)
+    text = commands.annotation("error", message, file=file, title=title)
     assert "\n" not in text
     assert "\r" not in text
     properties = text.removeprefix("::error").partition("::")[0]
     assert properties.count("=") >= bool(file) + bool(title)
     assert properties.count(",") == (1 if file and title else 0)
-
-
-def test_a_fold() -> None:
-    assert commands.group("shard 03\n::error::x") == "::group::shard 03%0A::error::x"
-    assert commands.endgroup() == "::endgroup::"

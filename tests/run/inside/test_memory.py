@@ -67,7 +67,8 @@ def test_peak_delta_and_retained(project: Project) -> None:
         "gives_back": (0, -20),
     }
     for name, (peak, retained) in expected.items():
-        assert found[name] == (pytest.approx(peak, abs=0.5), pytest.approx(retained, abs=0.5)), name
+        near = max(0.5, peak / 500)  # per-CPU counters of a machine under load
+        assert found[name] == (pytest.approx(peak, abs=near), pytest.approx(retained, abs=0.5)), name
     for line in session.of("result"):
         assert line["peak_bytes"] == line["rss_before_bytes"] + line["peak_delta_bytes"]
         # Which of them is a matter of this machine's speed.

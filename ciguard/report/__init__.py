@@ -1,0 +1,1 @@
+"""Guard and compare as one comment, a job summary, annotations."""

@@ -1,0 +1,176 @@
+"""`ciguard report`: guard and compare, told once: on stdout, in the summary, in the comment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import click
+from pydantic import SecretStr
+
+from ciguard import console, files
+from ciguard.compare.comparing import compare_run
+from ciguard.compare.failing import exit_code
+from ciguard.compare.records import runs_of
+from ciguard.errors import CiguardError, ExitCode, InputError
+from ciguard.github.client import GitHub
+from ciguard.github.commands import annotation, outputs
+from ciguard.github.comments import MAX_CHARS, keep_comment, with_marker
+from ciguard.github.payload import current_run
+from ciguard.github.refusals import Forbidden
+from ciguard.guard import needs as jobs_needed
+from ciguard.guard.annotations import annotations_of, outputs_of
+from ciguard.guard.proof import prove
+from ciguard.history.carriers import load, open_carrier
+from ciguard.report.comment import comment, without_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.compare.comparison import Comparison
+    from ciguard.guard.verdict import Verdict
+    from ciguard.invocation import Invocation
+    from ciguard.model import Plan, Record
+
+SUMMARY_CHARS: Final = 1_000_000  # GitHub takes 1 MiB a step; one character may be three bytes
+READ_ONLY: Final = (
+    "The comment could not be written with this token ({why}). A workflow of a fork's pull request "
+    "may not comment; elsewhere give the job `permissions: pull-requests: write`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What there is to tell, and how the process ends."""
+
+    plan: Plan | None
+    verdict: Verdict | None
+    comparison: Comparison | None
+    exit_code: int
+    why: str = ""  # there is no comparison, or no plan
+
+    def text(self, limit: int) -> str:
+        """Markdown of at most `limit` characters."""
+        if self.plan is None or self.verdict is None:
+            return without_plan(self.why)
+        return comment(self.plan, self.verdict, self.comparison, limit=limit, why=self.why)
+
+
+@click.command()
+@click.option("--plan", "plan_path", required=True, metavar="FILE", help="The plan of the run.")
+@click.option("--records", required=True, metavar="DIR", help="All records, in any folders.")
+@click.option(
+    "--needs", metavar="JSON", help="GitHub's toJSON(needs): the text, a file that holds it, or -."
+)
+@click.option("--history", "place", metavar="FILE|branch:NAME", help="Past runs to compare with.")
+@click.option("--comment", "comments", is_flag=True, help="Keep one comment on the pull request.")
+@click.option("--github", is_flag=True, help="Write the job's summary, annotations, outputs.")
+@click.option("-o", "--output", metavar="FILE", help="Write the Markdown here as well.")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    /,
+    *,
+    plan_path: str,
+    records: str,
+    needs: str | None,
+    place: str | None,
+    comments: bool,
+    github: bool,
+    output: str | None,
+) -> int:
+    """Guard a run, compare it with the history, and say so once.
+
+    Ends as `guard` does; where that is 0, as `compare` with the policy's fail_on.
+    """
+    answer = _answer(invocation, plan_path, records, needs, place)
+    text = answer.text(SUMMARY_CHARS)
+    console.out(text)
+    if output is not None:
+        files.write(invocation.folder / output, text.encode("utf-8", "replace"))
+    note = _keep_comment(invocation, answer) if comments else ""
+    if github:
+        _write_summary(invocation, f"{text}\n{note}\n" if note else text)
+        if answer.verdict is not None:
+            _annotate(invocation, answer.verdict)
+    return answer.exit_code
+
+
+def _answer(
+    invocation: Invocation, plan_path: str, records: str, needs: str | None, place: str | None
+) -> Answer:
+    said = files.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
+    jobs = None if said is None else jobs_needed.decode(*said)
+    try:
+        plan = files.read_plan(invocation.folder / plan_path)
+    except InputError as error:
+        if jobs is None:
+            raise
+        # The job that plans failed: the run is not judged, and its comment must not stay green.
+        console.err(f"ciguard report: {error}")
+        return Answer(None, None, None, ExitCode.INCOMPLETE, str(error))
+    found = files.read_record_tree(invocation.folder / records)
+    verdict = prove(plan, found, jobs)
+    comparison, why = _compare(invocation, plan, found, place)
+    code = int(verdict.exit_code)
+    if not code and comparison is not None:
+        code = exit_code(comparison, invocation.config().policy.fail_on)
+    return Answer(plan, verdict, comparison, code, why)
+
+
+def _compare(
+    invocation: Invocation, plan: Plan, records: Sequence[Record], place: str | None
+) -> tuple[Comparison | None, str]:
+    """Against the history; else None and why. A history out of reach does not hide the verdict."""
+    ours = [one for one in records if one.header is not None and one.header.plan_id == plan.id]
+    candidates = runs_of(ours, "this run")
+    if not candidates:
+        return None, "no leg left a record"
+    where = place if place is not None else invocation.config().history.carrier
+    try:
+        loaded = load(open_carrier(where, invocation.folder, invocation.environ))
+    except CiguardError as error:
+        console.err(f"warning: {error}")
+        return None, f"the history {where} could not be read ({error.what})"
+    if not loaded.found:
+        return None, f"there is no history at {where} yet"
+    return compare_run(candidates[-1], loaded.history, plan=plan), ""
+
+
+def _keep_comment(invocation: Invocation, answer: Answer) -> str:
+    """Create or update the comment; where that may not be, say how it could. "" when done."""
+    run = current_run(invocation.environ)
+    if run is None or run.pull_request is None:
+        console.err("no comment: this run belongs to no pull request")
+        return ""
+    token = invocation.environ.get("GITHUB_TOKEN") or invocation.environ.get("GH_TOKEN") or ""
+    key = run.workflow
+    try:
+        with GitHub(run.api_url, SecretStr(token)) as github:
+            kept = keep_comment(
+                github,
+                run.repository,
+                run.pull_request,
+                key=key,
+                body=answer.text(MAX_CHARS - len(with_marker(key, ""))),
+            )
+    except Forbidden as error:
+        note = READ_ONLY.format(why=error.what)
+        console.err(note)
+        return note
+    console.err(f"comment {kept.action}: {kept.html_url}")
+    return ""
+
+
+def _write_summary(invocation: Invocation, text: str) -> None:
+    target = invocation.environ.get("GITHUB_STEP_SUMMARY")
+    if target:
+        files.append(target, text)
+
+
+def _annotate(invocation: Invocation, verdict: Verdict) -> None:
+    for one in annotations_of(verdict):
+        # The runner reads commands from both streams; stdout stays the answer.
+        spelled = annotation(one.level, one.message, file=one.file, line=one.line, title=one.title)
+        console.err(spelled)
+    files.append_output(invocation.environ, outputs(outputs_of(verdict)))
