@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from codecs import BOM_UTF8
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import (
     Any,
@@ -297,7 +298,8 @@ def _decoded(source: str, content: bytes, damage: list[str]) -> Iterator[Line]:
     if not content:
         damage.append(f"{source}: empty")
     wrong = 0
-    pieces = content.split(b"\n")
+    # Programs on Windows begin a file with a byte order mark; the first line says whose it is.
+    pieces = content[len(BOM_UTF8) * content.startswith(BOM_UTF8) :].split(b"\n")
     for number, piece in enumerate(pieces, 1):
         if not piece.strip():
             continue

@@ -8,6 +8,7 @@ largest delta is 28 % too low. Standard library only, Python 3.8+ (travels in th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
 from ciguard.model import EventLine, ProcessLine
@@ -27,7 +28,7 @@ from ciguard.run.state import (
 )
 
 if TYPE_CHECKING:
-    from ciguard.model import Ending, Line
+    from ciguard.model import Ending, Line, PlannedUnit
 
 MARGIN_RATIO: Final = 0.10  # of the budget, kept free where a process is recycled...
 MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this
@@ -48,13 +49,14 @@ def ending_of(running: Running, exit_code: int, *, clean: bool, out_of_memory: b
     """
     if running.stopping is not None:
         return running.stopping
-    if out_of_memory:
-        return "out_of_memory"
-    if running.open or exit_code < 0:
-        return "crash"
-    if clean:
+    # A unit with several cases stays open until the next one begins, or until a clean end.
+    silent = any(unit not in running.reported for unit in running.open)
+    if silent or exit_code < 0:
+        # A child that a test started and lost to the kernel is the test's affair: it goes on.
+        return "out_of_memory" if out_of_memory else "crash"
+    if clean or running.recycled:  # told to stop early, a framework says "interrupted"
         return "completed"
-    return "crash" if running.closed else "setup_failed"
+    return "crash" if running.closed or running.reported else "setup_failed"
 
 
 def next_action(state: State, now_s: float) -> Action:
@@ -158,10 +160,10 @@ def _recycling(state: State) -> Action | None:
     for process, running in sorted(state.running.items()):
         if running.stopping or running.recycled or running.resident_bytes is None:
             continue
-        rest = [unit for unit in running.unfinished() if unit not in running.open]
-        if not rest or not running.closed:
+        unit = running.next_unit()
+        if unit is None or not running.closed:
             continue
-        need = state.need_bytes(rest[0])
+        need = state.need_bytes(unit)
         delta = need - state.base_bytes[running.start.suite]
         if running.resident_bytes + delta > cap >= need:
             return Recycle(
@@ -276,8 +278,15 @@ def _ending(state: State) -> Action | None:
     return Finish("completed", "every unit had its turn")
 
 
-def decision_line(action: Action, at_s: float, seen: Mapping[str, int]) -> Line | None:
-    """The record's line of a decision; None for Wait, which decides nothing, and for Finish."""
+def decision_line(
+    action: Action, at_s: float, seen: Mapping[str, int], units: Sequence[PlannedUnit] = ()
+) -> Line | None:
+    """The record's line of a decision; None for Wait, which decides nothing, and for Finish.
+
+    Args:
+        seen: by file of the record, how many of its lines were observed before.
+        units: of the shard, to name the one that a Stop blames.
+    """
     if isinstance(action, Start):
         return ProcessLine(
             process=action.process,
@@ -298,5 +307,10 @@ def decision_line(action: Action, at_s: float, seen: Mapping[str, int]) -> Line 
         kind, detail = action.kind, action.reason
     else:
         return None
-    process = None if isinstance(action, Warn) else action.process
-    return EventLine(kind=kind, at_s=at_s, process=process, detail=detail, seen=seen)
+    line = EventLine(kind=kind, at_s=at_s, detail=detail, seen=seen)
+    if isinstance(action, Warn):
+        return line
+    if isinstance(action, Recycle) or action.unit is None or not units:
+        return replace(line, process=action.process)
+    suite, variant, unit = units[action.unit].key
+    return replace(line, process=action.process, suite=suite, variant=variant, unit=unit)

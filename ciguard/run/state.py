@@ -47,7 +47,11 @@ class Start:
 
 @dataclass(frozen=True, **SLOTS)
 class Stop:
-    """End a process now: politely, but for `memory_guard`, which cannot wait."""
+    """End a process now: politely, but for `memory_guard`, which cannot wait.
+
+    `unit` is the one to blame; the others that were open had no part in it and get another turn.
+    None: whatever was open is the culprit set.
+    """
 
     process: int
     ending: Ending
@@ -97,9 +101,21 @@ class Running:
     open: dict[int, float] = field(default_factory=dict)  # unit -> at_s of its start
     reported: set[int] = field(default_factory=set)  # has a result, and may get more cases
     closed: set[int] = field(default_factory=set)
+    bad: set[int] = field(default_factory=set)  # some case of it went wrong here
     resident_bytes: int | None = None  # behind its last result
     stopping: Ending | None = None
+    blamed: int | None = None  # by the Stop
     recycled: bool = False
+    _ahead: int = 0  # start.units before it are closed or open
+
+    def next_unit(self) -> int | None:
+        """The first that was not begun; the supervisor asks 50 times a second, so no list."""
+        units = self.start.units
+        while self._ahead < len(units) and (
+            units[self._ahead] in self.closed or units[self._ahead] in self.open
+        ):
+            self._ahead += 1
+        return units[self._ahead] if self._ahead < len(units) else None
 
     def close(self, unit: int) -> None:
         """No more results of this unit are expected."""
@@ -138,7 +154,6 @@ class State:
         self.waiting: list[int] = list(range(len(self.units)))  # positions, ascending
         self.running: dict[int, Running] = {}
         self.tries: dict[int, int] = {}  # unit -> executions that ended
-        self.worst: dict[int, bool] = {}  # unit -> its last execution went wrong
         self.started = 0
         self.idle_processes = 0
         self.interrupted: Ending | None = None
@@ -155,9 +170,10 @@ class State:
         return self.base_bytes[planned.suite] + (UNKNOWN_DELTA_BYTES if delta is None else delta)
 
     def victims(self, process: int) -> tuple[int, ...]:
-        """The units that a process was at; after an abnormal end they are the culprit set."""
+        """The units to blame for an abnormal end: one by name, else all that it was at."""
         running = self.running[process]
-        return tuple(sorted({*running.open, *running.reported}))
+        at = {*running.open, *running.reported}
+        return tuple(sorted(at if running.blamed is None else at & {running.blamed}))
 
     def position(self, key: UnitKey) -> int | None:
         """Where a unit stands in the shard; None for one that nobody planned here."""
@@ -193,10 +209,10 @@ class State:
         if running is None or unit is None:
             return
         if unit not in running.reported:
-            self.worst[unit] = False
             running.close_reported()
-        self.worst[unit] |= line.outcome in BAD_OUTCOMES
         running.reported.add(unit)
+        if line.outcome in BAD_OUTCOMES:
+            running.bad.add(unit)
         if line.case in ("", line.unit):
             running.close(unit)
         if line.rss_before_bytes is not None:
@@ -215,7 +231,7 @@ class State:
         again = [
             unit
             for unit in running.closed
-            if self.worst.get(unit) and self.tries[unit] < self.policy.tries
+            if unit in running.bad and self.tries[unit] < self.policy.tries
         ]
         # After an undisturbed end, a unit without a result would not get one from a second process
         # either: it is gone, and the guard says so.
@@ -232,6 +248,7 @@ class State:
             self.started = action.process
         elif isinstance(action, Stop):
             self.running[action.process].stopping = action.ending
+            self.running[action.process].blamed = action.unit
             if action.ending == "memory_guard":
                 self.headrooms = ()  # the next kill needs two samples of its own
         elif isinstance(action, Recycle):

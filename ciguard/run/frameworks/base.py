@@ -6,8 +6,9 @@ leg). An adapter builds command lines and reads answers; it starts nothing and o
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Mapping
+from typing import TYPE_CHECKING, Final, Mapping
 
 from ciguard.model import SLOTS
 
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, **SLOTS)
 class Invocation:
-    """A program to start: `env` is added to the environment; cwd is the suite's."""
+    """A program to start: `env` is added to the environment; cwd is the suite's.
+
+    `paths` are folders put in front of the search path that a variable holds (PYTHONPATH).
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    paths: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -71,13 +76,26 @@ class Listing:
 
 if TYPE_CHECKING:
 
-    class Framework(Protocol):
+    class Executor(Protocol):
+        """The part of a framework that running needs."""
+
+        def execution(self, suite: Suite, variant: str, batch: Batch) -> Invocation:
+            """The program that runs a batch and appends to its record file."""
+
+        def is_clean(self, exit_code: int, *, had_results: bool) -> bool:
+            """Whether the framework ends so when it has said all it had to say.
+
+            An interpreter that finds no framework ends with 1, as one whose tests failed.
+            """
+
+    class Framework(Executor, Protocol):
         """One test framework. Modules satisfy it by having the names."""
 
         NAME: str
         IS_DEFAULT: bool
         FILE_PATTERNS: tuple[str, ...]
         DEFAULT_COMMAND: tuple[str, ...]
+        READS_LINES: bool  # reads `Batch.lines_file`: no id of its may hold a line feed
 
         def listing(
             self, suite: Suite, variant: str, answer_file: str, inside_folder: str
@@ -87,14 +105,52 @@ if TYPE_CHECKING:
         def read_listing(self, suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
             """Read its answer; a program that failed gives errors, never fewer units."""
 
-        def execution(self, suite: Suite, variant: str, batch: Batch) -> Invocation:
-            """The program that runs a batch and appends to its record file."""
-
-        def is_clean(self, exit_code: int) -> bool:
-            """Whether the framework ends so when it has said all it had to say."""
-
         def kin(self, unit: str) -> tuple[str, ...]:
             """Names of the groups a unit belongs to, nearest first: function, class, file, folders.
 
             Units that share a name are siblings; the last one is "" (all).
             """
+
+
+# What a leg says to its own process: one inside a tested process must not hand on the outer one's.
+LEG_VARIABLES: Final = (
+    "CIGUARD_COLLECT_FILE",
+    "CIGUARD_ORIGIN_S",
+    "CIGUARD_PROCESS",
+    "CIGUARD_RECORD_FILE",
+    "CIGUARD_STOP_FILE",
+    "CIGUARD_SUITE",
+    "CIGUARD_TAKEN_BY",
+    "CIGUARD_TRIES_BEFORE",
+    "CIGUARD_UNITS_FILE",
+    "CIGUARD_VARIANT",
+)
+
+
+def variant_args(suite: Suite, variant: str) -> tuple[str, ...]:
+    """The suite's arguments and what its variant adds."""
+    added = suite.variants.get(variant)
+    return (*suite.args, *(added.args if added else ()))
+
+
+def environment(
+    inherited: Mapping[str, str],
+    suite: Suite,
+    variant: str,
+    invocation: Invocation,
+    pool_env: Mapping[str, str] = {},  # never changed
+) -> dict[str, str]:
+    """The whole environment of a program of this suite; the later source wins.
+
+    Args:
+        inherited: the leg's own environment.
+    """
+    added = suite.variants.get(variant)
+    found = {name: value for name, value in inherited.items() if name not in LEG_VARIABLES}
+    found.update(pool_env)
+    found.update(suite.env)
+    found.update(added.env if added else {})
+    found.update(invocation.env)
+    for name, folder in invocation.paths.items():
+        found[name] = os.pathsep.join(filter(None, (folder, found.get(name))))
+    return found

@@ -68,7 +68,9 @@ def test_peak_delta_and_retained(project: Project) -> None:
     }
     for name, (peak, retained) in expected.items():
         near = max(0.5, peak / 500)  # per-CPU counters of a machine under load
-        assert found[name] == (pytest.approx(peak, abs=near), pytest.approx(retained, abs=0.5)), name
+        assert found[name] == (pytest.approx(peak, abs=near), pytest.approx(retained, abs=0.5)), (
+            name
+        )
     for line in session.of("result"):
         assert line["peak_bytes"] == line["rss_before_bytes"] + line["peak_delta_bytes"]
         # Which of them is a matter of this machine's speed.

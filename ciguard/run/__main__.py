@@ -1,0 +1,93 @@
+"""The program of a leg: `python3 ciguard-run.pyz`, and `ciguard run`.
+
+Reads the command line and the environment, prints, exits: the one place of `run/` that does.
+"""
+
+from __future__ import annotations
+
+import time
+
+ORIGIN_S = time.monotonic()  # before anything else: the deadline counts from the step's start
+
+import argparse  # noqa: E402
+import os  # noqa: E402
+import sys  # noqa: E402
+from typing import TYPE_CHECKING, NoReturn, Sequence  # noqa: E402
+
+from ciguard.errors import CiguardError, ExitCode, UsageError  # noqa: E402
+
+if TYPE_CHECKING:
+    from ciguard.run.verdict import Verdict
+
+KEEPER = "--keeper"  # internal: see keeper.py
+USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR
+       %(prog)s --record DIR -- COMMAND..."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ciguard run",
+        usage=USAGE,
+        description="Run one shard of a plan, or any command, under supervision.",
+        epilog="Exit code: 0 all passed, 10 tests failed, 13 something did not run, "
+        "130 and 143 interrupted.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--plan", metavar="FILE|DIR", help="the plan, or its artifact's folder")
+    parser.add_argument("--shard", metavar="KEY", help="which of its shards")
+    parser.add_argument("--record", metavar="DIR", required=True, help="new folder of the record")
+    return parser
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Our words, and the command behind `--`, whose words are its own."""
+    words = list(arguments)
+    if "--" not in words:
+        return words, []
+    place = words.index("--")
+    return words[:place], words[place + 1 :]
+
+
+def _run(arguments: Sequence[str]) -> Verdict:
+    ours, command = _split(arguments)
+    options = _parser().parse_args(ours)
+    # Imported here: the keeper, which starts with every tested process, needs none of it.
+    from ciguard.run import leg  # noqa: PLC0415
+
+    environ = dict(os.environ)
+    if command:
+        if options.plan or options.shard:
+            raise UsageError("a plan and a command: one of them", fix="leave one of them out")
+        return leg.run_command(command, options.record, environ, origin_s=ORIGIN_S)
+    if not options.plan or not options.shard:
+        fix = "pass --plan FILE --shard KEY, or a command behind --"
+        raise UsageError("nothing to run", fix=fix)
+    plan = leg.read_plan(options.plan)
+    return leg.run_shard(plan, options.shard, options.record, environ, origin_s=ORIGIN_S)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the arguments say; the exit code."""
+    try:
+        return int(_run(arguments).exit_code)
+    except CiguardError as error:
+        sys.stderr.write(f"ciguard run: {error}\n".encode("utf-8", "replace").decode("utf-8"))
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)  # before or behind the supervised part
+    except SystemExit as exit_:
+        return int(exit_.code or 0)  # argparse has said what is wrong, or helped
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Entry point of the zip file; exits."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if arguments == [KEEPER]:
+        from ciguard.run import keeper  # noqa: PLC0415
+
+        sys.exit(keeper.main())
+    sys.exit(run(arguments))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What an ended process leaves to say: results of the units that died in it, in words. Pure."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Final
+
+from ciguard.model import Result
+
+if TYPE_CHECKING:
+    from ciguard.model import Ending
+    from ciguard.run.state import State
+    from ciguard.run.tested import Ended
+
+OUTPUT_BYTES: Final = 2000  # of the last output, in a victim's message
+LAST_LINES: Final = 10
+FATAL: Final = "Fatal Python error"  # faulthandler's dump says where: its start is worth more
+
+_STOPPED: Final[dict[Ending, str]] = {
+    "timeout": "stopped: over its limit",
+    "deadline": "stopped: the leg's deadline",
+    "memory_guard": "killed: memory was about to run out",
+    "cancelled": "stopped: the leg was told to stop",
+    "out_of_memory": "killed by the kernel: out of memory",
+}
+
+
+def signal_name(number: int) -> str:
+    """SIGSEGV for 11; the number where it has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def exit_words(exit_code: int) -> str:
+    """An exit code, or the signal that killed (negative), in words."""
+    return f"killed by {signal_name(-exit_code)}" if exit_code < 0 else f"exit code {exit_code}"
+
+
+def last_output(log: bytes) -> str:
+    """The end of what a process printed, from the interpreter's own dump on where there is one."""
+    text = log.decode("utf-8", "replace").strip()
+    start = text.rfind(FATAL)
+    if start >= 0:
+        return text[start : start + OUTPUT_BYTES]
+    return "\n".join(text.splitlines()[-LAST_LINES:])[-OUTPUT_BYTES:]
+
+
+def of_the_whole(state: State, process: int, ended: Ended, now_s: float, peak_bytes: int) -> Result:
+    """The result of a unit that is a process, in which nobody writes lines.
+
+    Args:
+        peak_bytes: the highest that was seen of it from outside; 0 where nothing was.
+    """
+    running = state.running[process]
+    (unit,) = running.start.units
+    wall_s = now_s - running.open[unit] if ended.wall_s is None else ended.wall_s
+    name, exit_code = state.units[unit].unit, ended.exit_code
+    return Result(
+        unit=name,
+        outcome="passed" if exit_code == 0 else "failed",
+        case=name,
+        at_s=now_s,
+        wall_s=round(wall_s, 6),
+        cpu_s=ended.cpu_s,
+        peak_bytes=peak_bytes or None,
+        measured_by="sample",
+        process=process,
+        message=None if exit_code == 0 else exit_words(exit_code),
+    )
+
+
+def died(
+    state: State,
+    process: int,
+    ending: Ending,
+    *,
+    exit_code: int,
+    now_s: float,
+    output: str,
+) -> tuple[Result, ...]:
+    """One result for each unit that is to blame, or may be: how long it had run, at least.
+
+    To be called before the end of the process is observed.
+
+    Args:
+        now_s: when the process ended, or was told to: what it took to stop is not the unit's time.
+    """
+    running = state.running[process]
+    victims = state.victims(process)
+    message = f"{_STOPPED.get(ending, 'the process died')} ({exit_words(exit_code)})"
+    if len(victims) > 1:
+        message += f"; one of {len(victims)} units that ran at the time"
+    if ending == "crash" and output:
+        message += f"\n{output}"
+    found = []
+    for unit in victims:
+        planned = state.units[unit]
+        started_s = running.open.get(unit)
+        result = Result(
+            unit=planned.unit,
+            outcome="died",
+            suite=planned.suite,
+            variant=planned.variant,
+            case=planned.unit,
+            ending=ending,
+            at_s=now_s,
+            wall_s=None if started_s is None else max(0.0, round(now_s - started_s, 6)),
+            peak_lower_bytes=state.process_bytes.get(process),
+            concurrent=len(victims),
+            try_number=1 + state.tries.get(unit, 0),
+            process=process,
+            message=message,
+        )
+        found.append(result)
+    return tuple(found)

@@ -1,0 +1,102 @@
+"""Any program that can list its units and run some of them: the framework of what has none here.
+
+`list` prints one unit a line, or JSON lines with `unit` and, where known, `file` and `categories`.
+The command is given the units in a file, one a line, and appends the record's `start` and `result`
+lines to another one; `{"type":"result","unit":...,"outcome":...}` suffices, and a unit may have
+several cases. A program that writes `start` lines gives a death its culprit.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, Mapping
+
+from ciguard.run.frameworks.base import Invocation, ListedUnit, Listing, variant_args
+
+if TYPE_CHECKING:
+    from ciguard.model import Suite
+    from ciguard.run.frameworks.base import Batch
+
+NAME: Final = "command"
+IS_DEFAULT: Final = False
+FILE_PATTERNS: Final[tuple[str, ...]] = ()
+DEFAULT_COMMAND: Final[tuple[str, ...]] = ()
+READS_LINES: Final = True
+
+PASSED, FAILED = 0, 1
+
+
+def _filled(words: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
+    """Put values for `{name}`; other braces (awk, JSON) stay as they are."""
+    found = []
+    for word in words:
+        for name, value in values.items():
+            word = word.replace("{" + name + "}", value)  # noqa: PLW2901
+        found.append(word)
+    return tuple(found)
+
+
+def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:  # noqa: ARG001
+    """The suite's own list command; its answer is what it prints."""
+    argv = _filled(suite.list_command, {"variant": variant})
+    return Invocation(argv, {"CIGUARD_VARIANT": variant})
+
+
+def _unit(line: str) -> ListedUnit:
+    """Read one line of a list. Raises ValueError with the reason."""
+    if not line.startswith("{"):
+        return ListedUnit(line)
+    found: Any = json.loads(line)
+    unit = found.get("unit")
+    if not isinstance(unit, str) or not unit or "\n" in unit:
+        raise ValueError(f"unit: expected text in one line, found {unit!r:.80}")
+    categories = found.get("categories") or ()
+    return ListedUnit(unit, str(found.get("file") or ""), tuple(map(str, categories)))
+
+
+def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:  # noqa: ARG001
+    """Units in the order printed; blank lines are skipped."""
+    units, errors = [], []
+    lines = printed.decode("utf-8", "surrogateescape").split("\n")
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                units.append(_unit(line.rstrip("\r")))
+            except ValueError as error:
+                errors.append(f"line {number} of the list: {error}: {line:.80}")
+    if code != 0:
+        said = "\n".join(line for line in lines if line.strip())[-2000:] or "it printed nothing"
+        errors.append(f"the list command ended with exit code {code}:\n{said}")
+    return Listing(tuple(units), tuple(errors))
+
+
+def execution(suite: Suite, variant: str, batch: Batch) -> Invocation:
+    """The suite's command with its placeholders filled; the same values are in the environment."""
+    values = {
+        "units_file": batch.lines_file,
+        "record_file": batch.record_file,
+        "results_file": batch.record_file,
+        "variant": variant,
+    }
+    argv = _filled((*suite.command, *variant_args(suite, variant)), values)
+    env = {
+        "CIGUARD_UNITS_FILE": batch.lines_file,
+        "CIGUARD_RECORD_FILE": batch.record_file,
+        "CIGUARD_STOP_FILE": batch.stop_file,
+        "CIGUARD_SUITE": batch.suite,
+        "CIGUARD_VARIANT": batch.variant,
+        "CIGUARD_PROCESS": str(batch.process),
+        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
+    }
+    return Invocation(argv, env)
+
+
+def is_clean(exit_code: int, *, had_results: bool) -> bool:
+    """Whether the program had said all that it had to say."""
+    return exit_code == PASSED or (exit_code == FAILED and had_results)
+
+
+def kin(unit: str) -> tuple[str, ...]:
+    """Everything before each separator that test names use, from the right; at last all."""
+    ends = [index for index, character in enumerate(unit) if character in "/.:[("]
+    return (*(unit[:end] for end in reversed(ends) if end), "")

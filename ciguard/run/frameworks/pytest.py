@@ -1,0 +1,119 @@
+"""pytest, 7 and newer: units are node ids, verbatim; each is its own only case.
+
+No path is added to the user's command line. Node ids are relative to pytest's rootdir, which only
+pytest knows, and file arguments would choose another rootdir, other ini-file and other conftests
+than the listing had: the plugin in `run/inside/` restricts what is collected instead.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, Iterator
+
+from ciguard.run.frameworks.base import Invocation, ListedUnit, Listing, variant_args
+
+if TYPE_CHECKING:
+    from ciguard.model import Suite
+    from ciguard.run.frameworks.base import Batch
+
+NAME: Final = "pytest"
+IS_DEFAULT: Final = True
+FILE_PATTERNS: Final[tuple[str, ...]] = ("test_*.py", "*_test.py")
+DEFAULT_COMMAND: Final[tuple[str, ...]] = ("python", "-m", "pytest")
+READS_LINES: Final = False
+
+PLUGIN: Final = ("-p", "ciguard_pytest", "-p", "ciguard_selected")
+LAST_LINES: Final = 10
+PASSED, FAILED, NONE_COLLECTED = 0, 1, 5
+
+
+def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
+    """Collects only; the plugin writes `answer_file`."""
+    argv = (*suite.command, *variant_args(suite, variant), "--collect-only", "-q", *PLUGIN)
+    return Invocation(argv, {"CIGUARD_COLLECT_FILE": answer_file}, {"PYTHONPATH": inside_folder})
+
+
+def _objects(answer: bytes) -> Iterator[dict[str, Any]]:
+    for line in answer.splitlines():
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue  # cut: then `done`, which comes last, is missing as well
+        if isinstance(found, dict):
+            yield found
+
+
+def _file(suite: Suite, rootdir: str, file: str) -> str:
+    """As seen from the repository: a rootdir that ends as the suite's folder is that folder."""
+    cwd = suite.cwd.replace("\\", "/").strip("/")
+    below = cwd not in ("", ".") and rootdir.replace("\\", "/").endswith("/" + cwd)
+    return f"{cwd}/{file}" if below and file else file
+
+
+def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
+    """Node ids in pytest's own order; without the closing line an error, never fewer units."""
+    units, errors, done = [], [], None
+    for found in _objects(answer):
+        if found.get("done"):
+            done = found
+        elif "error" in found:
+            place = str(found["error"])
+            errors.append(": ".join(filter(None, (place, str(found.get("message", ""))))))
+        elif "unit" in found:
+            units.append(found)
+    if done is None:
+        last = printed.decode("utf-8", "replace").strip().splitlines()[-LAST_LINES:]
+        said = "\n".join(last) or "it printed nothing"
+        errors.append(f"collecting ended with exit code {code} and no inventory:\n{said}")
+    rootdir = str((done or {}).get("rootdir", ""))
+    return Listing(
+        units=tuple(
+            ListedUnit(
+                unit=str(found["unit"]),
+                file=_file(suite, rootdir, str(found.get("file") or "")),
+                categories=tuple(map(str, found.get("categories") or ())),
+            )
+            for found in units
+        ),
+        errors=tuple(errors),
+    )
+
+
+def execution(suite: Suite, variant: str, batch: Batch) -> Invocation:
+    """Runs a batch: the plugin reads the ids, orders, measures and records."""
+    argv = (
+        *suite.command,
+        *variant_args(suite, variant),
+        *PLUGIN,
+        "--continue-on-collection-errors",
+    )
+    env = {
+        "CIGUARD_UNITS_FILE": batch.units_file,
+        "CIGUARD_RECORD_FILE": batch.record_file,
+        "CIGUARD_STOP_FILE": batch.stop_file,
+        "CIGUARD_SUITE": batch.suite,
+        "CIGUARD_VARIANT": batch.variant,
+        "CIGUARD_PROCESS": str(batch.process),
+        "CIGUARD_TRIES_BEFORE": json.dumps(batch.tries_before),
+        "CIGUARD_ORIGIN_S": repr(batch.origin_s),
+    }
+    return Invocation(argv, env, {"PYTHONPATH": batch.inside_folder})
+
+
+def is_clean(exit_code: int, *, had_results: bool) -> bool:
+    """Whether pytest ended by itself after its last test.
+
+    2 is an interruption, by `pytest.exit` in a test too: what it kept from running goes to a fresh
+    process. --maxfail ends with 1, and is the user's wish.
+    """
+    return exit_code in (PASSED, NONE_COLLECTED) or (exit_code == FAILED and had_results)
+
+
+def kin(unit: str) -> tuple[str, ...]:
+    """Function without parameters, classes, file, folders, all; `[...]` may hold anything."""
+    file, _, rest = unit.partition("::")
+    names = rest.partition("[")[0].split("::") if rest else []
+    inner = [f"{file}::{'::'.join(names[:count])}" for count in range(len(names), 0, -1)]
+    folders = file.split("/")[:-1]
+    outer = ["/".join(folders[:count]) + "/" for count in range(len(folders), 0, -1)]
+    return (*inner, *filter(None, (file,)), *outer, "")

@@ -1,0 +1,219 @@
+"""One small process between the leg and a tested process: whatever happens, its whole tree dies.
+
+Started as `python -I -S <pyz or this file> --keeper` in a session of its own, so it imports the
+standard library alone. Its standard input is a pipe from the leg: the first line is the job (JSON:
+`argv`, `log`), later lines are signal names for the tested process group, and end-of-file means
+that the leg is gone. Its standard output is the status pipe to the leg: JSON lines, `started`,
+then `exit_code`, or `error`. A parent-death signal alone would not do: it spares grandchildren.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+PR_SET_CHILD_SUBREAPER = 36
+OOM_SCORE_ADJ = b"1000"  # at 500, which the runner's agent gives steps, a small agent died first
+KILL_S = 5.0  # a tree that forks faster than it is killed is given up after this
+
+
+def become_subreaper() -> bool:
+    """Make daemonised grandchildren our children; False where the system or ctypes cannot."""
+    try:
+        import ctypes  # noqa: PLC0415  # not every Python has it
+
+        return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    except (ImportError, OSError, AttributeError, TypeError):
+        return False
+
+
+def parents() -> dict[int, tuple[int, int]]:
+    """pid -> (parent, session) of every process there is; zombies, which are dead, left out.
+
+    Nothing where there is no /proc: the process group is then all that can be reached.
+    """
+    found = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as stream:
+                # The command's name stands in parentheses and may hold anything.
+                state, parent, _, session = stream.read().rpartition(b")")[2].split()[:4]
+        except (OSError, ValueError):
+            continue
+        if state not in (b"Z", b"X"):
+            found[int(name)] = (int(parent), int(session))
+    return found
+
+
+def tree(root: int) -> set[int]:
+    """Live descendants of a process, and what shares its session; itself left out."""
+    table = parents()
+    found = {pid for pid, (_, session) in table.items() if session == root}
+    size = -1
+    while size != len(found):
+        size = len(found)
+        found |= {pid for pid, (parent, _) in table.items() if parent == root or parent in found}
+    return found - {root}
+
+
+def kill_tree() -> None:
+    """End every descendant, and the children that they leave us as they die."""
+    end_s = time.monotonic() + KILL_S
+    while time.monotonic() < end_s:
+        rest = tree(os.getpid())
+        if not rest:
+            return
+        for pid in rest:
+            send(pid, signal.SIGKILL)
+        reap()
+        time.sleep(0.001)
+
+
+def send(pid: int, number: int) -> None:
+    """Signal a process, or with a negative number a group; it may be gone, or not ours."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def reap() -> list[tuple[int, int, float, int]]:
+    """Collect ended children: (pid, wait status, CPU seconds, largest resident size in bytes)."""
+    found: list[tuple[int, int, float, int]] = []
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        cpu_s = usage.ru_utime + usage.ru_stime
+        found.append((pid, status, cpu_s, usage.ru_maxrss << 10))
+
+
+def own_peak_bytes() -> int:
+    """What a child's largest resident size cannot be told below of: it inherits our mark."""
+    import resource  # noqa: PLC0415  # absent on Windows
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def tell(**facts: object) -> None:
+    """Write one status line; the leg may be gone, and then the end of its pipe says so too."""
+    with contextlib.suppress(OSError):
+        os.write(1, json.dumps(facts).encode("ascii") + b"\n")
+
+
+def spawn(argv: list[str], log: str) -> int:
+    """Start the tested process in a group of its own; raises OSError where it cannot be."""
+    try:
+        output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    except OSError:
+        output = os.open(os.devnull, os.O_WRONLY)  # a full disk: better unheard than not run
+    pid = os.posix_spawnp(
+        argv[0],
+        argv,
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_DUP2, output, 1),
+            (os.POSIX_SPAWN_DUP2, output, 2),
+        ],
+        setpgroup=0,
+        setsigmask=[],
+        setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ],
+    )
+    try:
+        with open(f"/proc/{pid}/oom_score_adj", "wb") as stream:
+            stream.write(OOM_SCORE_ADJ)
+    except OSError:
+        pass  # not Linux, or a container that forbids it
+    return pid
+
+
+def exit_code_of(status: int) -> int:
+    """As subprocess has it: the signal that killed it is negative."""
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def obey(pid: int, words: bytes) -> None:
+    """Signal the tested process group; to kill means the whole tree. `watch` sees to the end."""
+    for word in words.split():
+        if word == b"SIGKILL":
+            send(-pid, signal.SIGKILL)
+            for other in tree(os.getpid()):
+                send(other, signal.SIGKILL)
+        else:
+            send(-pid, getattr(signal, word.decode("ascii")))
+
+
+def watch(pid: int, wakeup: int, started_s: float) -> None:
+    """Wait until the tested process or the leg is gone; then nothing of the tree is left."""
+    while True:
+        ready = select.select([0, wakeup], [], [])[0]
+        if wakeup in ready:
+            os.read(wakeup, 4096)
+            for ended, status, cpu_s, peak_bytes in reap():
+                if ended == pid:
+                    wall_s = time.monotonic() - started_s
+                    send(-pid, signal.SIGKILL)
+                    kill_tree()
+                    known = peak_bytes if peak_bytes > own_peak_bytes() else None
+                    code = exit_code_of(status)
+                    tell(exit_code=code, wall_s=wall_s, cpu_s=cpu_s, peak_bytes=known)
+                    return
+        if 0 in ready:
+            words = os.read(0, 4096)
+            if not words:
+                send(-pid, signal.SIGKILL)
+                kill_tree()
+                return
+            obey(pid, words)
+
+
+def read_job() -> dict[str, object] | None:
+    """The first line of standard input; None if the leg was gone before it."""
+    content = b""
+    while not content.endswith(b"\n"):
+        piece = os.read(0, 1)  # bytewise: what follows is for `watch`
+        if not piece:
+            return None
+        content += piece
+    job: dict[str, object] = json.loads(content)
+    return job
+
+
+def main() -> int:
+    """Run one tested process; 0 when its end was told."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    wakeup, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    subreaper = become_subreaper()
+    job = read_job()
+    if job is None:
+        return 0
+    argv = [str(word) for word in job["argv"]]  # type: ignore[attr-defined]
+    started_s = time.monotonic()
+    try:
+        pid = spawn(argv, str(job["log"]))
+    except OSError as error:
+        # A path that is too long, a file that is no program: errno says it best.
+        name = errno.errorcode.get(error.errno or 0, "")
+        tell(error=f"{argv[0]}: {error.strerror or error} {name}".strip())
+        return 0
+    tell(started=pid, subreaper=subreaper)
+    watch(pid, wakeup, started_s)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""A leg from its plan to its verdict: what is read before, made for it, and removed behind it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
+
+from ciguard.codec import plan as plan_codec
+from ciguard.errors import InputError, UsageError
+from ciguard.model import Runner
+from ciguard.run import machine, wrapped
+from ciguard.run.batches import check_lines
+from ciguard.run.console import Console
+from ciguard.run.frameworks.entering import lay_out
+from ciguard.run.frameworks.table import framework
+from ciguard.run.guardrail import MEMINFO, Guardrail
+from ciguard.run.header import header
+from ciguard.run.record import LEG_FILE, RecordFile, new_folder
+from ciguard.run.supervisor import Job, Supervisor
+
+if TYPE_CHECKING:
+    from ciguard.model import Plan, Shard
+    from ciguard.run.verdict import Verdict
+
+PLAN_FILE = "plan.json"
+
+
+def read_plan(path: str) -> Plan:
+    """The plan in a file, or in a folder that a plan artifact was laid into.
+
+    Raises:
+        InputError: it cannot be read, or is no plan.
+    """
+    place = os.path.join(path, PLAN_FILE) if os.path.isdir(path) else path
+    try:
+        with open(place, "rb") as stream:
+            content = stream.read()
+    except OSError as error:
+        fix = "download the plan's artifact before this step"
+        what = f"cannot be read: {error.strerror or error}"
+        raise InputError(what, where=place, fix=fix) from error
+    return plan_codec.decode(content, place)
+
+
+def shard_of(plan: Plan, key: str) -> Shard:
+    """The shard of that key.
+
+    Raises:
+        InputError: there is none; lists those that there are.
+    """
+    for shard in plan.shards:
+        if shard.key == key:
+            return shard
+    keys = [shard.key for shard in plan.shards]
+    some = ", ".join(keys if len(keys) <= 20 else [*keys[:3], "...", *keys[-3:]])  # noqa: PLR2004
+    raise InputError(f"no shard {key!r} in the plan", where="--shard", fix=f"there are {some}")
+
+
+def check_suites(plan: Plan, shard: Shard) -> None:
+    """Find out before the first process what would stop every one of them.
+
+    Raises:
+        InputError: a suite's folder is not there, or an id cannot be handed over.
+        UsageError: a framework that this version does not know.
+    """
+    for name in sorted({unit.suite for unit in shard.units}):
+        suite = plan.suites[name]
+        where = f"plan: suite {name!r}"
+        if not os.path.isdir(suite.cwd):
+            fix = "check out the repository first, and start in its root"
+            raise InputError(f"no folder {suite.cwd!r} here", where=where, fix=fix)
+        if framework(suite.framework, where=where).READS_LINES:
+            check_lines([unit for unit in shard.units if unit.suite == name])
+
+
+def _runner(guardrail: Guardrail, pool: str = "", runs_on: object = None) -> Runner:
+    return Runner(
+        pool=pool,
+        label=runs_on if isinstance(runs_on, str) else "",
+        cpus=machine.cpus(),
+        memory_bytes=guardrail.memory_bytes(),
+        cpu_model=machine.cpu_model(),
+        probe_s=machine.probe_s(),
+    )
+
+
+def _now_text() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+@contextmanager
+def _private_folder() -> Iterator[str]:
+    """A folder of the leg's own with what enters tested processes; removed in the end.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    folder = ""
+    try:
+        folder = tempfile.mkdtemp(prefix="ciguard-")
+        lay_out(os.path.join(folder, "inside"))
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        what = f"cannot be written: {error.strerror or error}"
+        fix = "free some space, or point TMPDIR elsewhere"
+        raise InputError(what, where=folder or "the temporary folder", fix=fix) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_shard(
+    plan: Plan,
+    key: str,
+    record: str,
+    environ: Mapping[str, str],
+    *,
+    origin_s: float,
+    meminfo: str = MEMINFO,
+) -> Verdict:
+    """Run one shard of a plan in the current folder.
+
+    Args:
+        record: folder of the new record.
+        origin_s: start of the step, on the clock that cannot be set back.
+        meminfo: where the machine says what memory it has.
+
+    Raises:
+        InputError, UsageError: see `shard_of`, `check_suites`, `new_folder`.
+    """
+    shard = shard_of(plan, key)
+    check_suites(plan, shard)
+    folder = new_folder(record)
+    guardrail = Guardrail(meminfo)
+    head = header(
+        environ,
+        plan_id=plan.id,
+        shard=key,
+        runner=_runner(guardrail, shard.pool, plan.pools[shard.pool].runs_on),
+        started_at=_now_text(),
+    )
+    with _private_folder() as private:
+        job = Job(
+            header=head,
+            shard=shard,
+            suites=plan.suites,
+            policy=plan.policy,
+            pool_env=plan.pools[shard.pool].env,
+            executor=lambda suite: framework(plan.suites[suite].framework),
+            folder=folder,
+            private=private,
+            environ=environ,
+            origin_s=origin_s,
+        )
+        return _supervise(job, guardrail)
+
+
+def run_command(
+    command: Sequence[str], record: str, environ: Mapping[str, str], *, origin_s: float
+) -> Verdict:
+    """Measure any command as one process with one result.
+
+    Raises:
+        UsageError: there is no such program. InputError: see `new_folder`.
+    """
+    if shutil.which(command[0], path=environ.get("PATH")) is None:
+        fix = "name a program on PATH, or a path to one"
+        raise UsageError(f"no program {command[0]!r}", where="COMMAND", fix=fix)
+    folder = new_folder(record)
+    guardrail = Guardrail()
+    head = header(
+        environ,
+        plan_id="",
+        shard="",
+        runner=_runner(guardrail),
+        started_at=_now_text(),
+    )
+    with _private_folder() as private:
+        job = Job(
+            header=head,
+            shard=wrapped.shard_of(command),
+            suites={"": wrapped.suite_of(command)},
+            policy=wrapped.POLICY,
+            pool_env={},
+            executor=lambda _: wrapped.Wrapped(),
+            folder=folder,
+            private=private,
+            environ=environ,
+            origin_s=origin_s,
+            whole=True,
+        )
+        return _supervise(job, guardrail)
+
+
+def _supervise(job: Job, guardrail: Guardrail) -> Verdict:
+    record = RecordFile(os.path.join(job.folder, LEG_FILE))
+    try:
+        return Supervisor(job, record, guardrail, Console(job.environ)).run()
+    finally:
+        record.close()
+        guardrail.close()

@@ -1,0 +1,129 @@
+"""A tested process while it runs: its lines, its output, its memory, the way to end it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Iterator, cast
+
+from ciguard.codec.record import LineError, decode, encode, with_defaults
+from ciguard.model import Result, StartLine
+from ciguard.run.probes import TreeMemory
+from ciguard.run.tail import Tail
+
+if TYPE_CHECKING:
+    from typing import Dict, Union
+
+    from ciguard.model import DefaultsLine
+    from ciguard.run.frameworks.base import Batch
+    from ciguard.run.tested import TestedProcess
+
+LOOK_EVERY_S = 0.25  # for files that further workers of the process begin
+LAST_OUTPUT_BYTES = 16384
+
+
+class Live:
+    """One running process of the leg.
+
+    Args:
+        process: as started. batch: what it was told. defaults: first line of its record.
+        oom_kills: how often the kernel had killed for memory before it started.
+    """
+
+    def __init__(
+        self,
+        process: TestedProcess,
+        batch: Batch,
+        defaults: DefaultsLine,
+        *,
+        started_s: float,
+        oom_kills: int,
+    ) -> None:
+        self.process = process
+        self.batch = batch
+        self.started_s = started_s
+        self.oom_kills = oom_kills
+        self.tree = TreeMemory(process.root)
+        self.log = Tail(log_of(batch))
+        self.peak_bytes = 0  # as the process itself measured it
+        self._defaults = defaults
+        self._tails: Dict[str, Tail] = {batch.record_file: Tail(batch.record_file)}
+        self._looked_s = started_s
+
+    def seen(self) -> Dict[str, int]:
+        """By file, how many lines were taken in."""
+        return {tail.name: tail.seen for tail in self._tails.values()}
+
+    def lines(self, now_s: float, *, last: bool = False) -> Iterator[Union[StartLine, Result]]:
+        """New lines that rules look at, whole; what cannot be read is for the record's reader."""
+        if last or now_s - self._looked_s >= LOOK_EVERY_S:
+            self._looked_s = now_s
+            self._find_files()
+        for tail in tuple(self._tails.values()):
+            for content in tail.lines():
+                try:
+                    line = decode(content)
+                except LineError:
+                    continue
+                if isinstance(line, (StartLine, Result)):
+                    yield self._owned(line)
+
+    def _owned(self, line: Union[StartLine, Result]) -> Union[StartLine, Result]:
+        line = cast("Union[StartLine, Result]", with_defaults(line, self._defaults))
+        if isinstance(line, Result):
+            self.peak_bytes = max(self.peak_bytes, line.peak_bytes or 0)
+        # The file says whose it is, whatever a line in it claims.
+        number = self.batch.process
+        return line if line.process == number else replace(line, process=number)
+
+    def _find_files(self) -> None:
+        folder, name = os.path.split(self.batch.record_file)
+        start = f"{name[: -len('.jsonl')]}-"
+        for other in os.listdir(folder):
+            path = os.path.join(folder, other)
+            if other.startswith(start) and other.endswith(".jsonl") and path not in self._tails:
+                _claim(path, self._defaults)
+                self._tails[path] = Tail(path)
+
+    def stop_soon(self) -> None:
+        """Ask it to stop behind the unit that it is at."""
+        # A full disk: the rules see that it goes on, and have other means.
+        with contextlib.suppress(OSError):
+            os.close(os.open(self.batch.stop_file, os.O_WRONLY | os.O_CREAT, 0o644))
+
+    def last_output(self) -> bytes:
+        """The end of what it printed."""
+        try:
+            with open(self.log.path, "rb") as stream:
+                stream.seek(max(0, os.fstat(stream.fileno()).st_size - LAST_OUTPUT_BYTES))
+                return stream.read()
+        except OSError:
+            return b""
+
+    def close(self) -> None:
+        """Give all descriptors back; the process and its tree are gone afterwards."""
+        self.process.close()
+        self.tree.close()
+        self.log.close()
+        for tail in self._tails.values():
+            tail.close()
+
+
+def log_of(batch: Batch) -> str:
+    """Where a process's output goes: beside its record."""
+    return f"{batch.record_file[: -len('.jsonl')]}.log"
+
+
+def _claim(path: str, defaults: DefaultsLine) -> None:
+    """Say in a worker's file whose it is; one write, between two lines of the worker."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.write(descriptor, encode(defaults))
+    except OSError:
+        pass  # a full disk
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,356 @@
+"""The loop of a leg: tells `policy` what happened, and does what it says. No rule of its own.
+
+Every line that the rules saw is in the record, and every decision says how many lines of each
+process's file it had seen, so that the record replays to the same decisions.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Callable, Mapping
+
+from ciguard.errors import InputError
+from ciguard.model import (
+    SLOTS,
+    EndLine,
+    EventLine,
+    ProcessEndLine,
+    ProcessLine,
+    Result,
+    StartLine,
+)
+from ciguard.run.batches import defaults_line, write_batch
+from ciguard.run.endings import died, exit_words, last_output, of_the_whole
+from ciguard.run.frameworks.base import environment
+from ciguard.run.live import Live, log_of
+from ciguard.run.memory import MemoryWatch
+from ciguard.run.policy import decision_line, ending_of, next_action
+from ciguard.run.signals import Signals
+from ciguard.run.state import Finish, Recycle, Start, State, Stop, Wait, Warn
+from ciguard.run.tested import NOT_STARTED, Ended, TestedProcess
+from ciguard.run.verdict import Tally, Verdict, verdict
+
+if TYPE_CHECKING:
+    from typing import Dict, Optional, Union
+
+    from ciguard.model import LegPolicy, Line, Shard, ShardLine, Suite
+    from ciguard.run.console import Console
+    from ciguard.run.frameworks.base import Executor
+    from ciguard.run.guardrail import Guardrail
+    from ciguard.run.record import RecordFile
+
+FOLLOW_EVERY_S = 0.04
+
+
+@dataclass(frozen=True, **SLOTS)
+class Job:
+    """All that a leg works on.
+
+    Attributes:
+        folder, private: the record's, and one of the leg's own with `inside` in it; absolute.
+        environ: the leg's own environment.
+        whole: the process itself is the one unit, and its exit code the outcome.
+        origin_s: the leg's start on the clock that cannot be set back.
+    """
+
+    header: ShardLine
+    shard: Shard
+    suites: Mapping[str, Suite]
+    policy: LegPolicy
+    pool_env: Mapping[str, str]
+    executor: Callable[[str], Executor]  # of a suite
+    folder: str
+    private: str
+    environ: Mapping[str, str]
+    origin_s: float
+    whole: bool = False
+
+
+class Supervisor:
+    """One leg, from its first line to its last."""
+
+    def __init__(
+        self, job: Job, record: RecordFile, guardrail: Guardrail, console: Console
+    ) -> None:
+        self._job = job
+        self._record = record
+        self._guardrail = guardrail
+        self._console = console
+        self._state = State(job.shard, job.suites, job.policy)
+        self._memory = MemoryWatch(guardrail, guarded=job.policy.guard_rail != "off")
+        self._live: Dict[int, Live] = {}
+        self._seen: Dict[str, int] = {}  # by file, of processes that have ended
+        self._followed_s = 0.0
+        self._tally = Tally()
+        self._signals = Signals()
+        self._streams = job.shard.processes == 1
+        self._unasked = True  # something was observed since the rules were asked
+        self._until_s: Optional[float] = None
+        self._lacks_subreaper = False
+
+    def run(self) -> Verdict:
+        """Supervise until the rules say that the leg is over; every process is gone then.
+
+        Raises:
+            InputError: not even the first line of the record could be written.
+        """
+        self._observed(self._job.header)
+        if self._record.dropped:
+            what = f"cannot be written: {self._record.problem}"
+            raise InputError(what, where=self._job.folder, fix="free some space for the record")
+        try:
+            with self._signals.listening():
+                finish = self._step()
+                while finish is None:
+                    finish = self._step(hurry=self._sleep())
+        finally:
+            for live in self._live.values():
+                live.close()
+        return self._end(finish)
+
+    def _now_s(self) -> float:
+        # As the record has it: a decision replayed at the time written is the same decision.
+        return round(time.monotonic() - self._job.origin_s, 6)
+
+    def _sleep(self) -> bool:
+        """Until the next tick, or until somebody calls: then True."""
+        status = [live.process.fileno() for live in self._live.values()]
+        wakeup = self._signals.wakeup
+        ready = select.select([wakeup, *status], [], [], self._memory.every_s)[0]
+        if wakeup in ready:
+            os.read(wakeup, 4096)
+        return bool(ready)
+
+    def _step(self, *, hurry: bool = True) -> Finish | None:
+        """One round; the files, which cost the most, are read in every other one or in a hurry."""
+        now_s = self._now_s()
+        self._take_signals()
+        if hurry or now_s - self._followed_s >= FOLLOW_EVERY_S:
+            self._followed_s = now_s
+            for number, live in tuple(self._live.items()):
+                self._follow(live)
+                live.process.poll()
+                if live.process.ended is not None:
+                    self._bury(number, live, live.process.ended)
+        self._look_at_memory(now_s)
+        finish = self._decide()
+        for live in self._live.values():
+            live.process.press(now_s)
+        self._record.sync(now_s)
+        return finish
+
+    # --- What happened ---------------------------------------------------------------------------
+
+    def _observed(self, line: Line) -> None:
+        """A line of the leg's own that the rules look at."""
+        self._record.append(line)
+        self._take_in(line)
+
+    def _take_in(self, line: Line) -> None:
+        self._state.observe(line)
+        self._unasked = True
+        if isinstance(line, Result):
+            self._tally.add(line)
+
+    def _take_signals(self) -> None:
+        for number in self._signals.take():
+            self._console.say(f"{number.name}: stopping{' at once' * self._signals.hurry}")
+            self._observed(EventLine(kind="signal", at_s=self._now_s(), detail=number.name))
+            for live in self._live.values() if self._signals.hurry else ():
+                live.process.stop(self._now_s(), at_once=True)
+
+    def _follow(self, live: Live, *, last: bool = False) -> None:
+        for line in live.lines(self._now_s(), last=last):
+            self._take_in(line)
+        if self._streams:
+            self._console.follow(live.log)
+
+    def _look_at_memory(self, now_s: float) -> None:
+        trees = {number: live.tree for number, live in self._live.items()}
+        sample = self._memory.look(now_s, trees)
+        if sample is not None:
+            self._take_in(sample)
+        for written in self._memory.due(now_s):
+            self._record.append(written)
+
+    def _write_samples(self) -> None:
+        for sample in self._memory.flush():
+            self._record.append(sample)
+
+    def _bury(self, number: int, live: Live, ended: Ended) -> None:
+        """Take in the end of a process: its last lines, its victims, its ending."""
+        self._write_samples()
+        self._follow(live, last=True)
+        now_s = self._now_s()
+        running = self._state.running[number]
+        if self._job.whole and running.open and ended.exit_code >= 0 and not running.stopping:
+            peak_bytes = max(self._memory.peak_bytes.get(number, 0), ended.peak_bytes or 0)
+            self._observed(of_the_whole(self._state, number, ended, now_s, peak_bytes))
+        executor = self._job.executor(running.start.suite)
+        had_results = bool(running.closed or running.reported)
+        ending = ending_of(
+            running,
+            ended.exit_code,
+            clean=not ended.error and executor.is_clean(ended.exit_code, had_results=had_results),
+            out_of_memory=self._guardrail.oom_kills() > live.oom_kills,
+        )
+        output = ended.error or last_output(live.last_output())
+        victims = died(
+            self._state,
+            number,
+            ending,
+            exit_code=ended.exit_code,
+            now_s=live.process.stopped_s or now_s,
+            output=output,
+        )
+        if ending != "completed":
+            for victim in victims:
+                self._observed(victim)
+            if not victims:
+                detail = f"{exit_words(ended.exit_code)}\n{output}"
+                self._record.append(EventLine("last_output", now_s, number, detail=detail))
+        peak_bytes = max(
+            live.peak_bytes, ended.peak_bytes or 0, self._memory.peak_bytes.get(number, 0)
+        )
+        end = ProcessEndLine(number, ending, ended.exit_code, now_s, peak_bytes or None)
+        self._observed(end)
+        self._record.sync(now_s, at_once=True)
+        self._say_end(live, ending, ended, output)
+        self._seen.update(live.seen())
+        live.close()
+        del self._live[number]
+
+    def _say_end(self, live: Live, ending: str, ended: Ended, output: str) -> None:
+        number = live.batch.process
+        if not self._streams:
+            self._console.begin(f"process {number}: output")
+        self._console.follow(live.log)
+        how = ending if ending == "completed" else f"{ending} ({exit_words(ended.exit_code)})"
+        wall_s = self._now_s() - live.started_s
+        self._console.end(f"process {number}: {how} after {wall_s:.1f} s")
+        if ended.error:
+            self._console.say(f"  {output}")
+
+    # --- What to do ------------------------------------------------------------------------------
+
+    def _decide(self) -> Finish | None:
+        """Ask and carry out, until there is nothing to do but wait."""
+        while self._unasked or (self._until_s is not None and self._now_s() >= self._until_s):
+            now_s = self._now_s()
+            action = next_action(self._state, now_s)
+            if isinstance(action, Wait):
+                self._unasked, self._until_s = False, action.until_s
+                return None
+            if isinstance(action, Finish):
+                self._console.say(f"{action.ending}: {action.reason}")
+                return action
+            self._carry_out(action, now_s)
+        return None
+
+    def _carry_out(self, action: Union[Start, Stop, Recycle, Warn], now_s: float) -> None:
+        self._write_samples()
+        seen = dict(self._seen)
+        for live in self._live.values():
+            seen.update(live.seen())
+        line = decision_line(action, now_s, seen, self._job.shard.units)
+        assert line is not None
+        if isinstance(action, Start):
+            assert isinstance(line, ProcessLine)
+            self._state.apply(action)
+            self._start(action, line, now_s)
+            return
+        self._record.append(line)
+        self._state.apply(action)
+        self._console.say(_in_words(action))
+        if isinstance(action, Recycle):
+            self._live[action.process].stop_soon()
+        elif isinstance(action, Stop):
+            # Also behind this unit: one that swallows the interruption is not to be followed.
+            self._live[action.process].stop_soon()
+            at_once = self._signals.hurry or action.ending == "memory_guard"
+            self._live[action.process].process.stop(now_s, at_once=at_once)
+
+    def _start(self, action: Start, line: ProcessLine, now_s: float) -> None:
+        title = f"process {action.process}: {len(action.units)} units, {action.reason}"
+        if self._streams:
+            self._console.begin(title)
+        else:
+            self._console.say(title)
+        try:
+            live = self._spawn(action, now_s)
+        except OSError as error:
+            self._record.append(line)
+            self._console.end(f"process {action.process} could not be started: {error}")
+            detail = f"could not be started: {error}"
+            self._record.append(EventLine("last_output", now_s, action.process, detail=detail))
+            self._observed(ProcessEndLine(action.process, "setup_failed", NOT_STARTED, now_s))
+            return
+        self._live[action.process] = live
+        self._record.append(replace(line, pid=live.process.pid))
+        if live.process.pid is None:
+            return
+        if self._job.whole:
+            unit = self._job.shard.units[0].unit
+            self._observed(StartLine(unit, process=action.process, at_s=now_s))
+        if not live.process.subreaper and not self._lacks_subreaper:
+            self._lacks_subreaper = True
+            lack = "a subreaper (Linux, ctypes): daemons of a test may outlive it"
+            self._record.append(EventLine("lacks", now_s, detail=lack))
+            self._console.say(f"this leg lacks {lack}")
+
+    def _spawn(self, action: Start, now_s: float) -> Live:
+        """Write the batch and start its process. Raises OSError where either cannot be."""
+        job, suite = self._job, self._job.suites[action.suite]
+        units = [job.shard.units[unit] for unit in action.units]
+        tries = {
+            job.shard.units[unit].unit: count
+            for unit, count in self._state.tries.items()
+            if unit in action.units
+        }
+        batch = write_batch(
+            units,
+            process=action.process,
+            header=job.header,
+            record=job.folder,
+            private=job.private,
+            tries_before=tries,
+            origin_s=job.origin_s,
+        )
+        oom_kills = self._guardrail.oom_kills()
+        invocation = job.executor(action.suite).execution(suite, action.variant, batch)
+        env = environment(job.environ, suite, action.variant, invocation, job.pool_env)
+        # glibc raises this limit with use; then freed heap hides the next test's peak.
+        env.setdefault("MALLOC_MMAP_THRESHOLD_", "131072")
+        process = TestedProcess(invocation.argv, env, os.path.abspath(suite.cwd), log_of(batch))
+        defaults = defaults_line(job.header, action.suite, action.variant, action.process)
+        return Live(process, batch, defaults, started_s=now_s, oom_kills=oom_kills)
+
+    def _end(self, finish: Finish) -> Verdict:
+        found = verdict(
+            self._tally,
+            self._job.shard.units,
+            finish.ending,
+            dropped=self._record.dropped,
+            signalled=self._signals.exit_code,
+        )
+        now_s = self._now_s()
+        ending = "disk_full" if self._record.dropped else found.ending
+        self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))
+        self._record.sync(now_s, at_once=True)
+        if self._record.dropped:
+            lost = f"{self._record.dropped} lines of the record could not be written"
+            self._console.say(f"{lost}: {self._record.problem}")
+        name = f"shard {self._job.shard.key}" if self._job.shard.key else "command"
+        self._console.conclude(name, found, now_s)
+        return found
+
+
+def _in_words(action: Union[Stop, Recycle, Warn]) -> str:
+    if isinstance(action, Warn):
+        return f"{action.kind}: {action.reason}"
+    if isinstance(action, Recycle):
+        return f"process {action.process}: recycled: {action.reason}"
+    return f"process {action.process}: {action.ending}: {action.reason}"

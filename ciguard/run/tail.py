@@ -1,0 +1,57 @@
+"""Reading a file while another program appends to it: whole lines only, each once."""
+
+from __future__ import annotations
+
+import os
+from typing import Iterator
+
+from ciguard.codec.record import MAX_LINE_BYTES
+
+CHUNK_BYTES = 1 << 18
+
+
+class Tail:
+    """The end of a growing file, through one descriptor that is kept.
+
+    `seen` counts the ends of lines that were given out, so that a reader of the finished file can
+    find the same place.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = os.path.basename(path)
+        self.seen = 0
+        self._descriptor = -1
+        self._rest = b""
+
+    def _open(self) -> bool:
+        if self._descriptor < 0:
+            try:
+                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return False
+        return True
+
+    def chunks(self) -> Iterator[bytes]:
+        """What was appended since the last call, in pieces; nothing where there is no file yet."""
+        while self._open():
+            piece = os.read(self._descriptor, CHUNK_BYTES)
+            if not piece:
+                return
+            yield piece
+
+    def lines(self) -> Iterator[bytes]:
+        """New whole lines without their ends; one longer than any honest line comes out empty."""
+        for piece in self.chunks():
+            *whole, rest = (self._rest + piece).split(b"\n")
+            # Kept longer than the limit by one chunk at most: a line without end fills no memory.
+            self._rest = rest[: MAX_LINE_BYTES + 1]
+            for line in whole:
+                self.seen += 1
+                yield line if len(line) <= MAX_LINE_BYTES else b""
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,155 @@
+"""One tested process as the leg holds it: through its keeper, by two pipes.
+
+Started from the main thread only: a child of another thread may be told that its parent died when
+that thread ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
+
+from ciguard.model import SLOTS
+from ciguard.run import keeper
+
+if TYPE_CHECKING:
+    from typing import List, Optional, Tuple
+
+START_S = 20.0  # a keeper that has not started anything by then is lost (one takes 0.02 s)
+NOT_STARTED = 127  # what a shell says of a program that it cannot start
+
+# When to send what, in seconds after the first signal; the platform gives 7.5 s, then 2.5 s.
+POLITELY = ((0.0, "SIGINT"), (3.0, "SIGTERM"), (4.0, "SIGKILL"))
+AT_ONCE = ((0.0, "SIGKILL"),)
+
+
+@dataclass(frozen=True, **SLOTS)
+class Ended:
+    """How the operating system saw the end; `error` where it could not even be started.
+
+    `peak_bytes`: the largest resident size of any one process of it that was waited for.
+    """
+
+    exit_code: int
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    peak_bytes: int | None = None
+    error: str = ""
+
+
+def keeper_command() -> list[str]:
+    """How the keeper is started: from the zip file that we run from, or as the file it is.
+
+    `-I -S`: neither the tested project's variables nor its site-packages can change it.
+    """
+    archive = getattr(getattr(keeper, "__loader__", None), "archive", None)
+    place = keeper.__file__ if archive is None else str(archive)
+    return [sys.executable, "-I", "-S", os.path.abspath(place), "--keeper"]
+
+
+class TestedProcess:
+    """A running program, its end, and the signals that bring it about.
+
+    Raises:
+        OSError: the keeper could not be started (no memory, no process left).
+    """
+
+    __test__ = False  # no test class, whatever its name says to a collector
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str) -> None:
+        self._keeper = subprocess.Popen(
+            keeper_command(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=cwd,
+            env=dict(env),
+            start_new_session=True,
+            bufsize=0,
+        )
+        assert self._keeper.stdin is not None
+        assert self._keeper.stdout is not None
+        self._control, self._status = self._keeper.stdin, self._keeper.stdout
+        os.set_blocking(self._status.fileno(), False)
+        self.root = self._keeper.pid
+        self.pid: Optional[int] = None
+        self.subreaper = False
+        self.ended: Optional[Ended] = None
+        self.stopped_s: Optional[float] = None  # when it was first told to end
+        self._said = b""
+        self._signals: List[Tuple[float, str]] = []
+        self._send(json.dumps({"argv": list(argv), "log": log}))
+        self._wait_for_start()
+
+    def fileno(self) -> int:
+        """Readable when there is something for `poll`."""
+        return self._status.fileno()
+
+    def _wait_for_start(self) -> None:
+        while self.pid is None and self.ended is None:
+            if not select.select([self], [], [], START_S)[0]:
+                self._keeper.kill()
+            self.poll()
+
+    def poll(self) -> None:
+        """Take in what the keeper says, without waiting."""
+        if self.ended is not None:
+            return
+        try:
+            piece = os.read(self._status.fileno(), 4096)
+        except BlockingIOError:
+            return
+        if not piece:
+            self._lost()
+            return
+        *lines, self._said = (self._said + piece).split(b"\n")
+        for line in lines:
+            self._take_in(json.loads(line))
+
+    def _take_in(self, said: Mapping[str, Any]) -> None:
+        if "started" in said:
+            self.pid, self.subreaper = said["started"], said["subreaper"]
+        elif "error" in said:
+            self.ended = Ended(NOT_STARTED, error=said["error"])
+        else:
+            self.ended = Ended(**said)
+
+    def _lost(self) -> None:
+        """The keeper itself was killed; what it kept is ours to end."""
+        if self.pid is not None:
+            keeper.send(-self.pid, signal.SIGKILL)
+        self.ended = Ended(-signal.SIGKILL, error="its keeper was killed")
+
+    def _send(self, line: str) -> None:
+        # Broken when it has ended, or its keeper has: poll will say.
+        with contextlib.suppress(BrokenPipeError):
+            self._control.write(line.encode("utf-8", "surrogateescape") + b"\n")
+
+    def stop(self, now_s: float, *, at_once: bool = False) -> None:
+        """Begin to end it; `press` goes on. At once is also for who asked politely before."""
+        steps = AT_ONCE if at_once else POLITELY
+        self._signals = [(now_s + delay_s, name) for delay_s, name in steps]
+        self.stopped_s = self.stopped_s or now_s
+        self.press(now_s)
+
+    def press(self, now_s: float) -> None:
+        """Send the signals that are due."""
+        while self._signals and self._signals[0][0] <= now_s and self.ended is None:
+            self._send(self._signals.pop(0)[1])
+
+    def close(self) -> None:
+        """Give the pipes back; a tree that is still alive dies of it."""
+        self._control.close()
+        try:
+            self._keeper.wait(START_S)
+        except subprocess.TimeoutExpired:
+            self._keeper.kill()
+            self._keeper.wait()
+        self._status.close()

@@ -1,0 +1,68 @@
+"""What a leg's results come to: counts, what did not run, and the exit code. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Mapping, Sequence
+
+from ciguard.errors import ExitCode
+from ciguard.model import BAD_OUTCOMES, OUTCOMES, SLOTS
+
+if TYPE_CHECKING:
+    from ciguard.model import CaseKey, Ending, PlannedUnit, Result, UnitKey
+
+
+@dataclass
+class Tally:
+    """The results of every unit in the last process that ran it: its last try."""
+
+    by_unit: dict[UnitKey, dict[CaseKey, Result]] = field(default_factory=dict)
+
+    def add(self, result: Result) -> None:
+        """Take in a result; processes are numbered upwards, and a program need not know tries."""
+        known = self.by_unit.get(result.key.unit_key, {})
+        if any((other.process or 0) < (result.process or 0) for other in known.values()):
+            known = {}
+        self.by_unit[result.key.unit_key] = {**known, result.key: result}
+
+
+@dataclass(frozen=True, **SLOTS)
+class Verdict:
+    """The answer of a leg. `counts` is by outcome, of cases; `missing` units have no result."""
+
+    exit_code: ExitCode
+    ending: Ending
+    counts: Mapping[str, int]
+    bad: tuple[Result, ...]
+    missing: tuple[UnitKey, ...]
+
+
+def verdict(
+    tally: Tally,
+    planned: Sequence[PlannedUnit],
+    ending: Ending,
+    *,
+    dropped: int = 0,
+    signalled: ExitCode | None = None,
+) -> Verdict:
+    """Judge a leg that has ended.
+
+    Args:
+        ending: of the leg. dropped: lines that a full disk lost.
+        signalled: the exit code of the signal that ended it, if one did.
+    """
+    results = [result for cases in tally.by_unit.values() for result in cases.values()]
+    bad = tuple(result for result in results if result.outcome in BAD_OUTCOMES)
+    missing = tuple(unit.key for unit in planned if unit.key not in tally.by_unit)
+    if signalled is not None:
+        code = signalled
+    elif missing or dropped or ending != "completed":
+        code = ExitCode.INCOMPLETE
+    else:
+        code = ExitCode.TESTS_FAILED if bad else ExitCode.OK
+    counts: dict[str, int] = {
+        outcome: count
+        for outcome in OUTCOMES
+        if (count := sum(1 for result in results if result.outcome == outcome))
+    }
+    return Verdict(code, ending, counts, bad, missing)

@@ -1,0 +1,43 @@
+"""Any command as a shard of one unit, so that it is measured and guarded like a shard of tests."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final, Sequence
+
+from ciguard.model import LegPolicy, PlannedUnit, Prediction, Shard, Suite
+from ciguard.run.frameworks.base import Invocation
+
+if TYPE_CHECKING:
+    from ciguard.run.frameworks.base import Batch
+
+NAME: Final = "wrapped"
+POLICY: Final = LegPolicy()
+
+
+def unit_of(command: Sequence[str]) -> str:
+    """The command line as a shell would read it."""
+    return " ".join(map(shlex.quote, command))
+
+
+def shard_of(command: Sequence[str]) -> Shard:
+    """A shard without a key, of the one unit that the command is."""
+    unit = PlannedUnit(unit_of(command), known=False)
+    return Shard(key="", pool="", units=(unit,), predicted=Prediction(0.0, 0.0))
+
+
+def suite_of(command: Sequence[str]) -> Suite:
+    """The suite "" that runs it in the current folder."""
+    return Suite(framework=NAME, command=tuple(command))
+
+
+class Wrapped:
+    """An executor whose program writes nothing; `supervisor` itself writes the result."""
+
+    def execution(self, suite: Suite, variant: str, batch: Batch) -> Invocation:  # noqa: ARG002
+        """The command itself, with nothing added."""
+        return Invocation(suite.command)
+
+    def is_clean(self, exit_code: int, *, had_results: bool) -> bool:  # noqa: ARG002
+        """An exit code is an answer; a signal is not."""
+        return exit_code >= 0

@@ -1,0 +1,75 @@
+"""The adapter of programs without a framework: placeholders, lists, exit codes."""
+
+from __future__ import annotations
+
+import pytest
+from run.frameworks.test_table import batch
+
+from ciguard.model import Suite, Variant
+from ciguard.run.frameworks import command
+from ciguard.run.frameworks.base import ListedUnit
+
+SUITE = Suite(
+    "command",
+    ("run", "{units_file}", "--out={record_file}", "{results_file}", "{print $1}", "{}"),
+    args=("--as", "{variant}"),
+    variants={"v": Variant(("-{variant}",))},
+    list_command=("list", "{variant}"),
+)
+
+
+def test_placeholders_are_filled_and_other_braces_left() -> None:
+    invocation = command.execution(SUITE, "v", batch())
+    record = "/r/process-001.jsonl"
+    assert invocation.argv == (
+        *("run", "/p/units.txt", f"--out={record}", record, "{print $1}", "{}"),
+        *("--as", "v", "-v"),
+    )
+    assert invocation.env["CIGUARD_UNITS_FILE"] == "/p/units.txt"
+    assert invocation.env["CIGUARD_RECORD_FILE"] == record
+    assert invocation.env["CIGUARD_STOP_FILE"] == "/p/stop"
+    assert invocation.paths == {}
+    assert command.listing(SUITE, "v", "", "").argv == ("list", "v")
+
+
+def read(printed: str, code: int = 0) -> tuple[tuple[ListedUnit, ...], tuple[str, ...]]:
+    listing = command.read_listing(SUITE, b"", printed.encode(), code)
+    return listing.units, listing.errors
+
+
+def test_a_unit_a_line_or_an_object_a_line() -> None:
+    units, errors = read('one\r\n\n  two words \n{"unit":"three","file":"t","categories":["x"]}\n')
+    assert errors == ()
+    assert units == (
+        ListedUnit("one"),
+        ListedUnit("  two words "),
+        ListedUnit("three", "t", ("x",)),
+    )
+
+
+@pytest.mark.parametrize(
+    "line", ['{"unit":', '{"unit":3}', '{"unit":""}', '{"unit":"a\\nb"}', "{}"]
+)
+def test_a_line_that_cannot_be_meant_is_an_error_and_no_unit(line: str) -> None:
+    units, errors = read(f"good\n{line}\n")
+    assert units == (ListedUnit("good"),)
+    assert len(errors) == 1
+    assert errors[0].startswith("line 2 of the list: ")
+
+
+def test_a_list_command_that_failed_is_an_error() -> None:
+    units, errors = read("sh: list: not found\n", 127)
+    assert errors == ("the list command ended with exit code 127:\nsh: list: not found",)
+    assert [unit.unit for unit in units] == ["sh: list: not found"], "no unit is planned from it"
+
+
+@pytest.mark.parametrize(
+    ("code", "had_results", "clean"),
+    [(0, False, True), (1, True, True), (1, False, False), (2, True, False), (-9, True, False)],
+)
+def test_which_exit_codes_say_that_all_was_said(code: int, had_results: bool, clean: bool) -> None:
+    assert command.is_clean(code, had_results=had_results) is clean
+
+
+def test_the_groups_of_a_unit() -> None:
+    assert command.kin("Shop.Cart.Adds(1)") == ("Shop.Cart.Adds", "Shop.Cart", "Shop", "")

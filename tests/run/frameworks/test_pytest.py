@@ -1,0 +1,141 @@
+"""The pytest adapter: its command lines, and what it reads of pytest's answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from run.frameworks.test_table import batch
+from run.legs import clean_environ
+
+from ciguard.model import Suite, Variant
+from ciguard.run.frameworks import pytest as adapter
+from ciguard.run.frameworks.base import Invocation, ListedUnit, environment
+from ciguard.run.frameworks.entering import lay_out
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.run.frameworks.base import Listing
+
+SUITE = Suite("pytest", ("python", "-m", "pytest"), args=("-x",), variants={"v": Variant(("-q",))})
+
+
+def test_no_path_is_added_to_the_users_command() -> None:
+    invocation = adapter.execution(SUITE, "v", batch())
+    assert invocation == Invocation(
+        argv=(
+            *("python", "-m", "pytest", "-x", "-q"),
+            *("-p", "ciguard_pytest", "-p", "ciguard_selected"),
+            "--continue-on-collection-errors",
+        ),
+        env={
+            "CIGUARD_UNITS_FILE": "/p/units.json",
+            "CIGUARD_RECORD_FILE": "/r/process-001.jsonl",
+            "CIGUARD_STOP_FILE": "/p/stop",
+            "CIGUARD_SUITE": "s",
+            "CIGUARD_VARIANT": "v",
+            "CIGUARD_PROCESS": "1",
+            "CIGUARD_TRIES_BEFORE": '{"a": 1}',
+            "CIGUARD_ORIGIN_S": "12.5",
+        },
+        paths={"PYTHONPATH": "/p/inside"},
+    )
+
+
+def listed(folder: Path, suite: Suite, variant: str = "") -> Listing:
+    """Ask the real pytest."""
+    answer = folder / "answer.jsonl"
+    inside = lay_out(str(folder / "private"))
+    invocation = adapter.listing(suite, variant, str(answer), inside)
+    done = subprocess.run(
+        invocation.argv,
+        cwd=folder / suite.cwd,
+        env=environment(clean_environ(), suite, variant, invocation),
+        capture_output=True,
+        check=False,
+    )
+    content = answer.read_bytes() if answer.exists() else b""
+    return adapter.read_listing(suite, content, done.stdout + done.stderr, done.returncode)
+
+
+def real(cwd: str = ".") -> Suite:
+    return Suite("pytest", (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"), cwd=cwd)
+
+
+def test_units_of_a_real_suite(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+    (tmp_path / "sub" / "test_a.py").write_text("""
+import pytest
+@pytest.mark.slow
+@pytest.mark.parametrize("x", ["::", "/"])
+def test_a(x): pass
+""")
+    expected = (
+        ListedUnit("sub/test_a.py::test_a[::]", "sub/test_a.py", ("parametrize", "slow")),
+        ListedUnit("sub/test_a.py::test_a[/]", "sub/test_a.py", ("parametrize", "slow")),
+    )
+    assert listed(tmp_path, real()).units == expected
+    below = listed(tmp_path, real("sub"))
+    assert below.errors == ()
+    assert below.units == expected, "the rootdir is the repository, wherever pytest is started"
+
+
+def test_a_suite_with_a_rootdir_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "sub" / "test_a.py").write_text("def test_a(): pass\n")
+    assert listed(tmp_path, real("sub")).units == (
+        ListedUnit("test_a.py::test_a", "sub/test_a.py"),
+    )
+
+
+def test_a_broken_file_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    (tmp_path / "test_b.py").write_text("import no_such_module\n")
+    listing = listed(tmp_path, real())
+    assert [unit.unit for unit in listing.units] == ["test_a.py::test_a"]
+    (error,) = listing.errors
+    assert error.startswith("test_b.py: ")
+    assert "No module named 'no_such_module'" in error
+
+
+def test_no_pytest_is_an_error_that_quotes_the_interpreter(tmp_path: Path) -> None:
+    listing = listed(tmp_path, Suite("pytest", (sys.executable, "-I", "-S", "-m", "pytest")))
+    (error,) = listing.errors
+    assert "exit code 1" in error
+    assert "No module named pytest" in error
+
+
+def test_a_cut_answer_is_an_error() -> None:
+    answer = json.dumps({"unit": "a.py::a"}).encode() + b'\n{"unit": "a.py::b'
+    listing = adapter.read_listing(SUITE, answer, b"", 137)
+    assert [unit.unit for unit in listing.units] == ["a.py::a"]
+    assert listing.errors == (
+        "collecting ended with exit code 137 and no inventory:\nit printed nothing",
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "had_results", "clean"),
+    [(0, True, True), (0, False, True), (1, True, True), (1, False, False), (5, False, True)]
+    + [(code, True, False) for code in (2, 3, 4, -9, 137)],
+)
+def test_which_exit_codes_say_that_all_was_said(code: int, had_results: bool, clean: bool) -> None:
+    assert adapter.is_clean(code, had_results=had_results) is clean
+
+
+def test_the_groups_of_a_unit() -> None:
+    assert adapter.kin("a/b/test_x.py::TestC::test_m[p/q::r]") == (
+        "a/b/test_x.py::TestC::test_m",
+        "a/b/test_x.py::TestC",
+        "a/b/test_x.py",
+        "a/b/",
+        "a/",
+        "",
+    )
+    assert adapter.kin("test_x.py::test_m") == ("test_x.py::test_m", "test_x.py", "")

@@ -1,0 +1,163 @@
+"""Suites without a framework, and single commands: the same leg, the same record."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from run.legs import no_survivor, plan_of, start, start_shard
+from run.replaying import replays
+
+from ciguard.model import LegPolicy, PlannedUnit, Suite, Variant
+from ciguard.run.frameworks import command
+
+PROJECT = Path(__file__).parent.parent / "samples" / "projects" / "tables"
+SUITE = Suite(
+    framework="command",
+    command=(sys.executable, "tables/check.py", "run", "{units_file}", "{results_file}"),
+    list_command=(sys.executable, "tables/check.py", "list"),
+    variants={"exact": Variant(args=("{variant}",)), "rounded": Variant(args=("{variant}",))},
+)
+TABLES = ("even.txt", "odd.txt", "zero.txt")
+EXPECTED = {
+    ("even.txt", "half"): "passed passed",
+    ("even.txt", "quarter"): "passed passed",
+    ("odd.txt", "third"): "failed passed",
+    ("odd.txt", "sixth"): "failed passed",
+    ("odd.txt", "two thirds"): "failed passed",
+    ("zero.txt", "nothing"): "errored errored",
+    ("zero.txt", "one"): "passed passed",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    shutil.copytree(PROJECT, tmp_path / "tables")
+    return tmp_path
+
+
+def units() -> list[PlannedUnit]:
+    return [
+        PlannedUnit(table, suite="tables", variant=variant)
+        for variant in ("exact", "rounded")
+        for table in TABLES
+    ]
+
+
+def test_its_list_is_read(project: Path) -> None:
+    invocation = command.listing(SUITE, "exact", "", "")
+    done = subprocess.run(invocation.argv, cwd=project, capture_output=True, check=False)
+    listing = command.read_listing(SUITE, b"", done.stdout, done.returncode)
+    assert listing.errors == ()
+    assert [(unit.unit, unit.file) for unit in listing.units] == [
+        (table, f"tables/{table}") for table in TABLES
+    ]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_two_variants_with_several_cases_a_unit(project: Path, processes: int) -> None:
+    plan = plan_of(units(), suites={"tables": SUITE}, processes=processes)
+    leg = start_shard(project, plan).wait(10)
+    record = leg.record()
+    assert record.damage == ()
+    found = {result.key: result.outcome for result in record.results}
+    assert len(found) == len(record.results) == 14
+    for (table, case), outcomes in EXPECTED.items():
+        for variant, outcome in zip(("exact", "rounded"), outcomes.split(), strict=True):
+            assert found[("tables", variant, table, case)] == outcome  # type: ignore[index]
+    assert record.end is not None
+    assert dict(record.end.counts) == {"passed": 9, "failed": 3, "errored": 2}
+    assert {end.ending for end in record.process_ends} == {"completed"}
+    assert "even.txt: done as rounded" in leg.printed
+    replays(leg.record_folder, plan)
+
+
+def test_a_crash_is_blamed_on_the_unit_that_began_last(project: Path) -> None:
+    suite = replace(SUITE, env={"CRASH_IN": "odd.txt"})
+    plan = plan_of(units()[:3], suites={"tables": suite})
+    leg = start_shard(project, plan).wait(10)
+    outcomes = {(r.unit, r.case): (r.outcome, r.ending) for r in leg.record().results}
+    assert outcomes == {
+        ("even.txt", "half"): ("passed", "completed"),
+        ("even.txt", "quarter"): ("passed", "completed"),
+        ("odd.txt", "odd.txt"): ("died", "crash"),
+        ("zero.txt", "nothing"): ("errored", "completed"),
+        ("zero.txt", "one"): ("passed", "completed"),
+    }
+    replays(leg.record_folder, plan)
+
+
+def test_a_failing_unit_is_tried_again_as_a_whole(project: Path) -> None:
+    policy = LegPolicy(guard_rail="off", tries=2)
+    plan = plan_of(units()[:3], suites={"tables": SUITE}, policy=policy)
+    leg = start_shard(project, plan).wait(10)
+    record = leg.record()
+    assert [line.units for line in record.processes] == [3, 2]
+    assert len(record.results) == 7 + 5
+    assert record.end is not None
+    assert sum(record.end.counts.values()) == 7, "each case counts once, by its last try"
+    replays(leg.record_folder, plan)
+
+
+def test_an_id_that_no_line_can_carry_is_refused(project: Path) -> None:
+    plan = plan_of([PlannedUnit("two\nlines", suite="tables")], suites={"tables": SUITE})
+    leg = start_shard(project, plan).wait(3)
+    assert r"'two\nlines'" in leg.printed
+    assert not leg.record_folder.exists()
+
+
+def test_any_command_is_measured_as_one_unit(tmp_path: Path) -> None:
+    code = "import time; kept = b'x' * (80 << 20); time.sleep(0.3); print('a  b')"
+    leg = start(tmp_path, "--record", "record", "--", sys.executable, "-c", code).wait(0)
+    assert "a  b\n" in leg.printed
+    (result,) = leg.record().results
+    assert shlex.split(result.unit) == [sys.executable, "-c", code]
+    assert result.outcome == "passed"
+    assert (result.wall_s or 0) >= 0.3
+    assert 80 << 20 < (result.peak_bytes or 0) < 160 << 20
+    assert result.measured_by == "sample"
+    assert result.cpu_s is not None
+    assert [line.unit for line in leg.record().starts] == [result.unit]
+    no_survivor(leg)
+
+
+def test_a_command_that_fails_is_10_whatever_it_said(tmp_path: Path) -> None:
+    leg = start(tmp_path, "--record", "record", "--", "sh", "-c", "exit 4").wait(10)
+    (result,) = leg.record().results
+    assert (result.outcome, result.message) == ("failed", "exit code 4")
+
+
+def test_a_command_that_is_killed_died(tmp_path: Path) -> None:
+    leg = start(tmp_path, "--record", "record", "--", "sh", "-c", "kill -9 $$").wait(10)
+    (result,) = leg.record().results
+    assert (result.outcome, result.ending) == ("died", "crash")
+    assert "SIGKILL" in (result.message or "")
+
+
+def test_a_command_that_does_not_exist_is_a_mistake_of_the_user(tmp_path: Path) -> None:
+    leg = start(tmp_path, "--record", "record", "--", "no-such-program").wait(2)
+    assert "no program 'no-such-program'" in leg.printed
+    assert not leg.record_folder.exists()
+
+
+def test_a_file_that_is_no_program_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"\0\1\2")
+    (tmp_path / "data").chmod(0o755)
+    leg = start(tmp_path, "--record", "record", "--", "./data").wait(13)
+    assert "./data: Exec format error" in leg.printed
+    assert [end.ending for end in leg.record().process_ends] == ["setup_failed"] * 3
+
+
+def test_the_time_of_a_command_is_its_own(tmp_path: Path) -> None:
+    """What the leg needs to start it is not in it."""
+    code = "import time; start = time.monotonic(); time.sleep(0.2); print(time.monotonic() - start)"
+    leg = start(tmp_path, "--record", "record", "--", sys.executable, "-S", "-c", code).wait(0)
+    (result,) = leg.record().results
+    (process_end,) = leg.record().process_ends
+    own_s = float(leg.printed.split("\n")[1])
+    assert own_s <= (result.wall_s or 0) <= (process_end.at_s or 0)

@@ -1,0 +1,249 @@
+"""What kills a process does not kill the leg: the victim is named, the rest runs."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from run.legs import PYTEST, no_survivor, plan_of, start_shard, until
+from run.replaying import replays
+
+from ciguard.model import LegPolicy, PlannedUnit, Suite
+
+if TYPE_CHECKING:
+    from run.legs import Leg
+
+    from ciguard.model import Result
+
+DEADLY = """
+import ctypes, os, signal, subprocess, sys, time
+def test_first(): pass
+def test_segfault(): ctypes.string_at(0)
+def test_leaves(): os._exit(0)
+def test_kills_itself(): os.kill(os.getpid(), signal.SIGKILL)
+def test_hangs():
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+def test_daemon():
+    code = "import os, time; os.setsid(); os.fork() and os._exit(0); time.sleep(600)"
+    subprocess.Popen([sys.executable, "-c", code]).wait()
+def test_last(): pass
+"""
+UNITS = [f"test_deadly.py::{name}" for name in DEADLY.split() if name.startswith("test_")]
+UNITS = [unit.split("(")[0] for unit in UNITS]
+
+
+def victims(leg: Leg) -> dict[str, Result]:
+    return {
+        result.unit.split("::")[1]: result
+        for result in leg.record().results
+        if result.outcome == "died"
+    }
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_each_victim_is_named_and_the_rest_runs(tmp_path: Path, processes: int) -> None:
+    (tmp_path / "test_deadly.py").write_text(DEADLY)
+    units = [PlannedUnit(unit, timeout_s=0.5 if unit.endswith("hangs") else None) for unit in UNITS]
+    leg = start_shard(tmp_path, plan_of(units, processes=processes)).wait(10)
+    assert leg.outcomes() == {
+        unit: "passed" if unit.endswith(("first", "daemon", "last")) else "died" for unit in UNITS
+    }
+    found = victims(leg)
+    assert {name: result.ending for name, result in found.items()} == {
+        "test_segfault": "crash",
+        "test_leaves": "crash",
+        "test_kills_itself": "crash",
+        "test_hangs": "timeout",
+    }
+    assert "SIGSEGV" in (found["test_segfault"].message or "")
+    assert "in test_segfault" in (found["test_segfault"].message or ""), "where it crashed"
+    assert "exit code 0" in (found["test_leaves"].message or "")
+    assert "SIGKILL" in (found["test_kills_itself"].message or "")
+    assert 0.5 <= (found["test_hangs"].wall_s or 0) < 3, "without the time that it took to end it"
+    assert all((result.peak_lower_bytes or 1) > 0 for result in found.values())
+    endings = [end.ending for end in leg.record().process_ends]
+    assert endings.count("crash") == 3
+    assert endings.count("timeout") == 1
+    assert endings.count("completed") == processes
+    no_survivor(leg)
+
+
+def test_a_worker_that_dies_names_its_test_and_the_others_go_on(tmp_path: Path) -> None:
+    (tmp_path / "test_deadly.py").write_text(DEADLY)
+    units = [unit for unit in UNITS if not unit.endswith(("hangs", "leaves", "segfault"))]
+    plan = plan_of(units, suites={"": replace(PYTEST, args=("-n", "2"))})
+    leg = start_shard(tmp_path, plan).wait(10)
+    replays(leg.record_folder, plan)
+    assert set(victims(leg)) == {"test_kills_itself"}
+    assert set(leg.outcomes()) == set(units)
+    assert {path.name for path in leg.record_folder.glob("process-001-gw*.jsonl")} >= {
+        "process-001-gw0.jsonl",
+        "process-001-gw1.jsonl",
+    }
+
+
+def test_a_hanging_test_does_not_take_its_neighbour_along(tmp_path: Path) -> None:
+    """Two workers are in a test when one of them is over its limit: the other ran innocently."""
+    (tmp_path / "test_two.py").write_text("""
+import time, pathlib
+def test_hangs(): time.sleep(60)
+def test_slow():
+    first = not pathlib.Path("seen").exists()
+    pathlib.Path("seen").touch()
+    time.sleep(60 if first else 0)
+""")
+    suite = replace(PYTEST, args=("-n", "2"))
+    hanging = PlannedUnit("test_two.py::test_hangs", timeout_s=1.0)
+    units = [hanging, PlannedUnit("test_two.py::test_slow")]
+    leg = start_shard(tmp_path, plan_of(units, suites={"": suite})).wait(10)
+    assert leg.outcomes() == {
+        "test_two.py::test_hangs": "died",
+        "test_two.py::test_slow": "passed",
+    }
+
+
+def test_a_failing_unit_is_tried_again_in_a_fresh_process(tmp_path: Path) -> None:
+    (tmp_path / "test_flaky.py").write_text("""
+import os, pathlib
+def test_flaky():
+    first = not pathlib.Path("seen").exists()
+    pathlib.Path("seen").touch()
+    assert not first
+def test_dies_once():
+    first = not pathlib.Path("died").exists()
+    pathlib.Path("died").touch()
+    if first: os._exit(3)
+def test_fine(): pass
+def test_never(): assert 0
+""")
+    names = ("flaky", "dies_once", "fine", "never")
+    units = [f"test_flaky.py::test_{name}" for name in names]
+    policy = LegPolicy(guard_rail="off", tries=2)
+    leg = start_shard(tmp_path, plan_of(units, policy=policy)).wait(10)
+    found = [(r.unit.split("_", 2)[2], r.outcome, r.try_number) for r in leg.record().results]
+    assert sorted(found) == [
+        ("dies_once", "died", 1),
+        ("dies_once", "passed", 2),
+        ("fine", "passed", 1),
+        ("flaky", "failed", 1),
+        ("flaky", "passed", 2),
+        ("never", "failed", 1),
+        ("never", "failed", 2),
+    ]
+    end = leg.record().end
+    assert end is not None
+    assert dict(end.counts) == {"passed": 3, "failed": 1}, "the last try counts"
+
+
+def test_the_deadline_ends_a_leg_before_the_platform_does(tmp_path: Path) -> None:
+    (tmp_path / "test_long.py").write_text("""
+import time
+def test_quick(): pass
+def test_long(): time.sleep(60)
+def test_later(): pass
+""")
+    units = [f"test_long.py::test_{name}" for name in ("quick", "long", "later")]
+    policy = LegPolicy(guard_rail="off", deadline_s=2.0)
+    leg = start_shard(tmp_path, plan_of(units, policy=policy)).wait(13)
+    assert leg.outcomes() == {units[0]: "passed", units[1]: "died"}
+    assert victims(leg)["test_long"].ending == "deadline"
+    end = leg.record().end
+    assert end is not None
+    assert end.ending == "deadline"
+    assert f"did not run {units[2]}" in leg.printed
+    no_survivor(leg)
+
+
+def test_without_the_framework_it_says_so_and_gives_up(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    bare = Suite("pytest", (sys.executable, "-I", "-S", "-m", "pytest"))
+    leg = start_shard(tmp_path, plan_of(["test_a.py::test_a"], suites={"": bare})).wait(13)
+    assert "No module named pytest" in leg.printed
+    record = leg.record()
+    assert [end.ending for end in record.process_ends] == ["setup_failed"] * 3
+    assert record.end is not None
+    assert record.end.ending == "setup_failed"
+    assert (
+        "No module named pytest" in next(e for e in record.events if e.kind == "last_output").detail
+    )
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    suite = Suite("pytest", ("no-such-program-anywhere",))
+    leg = start_shard(tmp_path, plan_of(["test_a.py::test_a"], suites={"": suite})).wait(13)
+    assert "no-such-program-anywhere: No such file or directory" in leg.printed
+
+
+def test_a_unit_that_vanished_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    units = ["test_a.py::test_a", "test_a.py::test_gone"]
+    leg = start_shard(tmp_path, plan_of(units)).wait(13)
+    assert "did not run test_a.py::test_gone" in leg.printed
+    assert [event.unit for event in leg.record().events if event.kind == "vanished"] == units[1:]
+
+
+def test_a_leaking_suite_is_recycled_under_a_small_budget(tmp_path: Path) -> None:
+    (tmp_path / "test_leak.py").write_text("""
+import pytest
+kept = []
+@pytest.mark.parametrize("n", range(12))
+def test_leak(n): kept.append(bytearray(b"x" * (30 << 20)))
+""")
+    # Retention is not known beforehand: what makes room is what the process is seen to hold.
+    units = [
+        PlannedUnit(f"test_leak.py::test_leak[{n}]", peak_delta_bytes=60 << 20) for n in range(12)
+    ]
+    plan = plan_of(units, budget_bytes=400 << 20)
+    leg = start_shard(tmp_path, plan).wait(0)
+    record = leg.record()
+    recycled = [event for event in record.events if event.kind == "recycled"]
+    assert 1 <= len(recycled) <= 6
+    assert len(record.processes) == len(recycled) + 1
+    assert len(record.results) == 12
+    assert max(end.peak_bytes or 0 for end in record.process_ends) < 400 << 20
+    assert {end.ending for end in record.process_ends} == {"completed"}
+    replays(leg.record_folder, plan)
+
+
+@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="the guard rail needs /proc")
+def test_the_largest_process_goes_when_memory_runs_out(tmp_path: Path) -> None:
+    """The machine's memory is a file here, lowered while a test is running."""
+    (tmp_path / "test_hog.py").write_text("""
+import pathlib, time
+def test_hog():
+    said = pathlib.Path("meminfo")
+    for available in (2000, 200, 150, 100, 50, 40, 30, 20, 10):
+        said.write_text(f"MemTotal: 16000000 kB\\nMemAvailable: {available * 1024} kB\\n")
+        time.sleep(0.1)
+    time.sleep(60)
+def test_other():
+    pathlib.Path("meminfo").write_text("MemTotal: 16000000 kB\\nMemAvailable: 8000000 kB\\n")
+""")
+    (tmp_path / "meminfo").write_text("MemTotal: 16000000 kB\nMemAvailable: 8000000 kB\n")
+    units = ["test_hog.py::test_hog", "test_hog.py::test_other"]
+    program = """
+import os, sys, time
+from ciguard.run import leg
+plan = leg.read_plan("plan.json")
+found = leg.run_shard(
+    plan, "01", "record", dict(os.environ), origin_s=time.monotonic(), meminfo="meminfo"
+)
+sys.exit(int(found.exit_code))
+"""
+    policy = LegPolicy(guard_rail="auto")
+    plan = plan_of(units, policy=policy)
+    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", program)).wait(10)
+    assert leg.outcomes() == {units[0]: "died", units[1]: "passed"}
+    assert victims(leg)["test_hog"].ending == "memory_guard"
+    kinds = [event.kind for event in leg.record().events]
+    assert kinds.count("memory_low") == 1
+    assert kinds.count("memory_guard") == 1
+    replays(leg.record_folder, plan)
+    until(lambda: not leg.survivors(), what="the hog is gone", timeout_s=5)

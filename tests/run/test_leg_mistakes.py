@@ -1,0 +1,174 @@
+"""A user's mistake, or a full disk, is a sentence and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from run.legs import PYTEST, no_survivor, plan_of, start, start_shard
+
+from ciguard.codec import plan as plan_codec
+from ciguard.model import Suite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+WORDS = ("--plan", "plan.json", "--shard", "01", "--record", "record")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    (tmp_path / "plan.json").write_bytes(plan_codec.encode(plan_of(["test_a.py::test_a"])))
+    return tmp_path
+
+
+def said(folder: Path, *words: str, expect: int) -> str:
+    printed = start(folder, *words).wait(expect).printed
+    assert "Traceback" not in printed
+    return printed
+
+
+def test_a_plan_is_found_in_the_folder_of_its_artifact(folder: Path) -> None:
+    said(folder, "--plan", ".", *WORDS[2:], expect=0)
+
+
+def test_a_shard_that_nobody_knows(folder: Path) -> None:
+    printed = said(folder, "--plan", "plan.json", "--shard", "7", "--record", "record", expect=3)
+    assert "no shard '7' in the plan" in printed
+    assert "there are 01" in printed
+    assert not (folder / "record").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"schema": 99}'])
+def test_a_plan_that_is_none(folder: Path, content: bytes) -> None:
+    (folder / "plan.json").write_bytes(content)
+    assert "plan.json" in said(folder, *WORDS, expect=3)
+
+
+def test_a_plan_that_is_not_there(folder: Path) -> None:
+    (folder / "plan.json").unlink()
+    assert "download the plan's artifact" in said(folder, *WORDS, expect=3)
+
+
+def test_a_record_is_written_once(folder: Path) -> None:
+    said(folder, *WORDS, expect=0)
+    before = {path.name: path.read_bytes() for path in (folder / "record").iterdir()}
+    assert "a record is written once" in said(folder, *WORDS, expect=3)
+    assert before == {path.name: path.read_bytes() for path in (folder / "record").iterdir()}
+
+
+def test_a_record_that_cannot_be_written(folder: Path) -> None:
+    words = (*WORDS[:4], "--record", "plan.json/record")
+    assert "pass another folder to --record" in said(folder, *words, expect=3)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission(folder: Path) -> None:
+    (folder / "closed").mkdir(mode=0o500)
+    words = (*WORDS[:4], "--record", "closed")
+    assert "Permission denied" in said(folder, *words, expect=3)
+
+
+def test_a_suite_whose_folder_is_not_there(folder: Path) -> None:
+    plan = plan_of(["test_a.py::test_a"], suites={"": Suite("pytest", PYTEST.command, cwd="gone")})
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+    assert "no folder 'gone' here" in said(folder, *WORDS, expect=3)
+
+
+def test_a_framework_of_a_later_version(folder: Path) -> None:
+    plan = plan_of(["test_a.py::test_a"], suites={"": Suite("abacus", ("abacus",))})
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+    printed = said(folder, *WORDS, expect=2)
+    assert "no framework 'abacus'" in printed
+    assert "command, pytest" in printed
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--record", "record"),
+        ("--record", "record", "--"),
+        ("--record", "record", "--plan", "plan.json"),
+        ("--plan", "plan.json", "--shard", "01"),
+        (*WORDS, "--unknown"),
+        (*WORDS, "--", "true"),
+    ],
+)
+def test_a_command_line_that_means_nothing(folder: Path, words: tuple[str, ...]) -> None:
+    said(folder, *words, expect=2)
+    assert not (folder / "record").exists()
+
+
+def test_help_is_the_legs_own(folder: Path) -> None:
+    assert "--shard KEY" in said(folder, "--help", expect=0)
+
+
+def test_a_reader_that_goes_away_stops_nothing(folder: Path) -> None:
+    program = [sys.executable, "-m", "ciguard", "run", *WORDS]
+    with subprocess.Popen(program, cwd=folder, stdout=subprocess.PIPE, bufsize=0) as leg:
+        assert leg.stdout is not None
+        leg.stdout.close()
+    assert leg.returncode == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m,nr_inodes=500", "tmpfs", str(place)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount here")
+    if done.returncode != 0:
+        pytest.skip(f"no small file system can be mounted: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Write until nothing more goes in, to the last page."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    with contextlib.suppress(OSError):
+        while os.write(descriptor, b"x" * 4096):
+            pass
+    os.close(descriptor)
+
+
+def test_a_disk_that_fills_up_is_named_and_the_leg_goes_on_to_its_end(small_disk: Path) -> None:
+    (small_disk / "test_full.py").write_text("""
+import os, pytest
+def test_before(): pass
+def test_fills():
+    ballast = os.open("ballast", os.O_WRONLY | os.O_CREAT)
+    with pytest.raises(OSError):
+        while True:
+            os.write(ballast, b"x" * 4096)
+    os.close(ballast)
+@pytest.mark.parametrize("n", range(40))
+def test_after(n): pass
+""")
+    names = ["before", "fills", *(f"after[{n}]" for n in range(40))]
+    units = [f"test_full.py::test_{name}" for name in names]
+    leg = start_shard(small_disk, plan_of(units)).wait(13)
+    assert "No space left on device" in leg.printed
+    assert "lines of the record could not be written" in leg.printed
+    assert "ciguard/run" not in leg.printed, "no traceback of ours"
+    assert leg.outcomes()[units[0]] == "passed"
+    no_survivor(leg)
+
+
+def test_a_disk_without_any_room_is_an_error_before_the_first_test(small_disk: Path) -> None:
+    (small_disk / "plan.json").write_bytes(plan_codec.encode(plan_of(["test_a.py::test_a"])))
+    fill(small_disk / "ballast")
+    leg = start(small_disk, *WORDS).wait(3)
+    assert "No space left on device" in leg.printed
+    assert "free some space" in leg.printed

@@ -1,0 +1,128 @@
+"""A leg that is told to stop, or killed: a record that reads, and no process left behind."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from run.legs import no_survivor, plan_of, start_shard, until
+from run.replaying import replays
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from run.legs import Leg
+
+SLOW = """
+import os, pathlib, subprocess, sys, time, pytest
+@pytest.fixture(scope="session", autouse=True)
+def daemon():
+    code = "import os, time; os.setsid(); os.fork() and os._exit(0); time.sleep(600)"
+    subprocess.Popen([sys.executable, "-c", code]).wait()
+def test_quick(): pass
+def test_slow():
+    pathlib.Path("started").touch()
+    time.sleep(600)
+def test_later(): pass
+"""
+STUBBORN = SLOW.replace(
+    "    time.sleep(600)\ndef test_later",
+    """    import signal
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(600)
+def test_later""",
+)
+UNITS = [f"test_slow.py::test_{name}" for name in ("quick", "slow", "later")]
+
+
+@contextmanager
+def running(folder: Path, text: str = SLOW, processes: int = 1) -> Iterator[Leg]:
+    """A leg in the middle of its slow test; gone afterwards, whatever happens."""
+    (folder / "test_slow.py").write_text(text)
+    leg = start_shard(folder, plan_of(UNITS, processes=processes))
+    try:
+        until((folder / "started").exists, what="the slow test runs")
+        until(lambda: leg.count("passed") >= 1, what="the quick test's result is written")
+        assert len(leg.survivors()) >= 3, "keeper, test, daemon"
+        yield leg
+        no_survivor(leg)
+    finally:
+        leg.process.kill()
+        leg.process.communicate()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("processes", [1, 2])
+def test_it_stops_politely(tmp_path: Path, number: int, code: int, processes: int) -> None:
+    with running(tmp_path, processes=processes) as leg:
+        leg.process.send_signal(number)
+        leg.wait(code, timeout_s=10)
+        outcomes = leg.outcomes()
+        assert outcomes["test_slow.py::test_slow"] == "died"
+        assert outcomes["test_slow.py::test_quick"] == "passed"
+        record = leg.record()
+        (died,) = [result for result in record.results if result.outcome == "died"]
+        assert died.ending == "cancelled"
+        assert record.end is not None
+        assert record.end.ending == "cancelled"
+        assert record.end.exit_code == code
+        assert [e.detail for e in record.events if e.kind == "signal"] == [
+            signal.Signals(number).name
+        ]
+    replays(leg.record_folder, plan_of(UNITS, processes=processes))
+
+
+def test_a_test_that_will_not_stop_is_killed_before_the_platform_kills_us(tmp_path: Path) -> None:
+    with running(tmp_path, STUBBORN) as leg:
+        leg.process.send_signal(signal.SIGINT)
+        leg.wait(130, timeout_s=7.5)
+        (died,) = [result for result in leg.record().results if result.outcome == "died"]
+        assert "SIGKILL" in (died.message or "")
+
+
+def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    with running(tmp_path, STUBBORN) as leg:
+        leg.process.send_signal(signal.SIGINT)
+        leg.process.send_signal(signal.SIGTERM)
+        until(lambda: leg.process.poll() is not None, what="the leg ends", timeout_s=2.5)
+        leg.wait()
+        assert leg.process.returncode in (130, 143), "signals that wait together have no order"
+
+
+def test_a_killed_leg_leaves_its_record_and_nothing_else(tmp_path: Path) -> None:
+    with running(tmp_path) as leg:
+        leg.process.kill()
+        leg.wait(-signal.SIGKILL)
+        record = leg.record()
+        assert record.end is None, "that is how it is told from a leg that ended"
+        assert record.damage == ()
+        assert [start.unit for start in record.starts] == UNITS[:2]
+        assert leg.outcomes() == {UNITS[0]: "passed"}
+
+
+def test_a_killed_keeper_is_a_crash_and_the_rest_runs(tmp_path: Path) -> None:
+    (tmp_path / "test_slow.py").write_text("""
+import os, signal, time
+def test_quick(): pass
+def test_slow():
+    os.killpg(os.getpgid(os.getppid()), signal.SIGKILL)
+    time.sleep(600)
+def test_later(): pass
+""")
+    leg = start_shard(tmp_path, plan_of(UNITS)).wait(10)
+    assert leg.outcomes() == {UNITS[0]: "passed", UNITS[1]: "died", UNITS[2]: "passed"}
+    assert "its keeper was killed" in leg.printed
+    no_survivor(leg)
+
+
+@pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="Linux only")
+def test_the_kernel_takes_a_test_before_the_leg(tmp_path: Path) -> None:
+    with running(tmp_path) as leg:
+        (process,) = leg.record().processes
+        assert Path(f"/proc/{process.pid}/oom_score_adj").read_text().strip() == "1000"
+        leg.process.kill()
+        leg.wait()

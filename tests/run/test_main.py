@@ -1,0 +1,128 @@
+"""The program of a leg, called in this process: its words, its exit codes, its closing lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from run.legs import PYTEST, SCRUBBED, plan_of
+
+from ciguard.codec import plan as plan_codec
+from ciguard.files import read_record_tree
+from ciguard.model import PlannedUnit, Suite
+from ciguard.run.__main__ import main, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHARD = ("--plan", "plan.json", "--shard", "01", "--record", "record")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in os.environ:
+        if name.startswith(SCRUBBED):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test_a.py").write_text("""
+import os
+def test_passes(): print("seen live")
+def test_fails(): assert 0, "for this reason"
+def test_dies(): os._exit(9)
+""")
+    return tmp_path
+
+
+def units(*names: str) -> list[str]:
+    return [f"test_a.py::test_{name}" for name in names]
+
+
+def test_a_green_shard(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    suite = Suite("pytest", PYTEST.command, args=("-s",))
+    plan = plan_of(units("passes"), suites={"": suite})
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+    assert run(SHARD) == 0
+    printed = capfd.readouterr().out
+    assert "seen live" in printed
+    assert "shard 01: 1 passed in " in printed
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_is_bad_is_named_at_the_end(
+    folder: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    processes: int,
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    plan = plan_of(units("passes", "fails", "dies", "gone"), processes=processes)
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+    assert run(SHARD) == 13
+    printed = capfd.readouterr().out
+    assert printed.count("::group::") == printed.count("\n::endgroup::\n")
+    *_, last = printed.rpartition("shard 01: ")
+    assert "1 passed, 1 failed, 1 died" in last
+    assert "1 units did not run" in last
+    assert "  failed test_a.py::test_fails: test_a.py:4: AssertionError: for this reason" in last
+    assert "  died (crash) test_a.py::test_dies: the process died (exit code 9)" in last
+    assert "  did not run test_a.py::test_gone" in last
+    (record,) = read_record_tree(folder / "record")
+    assert record.end is not None
+    assert record.end.exit_code == 13
+
+
+def test_many_bad_units_are_counted_and_not_all_named(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = """
+import json, sys
+for name in open(sys.argv[1]).read().splitlines():
+    line = {"type": "result", "unit": name, "case": "row", "outcome": "failed"}
+    print(json.dumps(line), file=open(sys.argv[2], "a"))
+sys.exit(1)
+"""
+    suite = Suite("command", (sys.executable, "-c", code, "{units_file}", "{results_file}"))
+    planned = [PlannedUnit(f"u{number}", variant="v") for number in range(25)]
+    plan = plan_of(planned, suites={"": suite})
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+    assert run(SHARD) == 10
+    printed = capfd.readouterr().out
+    assert "  failed u19 [v] row\n" in printed
+    assert "u20" not in printed
+    assert "  and 5 more: see the record" in printed
+
+
+def test_a_wrapped_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ("--record", "record", "--", sys.executable, "-c", "print('said')")
+    assert run(words) == 0
+    assert "said" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--help",), 0, "--record DIR"),
+        (("--record", "r"), 2, "nothing to run"),
+        (("--record", "r", "--plan", "p", "--", "true"), 2, "one of them"),
+        (("--record", "r", "--", "no-such-program"), 2, "no program 'no-such-program'"),
+        (SHARD, 3, "plan.json: cannot be read: No such file or directory"),
+        (("--bad",), 2, "the following arguments are required"),
+    ],
+)
+def test_mistakes(
+    folder: Path,
+    capfd: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    code: int,
+    said: str,
+) -> None:
+    assert run(words) == code
+    assert said in "".join(capfd.readouterr())
+
+
+def test_the_program_exits_with_its_code(folder: Path) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--record", "record"])
+    assert caught.value.code == 2

@@ -1,0 +1,91 @@
+"""Which looks at memory are written: the two that a decision was made on, and one pair a second."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from run.legs import until
+
+from ciguard.run.guardrail import Guardrail
+from ciguard.run.memory import MemoryWatch
+from ciguard.run.probes import TreeMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux only")
+
+HOLDS = "import sys; kept = b'x' * (50 << 20); print('ready', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def parent() -> Iterator[int]:
+    """A process with a child that holds 50 MiB."""
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HOLDS!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
+
+
+def test_the_tree_is_what_is_below_its_root(parent: int) -> None:
+    tree = TreeMemory(parent)
+    size = tree.read_bytes(0.0)
+    assert size is not None
+    assert 50 << 20 < size < 100 << 20
+    tree.close()
+
+
+def test_a_tree_that_is_gone_is_not_measured() -> None:
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
+        pass
+    assert TreeMemory(process.pid).read_bytes(0.0) is None
+
+
+def test_a_child_that_ends_is_forgotten(parent: int) -> None:
+    tree = TreeMemory(os.getpid())
+    first = tree.read_bytes(0.0)
+    assert first is not None
+    until(lambda: (tree.read_bytes(0.0) or 0) > 50 << 20, what="the child is found", timeout_s=5)
+    tree.close()
+
+
+def test_looks_are_taken_at_their_time_and_written_by_twos(parent: int) -> None:
+    watch = MemoryWatch(Guardrail(), guarded=False)
+    trees = {1: TreeMemory(parent)}
+    assert watch.look(0.0, {}) is None, "nothing runs"
+    assert watch.look(0.0, trees) is not None
+    assert watch.look(0.01, trees) is None, "not yet"
+    assert [sample.at_s for sample in watch.due(0.01)] == [0.0], "50 MiB more than nothing"
+    for tick in range(1, 11):
+        assert watch.look(tick * 0.06, trees) is not None
+        assert watch.due(tick * 0.06) == ()
+    assert [sample.at_s for sample in watch.flush()] == [0.54, 0.6]
+    assert watch.flush() == ()
+    last = watch.look(1.7, trees)
+    assert last is not None
+    assert watch.due(1.7) == (last,)
+    assert last.process_bytes == {"1": last.tree_bytes}
+    assert watch.peak_bytes[1] >= 50 << 20
+    trees[1].close()
+
+
+@pytest.mark.parametrize(
+    ("available_mib", "guarded", "every_s"),
+    [(9000, True, 0.05), (100, True, 0.02), (100, False, 0.05)],
+)
+def test_it_looks_more_often_where_there_is_less(
+    tmp_path: Path, parent: int, available_mib: int, guarded: bool, every_s: float
+) -> None:
+    said = tmp_path / "meminfo"
+    said.write_text(f"MemTotal: 16000000 kB\nMemAvailable: {available_mib << 10} kB\n")
+    watch = MemoryWatch(Guardrail(str(said)), guarded=guarded)
+    watch.look(0.0, {1: TreeMemory(parent)})
+    assert watch.every_s == every_s

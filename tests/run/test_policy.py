@@ -1,0 +1,385 @@
+"""The rules of a leg, over literals: what is started, stopped, recycled, tried again, given up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.model import (
+    EventLine,
+    LegPolicy,
+    PlannedUnit,
+    Prediction,
+    ProcessEndLine,
+    Result,
+    SampleLine,
+    Shard,
+    ShardLine,
+    StartLine,
+    Suite,
+)
+from ciguard.model import Runner as Machine
+from ciguard.run.policy import IDLE_PROCESSES, decision_line, ending_of, next_action
+from ciguard.run.state import (
+    MIB,
+    UNKNOWN_BASE_BYTES,
+    UNKNOWN_DELTA_BYTES,
+    Action,
+    Finish,
+    Recycle,
+    Running,
+    Start,
+    State,
+    Stop,
+    Wait,
+    Warn,
+    predicted_peak_bytes,
+)
+
+OFF = LegPolicy(guard_rail="off")
+GIB = 1024 * MIB
+
+
+def state_of(
+    *units: PlannedUnit | str,
+    processes: int = 1,
+    budget_mib: int | None = None,
+    policy: LegPolicy = OFF,
+) -> State:
+    planned = tuple(PlannedUnit(unit) if isinstance(unit, str) else unit for unit in units)
+    budget = None if budget_mib is None else budget_mib * MIB
+    shard = Shard("01", "p", planned, Prediction(1, 1), processes, budget_bytes=budget)
+    suite = Suite("any", ("any",))
+    return State(shard, dict.fromkeys(("", "other"), suite), policy)
+
+
+def start(state: State, now_s: float = 0.0) -> Start:
+    action = next_action(state, now_s)
+    assert isinstance(action, Start), action
+    state.apply(action)
+    return action
+
+
+def finish_all(state: State, process: int, outcome: str = "passed") -> None:
+    for unit in state.running[process].start.units:
+        planned = state.units[unit]
+        state.observe(StartLine(planned.unit, process=process, at_s=0.0))
+        state.observe(Result(planned.unit, outcome, process=process))  # type: ignore[arg-type]
+    state.observe(ProcessEndLine(process, "completed", 0))
+
+
+def test_every_unit_of_one_suite_goes_into_one_process() -> None:
+    state = state_of("a", "b", "c")
+    first = start(state)
+    assert (first.process, first.units, first.reason) == (1, (0, 1, 2), "first")
+    assert first.predicted_peak_bytes == UNKNOWN_BASE_BYTES + UNKNOWN_DELTA_BYTES
+    assert next_action(state, 0.0) == Wait()
+    finish_all(state, 1)
+    assert next_action(state, 1.0) == Finish("completed", "every unit had its turn")
+
+
+def test_suites_and_variants_never_share_a_process() -> None:
+    state = state_of("a", PlannedUnit("b", suite="other"), PlannedUnit("c", variant="v"), "d")
+    seen = []
+    for _ in range(3):
+        action = start(state)
+        seen.append((action.suite, action.variant, action.units))
+        state.complete(action.process)
+    assert seen == [("", "", (0, 3)), ("other", "", (1,)), ("", "v", (2,))]
+
+
+def test_two_processes_share_by_time_and_keep_the_order() -> None:
+    units = [
+        PlannedUnit(name, wall_s=wall_s) for name, wall_s in zip("abcd", (1, 5, 3, 2), strict=True)
+    ]
+    state = state_of(*units, processes=2)
+    assert start(state).units == (0, 1)
+    assert start(state).units == (2, 3)
+
+
+def test_equal_or_unknown_times_are_shared_by_number() -> None:
+    state = state_of(*"abcdef", processes=3)
+    assert [len(start(state).units) for _ in range(3)] == [2, 2, 2]
+
+
+def test_a_share_is_cut_where_its_process_would_outgrow_its_cap() -> None:
+    units = [
+        PlannedUnit(name, peak_delta_bytes=10 * MIB, retained_bytes=100 * MIB) for name in "abcdef"
+    ]
+    state = state_of(*units, budget_mib=500)
+    first = start(state)
+    assert first.units == (0, 1, 2, 3)  # base 50 + 3 retained + 10 <= 400 < 50 + 4 retained + 10
+    assert "2 units later, the cap is 400 MiB" in first.reason
+
+
+def test_a_heavy_unit_runs_where_it_fits_or_alone() -> None:
+    heavy = PlannedUnit("heavy", peak_delta_bytes=700 * MIB)
+    state = state_of("a", heavy, "b", processes=2, budget_mib=1000)
+    first = start(state)
+    assert first.units == (1,)
+    assert first.reason == "heavy: needs 750 MiB of 1000 MiB"
+    assert start(state).units == (0, 2)
+    larger = state_of("a", replace(heavy, peak_delta_bytes=5000 * MIB), budget_mib=1000)
+    alone = start(larger)
+    assert alone.alone
+    assert "over the budget: alone" in alone.reason
+    assert next_action(larger, 0.0) == Wait()
+
+
+def test_the_admitted_sum_stays_below_the_budget() -> None:
+    units = [
+        PlannedUnit(f"u{n}", peak_delta_bytes=(4500 if n % 3 else 770) * MIB) for n in range(20)
+    ]
+    state = state_of(*units, processes=4, budget_mib=8192)
+    ran: list[int] = []
+    while not isinstance(next_action(state, 0.0), Finish):
+        while isinstance(next_action(state, 0.0), Start):
+            start(state)
+        held = sum(one.start.predicted_peak_bytes for one in state.running.values())
+        assert held <= 8192 * MIB
+        process = min(state.running)
+        ran += state.running[process].start.units
+        state.complete(process)
+    assert sorted(ran) == list(range(20))
+
+
+def test_a_process_is_recycled_before_the_unit_that_would_be_too_much() -> None:
+    units = [PlannedUnit(name, peak_delta_bytes=200 * MIB) for name in "abc"]
+    state = state_of(*units, budget_mib=500)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=0.0))
+    state.observe(Result("a", "passed", process=1, rss_before_bytes=50 * MIB, retained_bytes=0))
+    assert next_action(state, 0.0) == Wait()
+    state.observe(StartLine("b", process=1, at_s=1.0))
+    state.observe(
+        Result("b", "passed", process=1, rss_before_bytes=50 * MIB, retained_bytes=160 * MIB)
+    )
+    action = next_action(state, 1.0)
+    assert action == Recycle(1, "resident 210 MiB, next needs 200 MiB, cap 400 MiB")
+    state.apply(action)
+    assert next_action(state, 1.0) == Wait(), "said once"
+    state.observe(ProcessEndLine(1, "completed", 2))
+    assert start(state).units == (2,)
+
+
+def test_a_unit_over_its_limit_is_stopped_and_blamed_alone() -> None:
+    state = state_of(PlannedUnit("a", timeout_s=2.0), "b")
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    state.observe(StartLine("b", process=1, at_s=1.0))
+    assert next_action(state, 3.0) == Wait(3.0)
+    action = next_action(state, 3.1)
+    assert action == Stop(1, "timeout", "over its limit of 2 s", 0)
+    line = decision_line(action, 3.1, {"process-001.jsonl": 3}, state.units)
+    assert isinstance(line, EventLine)
+    assert (line.kind, line.unit, line.process) == ("timeout", "a", 1)
+    state.apply(action)
+    assert state.victims(1) == (0,)
+    state.observe(Result("a", "died", case="a", ending="timeout", process=1))
+    state.observe(ProcessEndLine(1, "timeout", 2))
+    assert start(state).units == (1,), "b had no part in it"
+
+
+def test_the_deadline_stops_everything_and_starts_nothing() -> None:
+    state = state_of("a", "b", processes=2, policy=LegPolicy("off", deadline_s=10.0))
+    start(state)
+    assert next_action(state, 11.0) == Stop(1, "deadline", "10 s are over: the platform is next")
+    state.apply(next_action(state, 11.0))
+    assert next_action(state, 11.0) == Wait()
+    state.observe(ProcessEndLine(1, "deadline", -15))
+    assert isinstance(next_action(state, 12.0), Finish)
+
+
+def test_a_signal_ends_the_leg() -> None:
+    state = state_of("a", "b")
+    start(state)
+    state.observe(EventLine("signal"))
+    action = next_action(state, 1.0)
+    assert isinstance(action, Stop)
+    assert action.ending == "cancelled"
+    state.apply(action)
+    state.observe(ProcessEndLine(1, "cancelled", 130))
+    assert next_action(state, 1.0) == Finish("cancelled", "the leg was told to stop")
+
+
+@pytest.mark.parametrize(("tries", "expected"), [(1, ()), (2, (1,)), (3, (1,))])
+def test_only_what_went_wrong_is_tried_again(tries: int, expected: tuple[int, ...]) -> None:
+    state = state_of("good", "bad", policy=LegPolicy("off", tries=tries))
+    start(state)
+    state.observe(Result("good", "passed", process=1))
+    state.observe(Result("bad", "failed", process=1))
+    state.observe(ProcessEndLine(1, "completed", 1))
+    assert tuple(state.waiting) == expected
+
+
+def test_one_bad_case_among_good_ones_is_tried_again() -> None:
+    """Cases of two units that arrive in turns, as from a runner with threads."""
+    state = state_of("a", "b", policy=LegPolicy("off", tries=2))
+    start(state)
+    for unit, outcome in (("a", "failed"), ("a", "passed"), ("b", "passed"), ("a", "passed")):
+        state.observe(Result(unit, outcome, case="1", process=1))  # type: ignore[arg-type]
+    state.observe(ProcessEndLine(1, "completed", 1))
+    assert state.waiting == [0]
+
+
+def test_processes_that_finish_nothing_are_not_repeated_for_ever() -> None:
+    state = state_of("a")
+    for number in range(1, IDLE_PROCESSES + 1):
+        assert start(state).process == number
+        state.observe(ProcessEndLine(number, "setup_failed", 1))
+    action = next_action(state, 1.0)
+    assert isinstance(action, Finish)
+    assert action.ending == "setup_failed"
+
+
+def test_what_a_clean_end_left_out_is_not_asked_for_again() -> None:
+    state = state_of("here", "vanished")
+    start(state)
+    state.observe(Result("here", "passed", process=1))
+    state.observe(ProcessEndLine(1, "completed", 0))
+    assert next_action(state, 1.0) == Finish("completed", "every unit had its turn")
+
+
+@pytest.mark.parametrize(
+    ("rail", "headrooms_mib", "expected"),
+    [
+        ("auto", (9000, 9000), Wait),
+        ("auto", (500, 9000), Wait),  # a hiccup
+        ("auto", (590, 580), Warn),
+        ("auto", (200, 100), Stop),
+        ("auto", (100, 200), Warn),  # no longer falling
+        ("observe", (200, 100), Warn),
+        ("enforce", (590, 580), Stop),
+        ("off", (200, 100), Wait),
+    ],
+)
+def test_memory_that_runs_out(rail: str, headrooms_mib: tuple[int, int], expected: type) -> None:
+    state = state_of("a", "b", processes=2, policy=LegPolicy(rail))  # type: ignore[arg-type]
+    state.observe(ShardLine(runner=Machine(memory_bytes=8 * GIB)))
+    start(state)
+    start(state)
+    for headroom in headrooms_mib:
+        sizes = {"1": 10 * MIB, "2": 500 * MIB}
+        state.observe(SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes=sizes))
+    action = next_action(state, 0.0)
+    assert isinstance(action, expected)
+    if isinstance(action, Stop):
+        assert (action.process, action.ending) == (2, "memory_guard"), "the largest goes"
+        state.apply(action)
+        assert not isinstance(next_action(state, 0.0), Stop), "one at a time"
+
+
+def test_a_process_that_is_being_stopped_is_not_killed_twice() -> None:
+    state = state_of("a", policy=LegPolicy("enforce"))
+    start(state)
+    action: Action = Wait()
+    for _ in range(2):
+        for headroom in (200, 100):
+            state.observe(SampleLine(0.0, headroom_bytes=headroom * MIB))
+        action = next_action(state, 0.0)
+        if isinstance(action, (Stop, Warn)):
+            state.apply(action)
+    assert isinstance(action, Warn)
+    assert next_action(state, 0.0) == Wait(), "warned once"
+
+
+def test_what_is_not_this_shards_or_this_process_changes_nothing() -> None:
+    state = state_of("a", policy=LegPolicy("off", tries=2))
+    start(state)
+    state.observe(StartLine("stranger", process=1, at_s=0.0))
+    state.observe(Result("stranger", "failed", process=1))
+    state.observe(Result("a", "failed", process=9))
+    state.observe(ProcessEndLine(9, "completed"))
+    state.observe(EventLine("lacks"))
+    state.observe(SampleLine(0.0))
+    state.apply(Wait())
+    assert next_action(state, 0.0) == Wait()
+    assert state.running[1].open == {}
+
+
+def test_only_decisions_have_a_line() -> None:
+    seen = {"process-001.jsonl": 3}
+    assert decision_line(Wait(), 1.0, seen) is None
+    assert decision_line(Finish("completed", "done"), 1.0, seen) is None
+    assert decision_line(Warn("memory_low", "low"), 1.0, seen) == EventLine(
+        "memory_low", 1.0, detail="low", seen=seen
+    )
+    assert decision_line(Recycle(2, "full"), 1.0, seen) == EventLine(
+        "recycled", 1.0, process=2, detail="full", seen=seen
+    )
+
+
+STARTED = Start(1, (0, 1), "", "", 0, "first")
+
+
+@pytest.mark.parametrize(
+    ("running", "exit_code", "clean", "out_of_memory", "expected"),
+    [
+        (Running(STARTED, closed={0, 1}), 0, True, False, "completed"),
+        (Running(STARTED, closed={0, 1}), 0, True, True, "completed"),  # a child was killed
+        (Running(STARTED, closed={0}, open={1: 0.0}), 0, True, False, "crash"),
+        (Running(STARTED, closed={0}, open={1: 0.0}), -9, False, True, "out_of_memory"),
+        (Running(STARTED, open={1: 0.0}, reported={1}), 0, True, False, "completed"),
+        (Running(STARTED, closed={0}), 2, False, False, "crash"),
+        (Running(STARTED, closed={0}, recycled=True), 2, False, False, "completed"),
+        (Running(STARTED, closed={0}, recycled=True), -11, False, False, "crash"),
+        (Running(STARTED), 4, False, False, "setup_failed"),
+        (Running(STARTED, stopping="deadline"), -9, False, True, "deadline"),
+    ],
+)
+def test_how_a_process_ended(
+    running: Running, exit_code: int, clean: bool, out_of_memory: bool, expected: str
+) -> None:
+    assert ending_of(running, exit_code, clean=clean, out_of_memory=out_of_memory) == expected
+
+
+def test_the_peak_is_base_and_what_was_retained_and_the_units_own() -> None:
+    units = [
+        PlannedUnit("a", peak_delta_bytes=300, retained_bytes=100),
+        PlannedUnit("b", peak_delta_bytes=250, retained_bytes=0),
+    ]
+    state = state_of(*units)
+    state.base_bytes[""] = 1000
+    assert predicted_peak_bytes(state, (0, 1)) == 1350
+    assert predicted_peak_bytes(state, (1, 0)) == 1300
+    assert predicted_peak_bytes(state, ()) == 0
+
+
+sizes = st.none() | st.integers(0, 4096).map(lambda mib: mib * MIB)
+planned_units = st.builds(
+    PlannedUnit,
+    unit=st.text(min_size=1, max_size=5),
+    suite=st.sampled_from(["", "other"]),
+    wall_s=st.floats(0, 1000),
+    peak_delta_bytes=sizes,
+    retained_bytes=sizes,
+)
+
+
+@given(
+    units=st.lists(planned_units, max_size=15, unique_by=lambda unit: unit.key),
+    processes=st.integers(1, 4),
+    budget_mib=st.none() | st.integers(1, 8192),
+)
+def test_every_unit_is_run_exactly_once_whatever_the_sizes(
+    units: list[PlannedUnit], processes: int, budget_mib: int | None
+) -> None:
+    state = state_of(*units, processes=processes, budget_mib=budget_mib)
+    ran: list[int] = []
+    action: Action = Wait()
+    for _ in range(10 * len(units) + 2):
+        action = next_action(state, 0.0)
+        if isinstance(action, Start):
+            assert len({state.units[unit].suite for unit in action.units}) == 1
+            ran += action.units
+            state.apply(action)
+            assert len(state.running) <= processes
+        elif isinstance(action, Wait):
+            state.complete(min(state.running))
+        else:
+            break
+    assert action == Finish("completed", "every unit had its turn")
+    assert sorted(ran) == list(range(len(units)))

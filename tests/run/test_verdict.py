@@ -1,0 +1,61 @@
+"""What results come to: the last try of every unit, what is missing, the exit code."""
+
+from __future__ import annotations
+
+import pytest
+
+from ciguard.errors import ExitCode
+from ciguard.model import Ending, PlannedUnit, Result, UnitKey
+from ciguard.run.verdict import Tally, Verdict, verdict
+
+PLANNED = (PlannedUnit("a"), PlannedUnit("b"))
+
+
+def judged(
+    *results: Result, ending: Ending = "completed", dropped: int = 0, signal: ExitCode | None = None
+) -> Verdict:
+    tally = Tally()
+    for result in results:
+        tally.add(result)
+    return verdict(tally, PLANNED, ending, dropped=dropped, signalled=signal)
+
+
+PASSED = (Result("a", "passed", process=1), Result("b", "skipped", process=1))
+FAILED = (Result("a", "failed", process=1), Result("b", "passed", process=1))
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        (judged(*PASSED), ExitCode.OK),
+        (judged(*FAILED), ExitCode.TESTS_FAILED),
+        (judged(PASSED[0], Result("b", "died", process=1)), ExitCode.TESTS_FAILED),
+        (judged(PASSED[0]), ExitCode.INCOMPLETE),
+        (judged(FAILED[0]), ExitCode.INCOMPLETE),
+        (judged(*PASSED, dropped=1), ExitCode.INCOMPLETE),
+        (judged(*PASSED, ending="deadline"), ExitCode.INCOMPLETE),
+        (judged(*PASSED, ending="cancelled", signal=ExitCode.TERMINATED), ExitCode.TERMINATED),
+    ],
+)
+def test_exit_codes(found: Verdict, code: ExitCode) -> None:
+    assert found.exit_code == code
+
+
+def test_counts_and_names() -> None:
+    found = judged(FAILED[0], ending="setup_failed")
+    assert found.counts == {"failed": 1}
+    assert found.bad == (FAILED[0],)
+    assert found.missing == (UnitKey("", "", "b"),)
+    assert found.ending == "setup_failed"
+
+
+def test_a_unit_stands_as_in_the_last_process_that_ran_it() -> None:
+    found = judged(
+        Result("a", "passed", case="1", process=1),
+        Result("a", "died", case="a", process=1),
+        Result("a", "passed", case="1", process=2),
+        Result("a", "passed", case="2", process=2),
+        Result("b", "passed", process=1),
+    )
+    assert found.exit_code == ExitCode.OK
+    assert found.counts == {"passed": 3}
