@@ -1,16 +1,20 @@
 """Numbers and foreign names as text for people: terminal, Markdown. Pure.
 
-Names come from pull requests, so what goes into Markdown is written in character references inside
-`<code>`: GitHub looks for mentions, issue numbers and markup everywhere else.
+Names and messages come from pull requests, so nothing of them may be taken for markup.
 """
 
 from __future__ import annotations
 
-import unicodedata
-from typing import Final
+import re
+from typing import TYPE_CHECKING, Final
 
-_PLAIN: Final = frozenset(" /.,;-_:()=+%")  # no Markdown reader takes these for markup in a line
-_CONTROLS: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+from ciguard.model import UnitKey
+
+if TYPE_CHECKING:
+    from ciguard.model import CaseKey
+
+# No Markdown reader takes these for markup within a line; ":" would make an address a link.
+_PLAIN: Final = frozenset(" /.,;-()=+%")
 
 
 def size(value_bytes: float | None) -> str:
@@ -56,32 +60,64 @@ def table(rows: list[tuple[str, ...]], *, right: frozenset[int] = frozenset()) -
     return "\n".join(lines)
 
 
-def shortened(text: str, width: int) -> str:
-    """At most `width` characters; what is cut is in the middle, where ids differ least."""
-    if len(text) <= width:
-        return text
-    kept = width - 1
-    return f"{text[: kept - kept // 2]}\N{HORIZONTAL ELLIPSIS}{text[len(text) - kept // 2 :]}"
+def one_line(text: str, width: int = 200) -> str:
+    """One line of at most `width` characters: what cannot be seen (line ends, marks of direction)
+    is spelled out, and a long text loses its middle, where ids differ least."""
+    if len(text) > 2 * width:  # a cut before the work; another one behind it
+        text = f"{text[:width]}{text[-width:]}"
+    plain = "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+    if len(plain) <= width:
+        return plain
+    tail = width // 3
+    return f"{plain[: width - tail - 3]}...{plain[-tail:]}"
 
 
-def visible(text: str) -> str:
-    """One line: line ends, marks of direction and other unseen characters as `\\u....` escapes."""
+def counted(number: int, word: str) -> str:
+    """ "1 unit", "1,040 units"."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def unit_name(key: UnitKey, width: int = 72) -> str:
+    """The unit in one line, with its suite and variant where it has them."""
+    way = "/".join(part for part in key[:2] if part)
+    return one_line(f"[{way}] {key.unit}" if way else key.unit, width)
+
+
+def case_name(key: CaseKey, width: int = 72) -> str:
+    """The case in one line, with its unit, suite and variant where those say more."""
+    name = key.case if key.unit in key.case else f"{key.unit} {key.case}"
+    return unit_name(UnitKey(key.suite, key.variant, name), width)
+
+
+def _references(text: str) -> str:
+    """Every mark as a character reference, so that nothing is markup, a table's edge or HTML."""
     return "".join(
-        character.encode("unicode_escape").decode("ascii")
-        if unicodedata.category(character) in _CONTROLS
-        else character
+        character if character.isalnum() or character in _PLAIN else f"&#{ord(character)};"
         for character in text
     )
 
 
 def escaped(text: str, width: int = 2000) -> str:
-    """A text that Markdown and HTML show as it is, in one line, in a table cell too."""
-    return "".join(
-        character if character.isalnum() or character in _PLAIN else f"&#{ord(character)};"
-        for character in visible(shortened(text, width))
-    )
+    """A text that Markdown and HTML show as it is, in one line, in a table cell too.
+
+    GitHub looks for mentions and issue numbers in what it has rendered, and for addresses before:
+    an invisible space (U+200B) behind their marks keeps it from finding any.
+    """
+    found = _references(one_line(text, width))
+    return re.sub(r"&#64;|&#35;|(?i:www(?=\.))", r"\g<0>&#8203;", found)
 
 
 def code(text: str, width: int = 200) -> str:
-    """A foreign name or message: shown as it is, and nobody is mentioned by it."""
-    return f"<code>{escaped(text, width)}</code>"
+    """A foreign name as it can be copied: GitHub looks for nothing inside `<code>`."""
+    return f"<code>{_references(one_line(text, width))}</code>"
+
+
+def shortened(text: str, width: int) -> str:
+    return one_line(text, width)
+
+
+def visible(text: str) -> str:
+    return text

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 from pydantic import ValidationError
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from ciguard.config import Config
     from ciguard.invocation import Invocation
     from ciguard.plan.inventory import Inventory, Kin
-
-FORMATS: Final = summary.Formats(console.duration, console.size, console.table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +349,7 @@ def _tell_github(
     }
     files.append(outputs, commands.outputs(values))
     if environ.get("GITHUB_STEP_SUMMARY"):
-        page = summary.markdown(made.plan, made.split, FORMATS)
+        page = summary.markdown(made.plan, made.split)
         files.append(environ["GITHUB_STEP_SUMMARY"], page)
 
 
@@ -365,6 +363,6 @@ def _answer(made: Planned, *, as_json: bool, is_kept: bool) -> None:
     if as_json:
         console.out(made.content.decode("ascii"))
         return
-    console.out(summary.terminal(made.plan, made.split, FORMATS))
+    console.out(summary.terminal(made.plan, made.split))
     if not is_kept:
         console.err("the plan was not written: pass -o plan.json or --artifact DIR")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ciguard.plan.inventory import named, shortened
+from ciguard.plan.inventory import named
 from ciguard.plan.limits import MINUTE_S, too_large, z_of_each
 from ciguard.plan.shards import MOST_SHARDS, ROUNDING
+from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +47,7 @@ def _target(plan: Plan, target_wall_s: float | None) -> Iterator[str]:
     said = f"the target of {_minutes(target_wall_s)} cannot be kept: "
     floor = plan.floor
     if floor is not None and floor.wall_s + plan.suites[floor.suite].setup_s > target_wall_s:
-        yield f"{said}{shortened(floor.unit)} alone takes {_minutes(floor.wall_s)}"
+        yield f"{said}{one_line(floor.unit)} alone takes {_minutes(floor.wall_s)}"
     else:
         why = f"{len(plan.shards)} shards take {_minutes(makespan_s)}"
         most = f", and a matrix has at most {MOST_SHARDS}" * (len(plan.shards) >= MOST_SHARDS)
@@ -92,7 +93,7 @@ def _limit(plan: Plan) -> str:
 def _longest(shards: Sequence[Shard]) -> str:
     units = [unit for shard in shards for unit in shard.units]
     longest = sorted(units, key=lambda unit: (-unit.wall_s, unit.key))
-    return named([f"{shortened(unit.unit)} ({_minutes(unit.wall_s)})" for unit in longest])
+    return named([f"{one_line(unit.unit)} ({_minutes(unit.wall_s)})" for unit in longest])
 
 
 def _heavy(plan: Plan) -> Iterator[str]:

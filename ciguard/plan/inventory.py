@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import InputError, NothingToDo
 from ciguard.model import Exclusion, InventorySummary, UnitKey
+from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     Kin = Callable[[str], Sequence[str]]
 
 NAMED: Final = 5  # ids in a message; the rest is counted
-ID_WIDTH: Final = 200  # characters of an id in a message
 _PARAMETERS: Final = re.compile(r"[\[(]")
 
 
@@ -138,21 +138,8 @@ def _rule(unit: InventoryUnit, patterns: Sequence[str]) -> str | None:
 
 def named(ids: Sequence[str]) -> str:
     """Some ids for a message in one line; the rest is counted."""
-    shown = ", ".join(shortened(unit) for unit in ids[:NAMED])
+    shown = ", ".join(one_line(unit) for unit in ids[:NAMED])
     return shown if len(ids) <= NAMED else f"{shown} and {len(ids) - NAMED} more"
-
-
-def shortened(unit: str, width: int = ID_WIDTH) -> str:
-    """An id in one line: control characters are spelled out, a long one loses its middle."""
-    plain = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in unit
-    )
-    return (
-        plain
-        if len(plain) <= width
-        else f"{plain[: width - width // 3 - 3]}...{plain[-(width // 3) :]}"
-    )
 
 
 def file_of(unit: InventoryUnit) -> str | None:

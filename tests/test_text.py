@@ -1,0 +1,109 @@
+"""Numbers as words, and foreign names that stay names."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from ciguard.model import CaseKey, UnitKey
+from ciguard.text import case_name, code, counted, duration, escaped, one_line, size, unit_name
+
+
+@pytest.mark.parametrize(
+    ("value_bytes", "words"),
+    [
+        (None, "-"),
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "0.98 KiB"),
+        (1 << 20, "1.00 MiB"),
+        (512 << 20, "512 MiB"),
+        (1000 << 20, "0.98 GiB"),
+        (3 << 29, "1.50 GiB"),
+        (-(3 << 20), "-3.00 MiB"),
+    ],
+)
+def test_sizes(value_bytes: int | None, words: str) -> None:
+    assert size(value_bytes) == words
+
+
+@pytest.mark.parametrize(
+    ("value_s", "words"),
+    [
+        (None, "-"),
+        (0.406, "0.41 s"),
+        (9.996, "10 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (185, "3 min 05 s"),
+        (3599.7, "1 h 00 min"),
+        (3720, "1 h 02 min"),
+    ],
+)
+def test_durations(value_s: float | None, words: str) -> None:
+    assert duration(value_s) == words
+
+
+def test_counts() -> None:
+    assert [counted(number, "unit") for number in (1, 0, 1040)] == [
+        "1 unit",
+        "0 units",
+        "1,040 units",
+    ]
+
+
+def test_one_line_spells_out_what_cannot_be_seen() -> None:
+    assert one_line("a\nb\u2028c\ud800\x1b[31m\u202e") == "a\\nb\\u2028c\\ud800\\x1b[31m\\u202e"
+    assert one_line("é😀") == "é😀"
+
+
+@given(st.text(), st.integers(20, 200))
+def test_one_line_is_one_and_no_longer(text: str, width: int) -> None:
+    shown = one_line(text, width)
+    assert len(shown) <= width
+    assert shown.isprintable()
+    assert one_line(text * 100, width)[:6] == one_line(text * 100, width * 2)[:6] or len(text) < 6
+
+
+def test_names_say_where_they_belong() -> None:
+    assert unit_name(UnitKey("", "", "a.py::t")) == "a.py::t"
+    assert unit_name(UnitKey("unit", "3.12", "a.py::t")) == "[unit/3.12] a.py::t"
+    assert case_name(CaseKey("", "", "a.py::t", "a.py::t[1]")) == "a.py::t[1]"
+    assert case_name(CaseKey("", "", "table", "row")) == "table row"
+
+
+def rendered(text: str) -> str:
+    return str(MarkdownIt("gfm-like", {"linkify": False}).render(text))
+
+
+MARKS = ["a|b", "`x`", "**x**", "[x](y)", "<b>", "@x", "#1", "~~x~~", "&amp;", "http://a.b", "$x$"]
+
+
+@pytest.mark.parametrize("text", MARKS)
+def test_an_escaped_text_shows_as_it_is(text: str) -> None:
+    shown = rendered(f"x {escaped(text)}")
+    assert html.unescape(shown).replace("\u200b", "") == f"<p>x {text}</p>\n"
+
+
+@pytest.mark.parametrize("text", MARKS)
+def test_code_shows_as_it_is_and_can_be_copied(text: str) -> None:
+    assert html.unescape(rendered(f"x {code(text)}")) == f"<p>x <code>{text}</code></p>\n"
+
+
+@given(st.text(alphabet=st.sampled_from("@#ab1w./:<>|`*_[]()\n\u202e&;"), min_size=1))
+def test_no_text_mentions_links_or_leaves_its_cell(text: str) -> None:
+    page = f"| a | b |\n|---|---|\n| x {escaped(text)} | {code(text)} |\n"
+    shown = rendered(page)
+    assert shown.count("<td>") == 2
+    tags = set(re.findall(r"</?[a-z]+>", shown))
+    assert tags <= {f"{end}{tag}>" for end in ("<", "</") for tag in TABLE}
+    seen = html.unescape(shown.partition("<code>")[0])
+    assert not re.search(r"@\w|#\d|(?i:www)\.", seen)
+
+
+TABLE = ("table", "thead", "tbody", "tr", "th", "td", "code")
