@@ -6,6 +6,7 @@ numpy (0.1-0.2 s each).
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -85,7 +86,9 @@ def _run(arguments: list[str]) -> int:
 
 def main() -> None:
     """Entry point of the `ciguard` script; the one place that exits."""
-    arguments = sys.argv[1:]
-    code = _run(arguments)
+    # One process that keeps what it reads: looking for cycles in millions of values costs up to a
+    # third of its time (12.1 -> 8.0 s for two records of 100,000 results) and finds none.
+    gc.set_threshold(10_000_000)
+    code = _run(sys.argv[1:])
     sys.stdout.flush()
     sys.exit(code)

@@ -13,8 +13,9 @@ from ciguard.model import UnitKey
 if TYPE_CHECKING:
     from ciguard.model import CaseKey
 
-# No Markdown reader takes these for markup within a line; ":" would make an address a link.
-_PLAIN: Final = frozenset(" /.,;-()=+%")
+# All but what no Markdown reader takes for markup within a line: "_" inside a word is none, and ":"
+# makes an address a link only before a slash.
+_MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
 
 
 def size(value_bytes: float | None) -> str:
@@ -94,10 +95,7 @@ def case_name(key: CaseKey, width: int = 72) -> str:
 
 def _references(text: str) -> str:
     """Every mark as a character reference, so that nothing is markup, a table's edge or HTML."""
-    return "".join(
-        character if character.isalnum() or character in _PLAIN else f"&#{ord(character)};"
-        for character in text
-    )
+    return _MARK.sub(lambda mark: f"&#{ord(mark[0])};", text)
 
 
 def escaped(text: str, width: int = 2000) -> str:
@@ -113,11 +111,3 @@ def escaped(text: str, width: int = 2000) -> str:
 def code(text: str, width: int = 200) -> str:
     """A foreign name as it can be copied: GitHub looks for nothing inside `<code>`."""
     return f"<code>{_references(one_line(text, width))}</code>"
-
-
-def shortened(text: str, width: int) -> str:
-    return one_line(text, width)
-
-
-def visible(text: str) -> str:
-    return text

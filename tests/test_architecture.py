@@ -39,7 +39,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "files": ("errors", "model", "codec"),
     "rendering": ("text",),
     "runners": (),
-    "text": (),
+    "text": ("model",),
     "invocation": ("config",),
     "console": ("text",),
     "config": ("errors", "model", "run.frameworks"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.guard.naming import one_line, some, unit_name
+from ciguard.guard.naming import some
 from ciguard.guard.text import how
+from ciguard.text import one_line, unit_name
 
 if TYPE_CHECKING:
     from ciguard.guard.verdict import Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.naming import counted
+from ciguard.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.naming import counted
 from ciguard.guard.verdict import Finding
 from ciguard.model import UnitKey
+from ciguard.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

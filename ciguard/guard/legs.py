@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from ciguard.errors import ExitCode
 from ciguard.guard.endings import LegEnd, last_sign_s, leg_end
-from ciguard.guard.naming import counted
 from ciguard.guard.units import UnitEnd, started, unit_ends
 from ciguard.guard.verdict import Finding, Leg
 from ciguard.model import OUTCOMES
+from ciguard.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,12 +13,12 @@ from ciguard.guard import inventory
 from ciguard.guard.endings import standing
 from ciguard.guard.headline import headline
 from ciguard.guard.legs import LegProof, leg_findings, leg_proof, leg_row, says_failed
-from ciguard.guard.naming import counted
 from ciguard.guard.needs import findings as findings_of_jobs
 from ciguard.guard.selection import Selection, select
 from ciguard.guard.units import UnitEnd, unit_ends
 from ciguard.guard.verdict import Failure, Finding, Flaky, Level, Missing, State, Verdict
 from ciguard.model import OUTCOMES
+from ciguard.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,9 +6,9 @@ import textwrap
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.naming import one_line, some, unit_name
+from ciguard.guard.naming import some
 from ciguard.model import BAD_OUTCOMES
-from ciguard.text import duration, size, table
+from ciguard.text import duration, one_line, size, table, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import io
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
@@ -36,7 +34,7 @@ from ciguard.run.frameworks.table import framework
 from ciguard.runners import HOSTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -54,18 +52,6 @@ class _Known:
     suites: Mapping[str, Suite]
     told: Mapping[str, Any]
     notes: tuple[str, ...] = ()
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without looking for cycles: a million small objects have none, and it takes 0.3 s of 2.5."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")
@@ -87,7 +73,6 @@ def _uncollected() -> Iterator[None]:
 @click.option("--json", "as_json", is_flag=True, help="Print the plan itself.")
 @click.option("--github", is_flag=True, help="Set the step's outputs, write its summary.")
 @click.pass_obj
-@_uncollected()
 def command(
     invocation: Invocation,
     /,

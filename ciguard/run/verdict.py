@@ -20,10 +20,18 @@ class Tally:
 
     def add(self, result: Result) -> None:
         """Take in a result; processes are numbered upwards, and a program need not know tries."""
-        known = self.by_unit.get(result.key.unit_key, {})
-        if any((other.process or 0) < (result.process or 0) for other in known.values()):
-            known = {}
-        self.by_unit[result.key.unit_key] = {**known, result.key: result}
+        cases = self.by_unit.setdefault(result.key.unit_key, {})
+        before = next(iter(cases.values()), result)
+        if (before.process or 0) < (result.process or 0):
+            cases.clear()
+        known = cases.get(result.key)
+        # Of two that claim to be the same try the worse counts: a pass cannot hide it.
+        if known is None or _weight(known) <= _weight(result):
+            cases[result.key] = result
+
+
+def _weight(result: Result) -> tuple[int, bool]:
+    return (result.try_number, result.outcome in BAD_OUTCOMES)
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -13,7 +13,7 @@ from ciguard.guard.text import COLUMNS, render
 from ciguard.model import EndLine, Exclusion, InventorySummary
 
 if TYPE_CHECKING:
-    from tests.conftest import Ciguard, Golden
+    from conftest import Ciguard, Golden
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "guard"
 SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN"}

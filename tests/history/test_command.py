@@ -13,7 +13,7 @@ from ciguard.model import EndLine, Line, Result, ShardLine
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.conftest import Ciguard
+    from conftest import Ciguard
 
 XML = '<testsuite><testcase classname="a.b" name="t{}" time="0.25"/></testsuite>'
 

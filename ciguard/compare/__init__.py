@@ -1,0 +1,1 @@
+"""What changed between two runs: transitions by name, and numbers told from noise."""

@@ -1,0 +1,37 @@
+"""A comparison for programs: schema 1 of `ciguard compare --format json`. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ciguard.model import CaseKey
+
+if TYPE_CHECKING:
+    from ciguard.compare.comparison import Comparison
+
+SCHEMA: Final = 1
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    """Every key is there; null is what is not known, or cannot be told.
+
+    All numbers of a single run are here, also those that the text only counts.
+    """
+    return {"schema": SCHEMA, **_plain(comparison)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, CaseKey):
+        return value._asdict()
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

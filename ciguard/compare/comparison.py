@@ -1,0 +1,270 @@
+"""What a comparison comes to: the values that are rendered, and that `report` composes. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, Literal
+
+from ciguard.compare.words import change_words, run_words
+from ciguard.text import case_name, one_line
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ciguard.model import CaseKey, Ending
+
+NAME_WIDTH: Final = 200
+
+State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
+Measure = Literal["wall_s", "peak_delta_bytes"]
+# "moved" is a number without a verdict: there are too few baseline runs for one.
+Tier = Literal["confirmed", "suspect", "moved"]
+Word = Literal[
+    "regressed",
+    "improved",
+    "mixed",
+    "suspects",
+    "no significant difference",
+    "not enough data",
+    "too noisy to judge",
+    "not measured",
+]
+Kind = Literal[
+    "newly_out_of_memory",
+    "newly_timed_out",
+    "newly_crashed",
+    "newly_failing",
+    "no_longer_run",
+    "newly_skipped",
+    "failing_on_both",
+    "flaky",
+    "fixed",
+    "removed",
+    "added",
+]
+# In the order in which a reader needs them, with their words.
+KINDS: Final[dict[Kind, str]] = {
+    "newly_out_of_memory": "newly out of memory",
+    "newly_timed_out": "newly timed out",
+    "newly_crashed": "newly crashed",
+    "newly_failing": "newly failing",
+    "no_longer_run": "no longer run",
+    "newly_skipped": "newly skipped",
+    "failing_on_both": "failing on both",
+    "flaky": "flaky",
+    "fixed": "fixed",
+    "removed": "removed",
+    "added": "added",
+}
+WORSE: Final[tuple[Kind, ...]] = (
+    "newly_out_of_memory",
+    "newly_timed_out",
+    "newly_crashed",
+    "newly_failing",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A case whose outcome is another than the base's, or is worth a word: both in words."""
+
+    kind: Kind
+    key: CaseKey
+    shard: str
+    before: str
+    after: str
+    message: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The case in one line."""
+        return case_name(self.key, NAME_WIDTH)
+
+    @property
+    def first_line(self) -> str:
+        """What the message says first, in one line; "" without a message."""
+        lines = (line.strip() for line in (self.message or "").splitlines())
+        return one_line(next((line for line in lines if line), ""), NAME_WIDTH)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A number of one case. `before` is the baseline's median, `ratio` the change, 0.25 is +25 %.
+
+    Wall times are at the baseline's speed (the runner's own speed divided out). `low` and `high`
+    are the 95 % interval of the ratio, None where there is no scale to judge by. `n` counts the
+    baseline values.
+    """
+
+    key: CaseKey
+    shard: str
+    measure: Measure
+    tier: Tier
+    before: float
+    after: float
+    ratio: float
+    n: int
+    z: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The case in one line."""
+        return case_name(self.key, NAME_WIDTH)
+
+    @property
+    def words(self) -> str:
+        """Tier and numbers, with unit, n and interval."""
+        return change_words(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One measure over the whole run.
+
+    Attributes:
+        said: the sentence for `word`, with its numbers.
+        judged: cases with at least 3 baseline values.
+        losses, gains: largest first; of durations the 40 largest are kept, `suspects` counts all.
+        spread: this run's residual noise over the baseline's; None where it cannot be told.
+    """
+
+    measure: Measure
+    word: Word
+    said: str
+    judged: int = 0
+    suspects: int = 0
+    losses: tuple[Change, ...] = ()
+    gains: tuple[Change, ...] = ()
+    spread: float | None = None
+
+    @property
+    def named(self) -> tuple[Change, ...]:
+        """What a comment names: of durations only what is confirmed, the rest is mostly noise."""
+        found = (*self.losses, *self.gains)
+        if self.measure == "peak_delta_bytes":
+            return found
+        return tuple(change for change in found if change.tier == "confirmed")
+
+    def of_tier(self, tier: Tier) -> tuple[Change, ...]:
+        """The losses of one tier."""
+        return tuple(change for change in self.losses if change.tier == tier)
+
+
+@dataclass(frozen=True, slots=True)
+class LegChange:
+    """A leg in both runs, or in one: then the other's values are None.
+
+    `speed` is how slow this runner was: 1.3 took 30 % longer than usual for the same tests.
+    """
+
+    shard: str
+    before: Ending | None
+    after: Ending | None
+    wall_before_s: float | None = None
+    wall_after_s: float | None = None
+    peak_before_bytes: int | None = None
+    peak_after_bytes: int | None = None
+    budget_bytes: int | None = None
+    memory_bytes: int | None = None
+    speed: float | None = None
+    probe_ratio: float | None = None
+
+    @property
+    def endings(self) -> str:
+        """ "completed", "completed -> deadline", "absent -> completed"."""
+        before, after = self.before or "absent", self.after or "no record"
+        return after if before == after else f"{before} -> {after}"
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """What the peak must stay below: the plan's budget, else the runner's memory."""
+        return self.budget_bytes if self.budget_bytes is not None else self.memory_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Whole runs. The makespan is told only of complete ones; the sum over `common` cases that
+    passed in both, as measured."""
+
+    makespan_before_s: float | None = None
+    makespan_after_s: float | None = None
+    common: int = 0
+    sum_before_s: float | None = None
+    sum_after_s: float | None = None
+    peak_before_bytes: int | None = None
+    peak_after_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunName:
+    """Which run it was; None is not known."""
+
+    name: str
+    run_id: int | None = None
+    run_attempt: int | None = None
+    sha: str | None = None
+    branch: str | None = None
+    at: datetime | None = None
+    cases: int = 0
+    complete: bool = False
+
+    @property
+    def words(self) -> str:
+        """All that is known of it, in a line."""
+        return run_words(self)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A run of the history that is no baseline, and why."""
+
+    run_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineFacts:
+    """The runs whose values are the baseline; `how` says in words how they were chosen."""
+
+    runs: tuple[RunName, ...]
+    left_out: tuple[LeftOut, ...]
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The answer.
+
+    Attributes:
+        base: whose outcomes are the ones before; None where there is none.
+        reasons: why the candidate is incomplete; empty if nothing says so.
+        transitions: by kind, then key.
+        notes: what a reader must know about how this was judged.
+    """
+
+    state: State
+    headline: str
+    base: RunName | None
+    candidate: RunName
+    previous: RunName | None
+    baseline: BaselineFacts
+    reasons: tuple[str, ...]
+    transitions: tuple[Transition, ...]
+    legs: tuple[LegChange, ...]
+    totals: Totals
+    durations: Judgement
+    memory: Judgement
+    notes: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> tuple[tuple[str, tuple[Transition, ...]], ...]:
+        """The transitions by kind, each with its words."""
+        grouped = groupby(self.transitions, key=lambda one: one.kind)
+        return tuple((KINDS[kind], tuple(found)) for kind, found in grouped)
+
+    def of_kind(self, kind: Kind) -> tuple[Transition, ...]:
+        """The transitions of one kind."""
+        return tuple(one for one in self.transitions if one.kind == kind)

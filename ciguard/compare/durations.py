@@ -1,0 +1,62 @@
+"""Wall times against the baseline, with each runner's speed taken out. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.compare.comparison import Judgement
+from ciguard.compare.findings import Floor, Numbers, Question, judge
+from ciguard.compare.normalise import MANY
+from ciguard.compare.statistics import counts, error, moderated_scale
+from ciguard.compare.words import said
+
+if TYPE_CHECKING:
+    from ciguard.compare.normalise import Baseline, Speeds
+    from ciguard.compare.runs import Run
+    from ciguard.compare.statistics import Floats
+
+SUSPECT: Final = Floor(z=2.0, ratio=0.05, amount=0.050)
+CONFIRMED: Final = Floor(z=3.0, ratio=0.10, amount=0.100)
+NOISY: Final = 1.5  # times the baseline's spread: then this run's durations tell nothing
+RESOLUTION: Final = 0.001  # of a value: no timer of a test is better
+
+
+def judge_durations(
+    run: Run, speeds: Speeds, baseline: Baseline, again: Floats | None = None
+) -> Judgement:
+    """Hold a run's wall times against the baseline.
+
+    Args:
+        speeds: the run at the baseline's speed.
+        again: an earlier run of the same change, as `confirming` gives it.
+    """
+    number = counts(baseline.logs)
+    judged = baseline.steady & ~np.isnan(speeds.logs)
+    ratio = speeds.noise_over(baseline)
+    if ratio is not None and ratio > NOISY:
+        few = int((judged & (number >= MANY)).sum())
+        words = said("wall_s", "too noisy to judge", spread=ratio)
+        return Judgement("wall_s", "too noisy to judge", words, few, spread=ratio)
+    scale = np.maximum(moderated_scale(baseline.logs, baseline.reference), RESOLUTION)
+
+    def numbers(logs: Floats) -> Numbers:
+        logs = np.where(judged, logs, np.nan)
+        before = np.where(judged, np.exp(baseline.reference), np.nan)
+        return Numbers(
+            before, np.exp(logs), logs - baseline.reference, error(scale, number), number
+        )
+
+    # Without a known speed nothing is confirmed: the whole runner may have been slow.
+    twice = None if again is None else numbers(np.where(speeds.known, again, np.nan))
+    return judge(
+        Question(run, "wall_s", numbers(speeds.logs), twice, SUSPECT, CONFIRMED, spread=ratio)
+    )
+
+
+def confirming(speeds: Speeds, baseline: Baseline) -> Floats:
+    """What of an earlier run can confirm: logarithms at a known speed, in a run not too noisy."""
+    ratio = speeds.noise_over(baseline)
+    noisy = ratio is not None and ratio > NOISY
+    return np.where(speeds.known & (not noisy), speeds.logs, np.nan)

@@ -1,0 +1,53 @@
+"""Peak deltas against the baseline: what a test adds to the memory it finds. Pure.
+
+The delta does not depend on the order of tests, as the absolute peak does, and runners do not
+differ in it; what it has is modes, so both the median and the extreme must be exceeded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.compare.findings import Floor, Numbers, Question, judge
+from ciguard.compare.statistics import counts, error, medians, moderated_scale
+
+if TYPE_CHECKING:
+    from ciguard.compare.comparison import Judgement
+    from ciguard.compare.runs import Run
+    from ciguard.compare.statistics import Flags, Floats
+
+MIB: Final = 1024 * 1024
+FLOOR: Final = Floor(z=4.0, ratio=0.03, amount=4 * MIB)
+# A delta may be 0, which has no logarithm: 1 MiB is added to each.
+OFFSET_BYTES: Final = MIB
+RESOLUTION_BYTES: Final = MIB // 16  # what 99 % of repeated measurements agree within
+
+
+def judge_memory(
+    run: Run, comparable: Flags, peaks: Floats, again: Floats | None = None
+) -> Judgement:
+    """Hold a run's peak deltas against the baseline.
+
+    Args:
+        comparable: cases that ran to their good end in this run.
+        peaks: (cases, 20) of the baseline, NaN where there are fewer.
+        again: peak deltas of an earlier run of the same change, by case.
+    """
+    number = counts(peaks)
+    logs = np.log(np.maximum(peaks, 0) + OFFSET_BYTES)
+    reference = medians(logs)
+    before = np.exp(reference) - OFFSET_BYTES
+    finest = RESOLUTION_BYTES / (before + OFFSET_BYTES)
+    scale = np.maximum(moderated_scale(logs, reference), finest)
+
+    def numbers(after: Floats) -> Numbers:
+        difference = np.log(np.maximum(after, 0) + OFFSET_BYTES) - reference
+        return Numbers(before, after, difference, error(scale, number), number, OFFSET_BYTES)
+
+    after = np.where(comparable & (number > 0), run.peak_delta_bytes, np.nan)
+    twice = None if again is None else numbers(again)
+    return judge(
+        Question(run, "peak_delta_bytes", numbers(after), twice, FLOOR, FLOOR, extremes=peaks)
+    )

@@ -1,0 +1,171 @@
+"""Records -> runs: of each leg the newest attempt, of each case its last try. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ciguard.codec.history_runs import UNDATED
+from ciguard.compare.runs import CODE, Run, RunLeg
+from ciguard.model import BAD_OUTCOMES, CaseKey, Record, Result, ShardLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def runs_of(records: Iterable[Record], name: str) -> tuple[Run, ...]:
+    """The runs that records belong to, oldest first; none without records.
+
+    Of a leg that ran in several attempts the newest belongs to the run; what the older ones
+    measured makes a run of its own before it, as a second measurement of those legs.
+    """
+    by_leg: dict[tuple[int, str, str], list[tuple[int, Record]]] = defaultdict(list)
+    for record in records:
+        header = record.header or ShardLine()
+        identity = (header.run_id or 0, header.job or "", header.shard or _folder(record))
+        by_leg[identity].append((header.run_attempt or 0, record))
+    by_run: dict[tuple[int, int], list[Record]] = defaultdict(list)
+    for (run_id, _, _), found in by_leg.items():
+        found.sort(key=lambda pair: pair[0])
+        by_run[run_id, 1].append(found[-1][1])
+        if len(found) > 1:
+            by_run[run_id, 0].append(found[-2][1])
+    runs = [(_run(found, name), order) for order, found in by_run.items()]
+    runs.sort(key=lambda pair: (pair[0].at or UNDATED, pair[1]))
+    return tuple(run for run, _ in runs)
+
+
+def _folder(record: Record) -> str:
+    # Legs that know neither plan nor shard are told apart by where their record lies.
+    return record.source if record.header is None or not record.header.plan_id else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Finals:
+    results: dict[CaseKey, tuple[int, Result]]  # with the position of their leg
+    flaky: set[CaseKey]
+
+
+def _severity(result: Result) -> int:
+    return 2 if result.outcome in BAD_OUTCOMES else result.ending != "completed"
+
+
+def _final(record: Record) -> tuple[dict[CaseKey, Result], set[CaseKey]]:
+    """The last try of each case: in the last process that ran its unit, the last one there."""
+    last: dict[tuple[str, str, str], int] = {}
+    for result in record.results:
+        unit = (result.suite, result.variant, result.unit)
+        process = result.process or 0
+        if last.get(unit, -1) < process:
+            last[unit] = process
+    found: dict[CaseKey, Result] = {}
+    wrong: set[CaseKey] = set()
+    for result in record.results:
+        key = CaseKey(result.suite, result.variant, result.unit, result.case or result.unit)
+        if (result.process or 0) < last[key[:3]]:
+            if _severity(result):
+                wrong.add(key)
+            continue
+        known = found.get(key)
+        if known is None:
+            found[key] = result
+            continue
+        rank, known_rank = (
+            (one.try_number, _severity(one)) for one in (result, known)
+        )  # of two that claim the same try, the worse: a pass cannot hide it
+        loser = result if rank <= known_rank else known
+        if rank > known_rank:
+            found[key] = result
+        if _severity(loser) and loser.try_number < max(rank[0], known_rank[0]):
+            wrong.add(key)
+    return found, {key for key in wrong if key in found and not _severity(found[key])}
+
+
+def _gathered(records: Sequence[Record]) -> _Finals:
+    results: dict[CaseKey, tuple[int, Result]] = {}
+    flaky: set[CaseKey] = set()
+    for position, record in enumerate(records):
+        found, unsure = _final(record)
+        flaky |= unsure
+        for key, result in found.items():
+            known = results.get(key)
+            if known is None or _severity(known[1]) < _severity(result):
+                results[key] = (position, result)
+    return _Finals(results, flaky)
+
+
+def _run(records: list[Record], name: str) -> Run:
+    records.sort(key=lambda record: _leg(record).name)
+    finals = _gathered(records)
+    keys = sorted(finals.results)
+    ordered = [finals.results[key] for key in keys]
+    header = next((record.header for record in records if record.header), ShardLine())
+    attempts = [record.header.run_attempt or 0 for record in records if record.header]
+    return Run(
+        name=name,
+        keys=tuple(keys),
+        legs=tuple(map(_leg, records)),
+        run_id=header.run_id,
+        run_attempt=max(attempts, default=0) or None,
+        sha=header.tested_sha or header.head_sha,
+        branch=header.branch,
+        event=header.event,
+        workflow=header.workflow,
+        at=min((at for record in records if (at := _at(record)) is not None), default=None),
+        flaky=tuple(sorted(finals.flaky)),
+        messages={
+            key: result.message
+            for key, (_, result) in zip(keys, ordered, strict=True)
+            if result.message and result.outcome in BAD_OUTCOMES
+        },
+        **_columns(ordered),
+    )
+
+
+def _columns(ordered: Sequence[tuple[int, Result]]) -> dict[str, Any]:
+    results = [result for _, result in ordered]
+    return {
+        "outcome": np.array([CODE["outcome"][one.outcome] for one in results], np.uint8),
+        "ending": np.array([CODE["ending"][one.ending] for one in results], np.uint8),
+        "measured_by": np.array(
+            [CODE["measured_by"][one.measured_by] for one in results], np.uint8
+        ),
+        "leg": np.array([position for position, _ in ordered], np.int32),
+        "wall_s": np.array([one.wall_s for one in results], np.float64),
+        "peak_delta_bytes": np.array([one.peak_delta_bytes for one in results], np.float64),
+    }
+
+
+def _at(record: Record) -> datetime | None:
+    text = record.header.started_at if record.header is not None else None
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def _leg(record: Record) -> RunLeg:
+    header = record.header or ShardLine()
+    end = record.end
+    trees = [line.tree_bytes for line in record.samples if line.tree_bytes is not None]
+    single = [line.peak_bytes for line in record.process_ends if line.peak_bytes is not None]
+    times = [line.at_s for line in record.samples]
+    times += [line.at_s for line in record.process_ends if line.at_s is not None]
+    lived = max(times, default=None)
+    return RunLeg(
+        shard=header.shard,
+        job=header.job,
+        ending=end.ending if end is not None else "unknown",
+        complete=end is not None and end.ending == "completed" and not record.damage,
+        wall_s=end.at_s if end is not None and end.at_s is not None else lived,
+        peak_bytes=max(trees or single, default=None),
+        memory_bytes=header.runner.memory_bytes,
+        probe_s=header.runner.probe_s,
+    )

@@ -1,0 +1,140 @@
+"""A run in columns, from its records or from the history: what a comparison is made of. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ciguard.codec.history import WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+
+    from ciguard.codec.history import History
+    from ciguard.codec.history_runs import HistoryLeg
+    from ciguard.model import CaseKey, Ending
+
+    Codes = NDArray[np.uint8]
+    Floats = NDArray[np.float64]
+
+CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
+    name: {word or None: code for code, word in enumerate(words)} for name, words in WORDS.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunLeg:
+    """One leg of a run; `complete` says that it ended by itself and its record is whole."""
+
+    shard: str = ""
+    job: str | None = None
+    ending: Ending = "unknown"
+    complete: bool = False
+    wall_s: float | None = None
+    peak_bytes: int | None = None
+    memory_bytes: int | None = None  # of the runner
+    probe_s: float | None = None  # a fixed piece of CPU work: how fast the runner is
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return self.shard or self.job or ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One run's final results by case.
+
+    Attributes:
+        name: as it was asked for.
+        legs: sorted by name.
+        keys: sorted; all columns are of their length. NaN is not measured.
+        outcome, ending, measured_by: positions in `codec.history.WORDS`.
+        leg: position in `legs`.
+        flaky: went wrong in a try and right in the last one.
+        messages: of bad results, where they have one.
+    """
+
+    name: str
+    keys: tuple[CaseKey, ...]
+    outcome: Codes
+    ending: Codes
+    measured_by: Codes
+    leg: NDArray[np.int32]
+    wall_s: Floats
+    peak_delta_bytes: Floats
+    legs: tuple[RunLeg, ...] = ()
+    run_id: int | None = None
+    run_attempt: int | None = None
+    sha: str | None = None
+    branch: str | None = None
+    event: str | None = None
+    workflow: str | None = None
+    at: datetime | None = None
+    flaky: tuple[CaseKey, ...] = ()
+    messages: Mapping[CaseKey, str] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Say that every leg that is known ended by itself."""
+        return bool(self.legs) and all(leg.complete for leg in self.legs)
+
+    def is_same_as(self, other: Run) -> bool:
+        """Say that both are the same measurement: comparing them would tell nothing."""
+        if self is other:
+            return True
+        ids = (self.run_id, self.run_attempt), (other.run_id, other.run_attempt)
+        if None not in (self.run_id, other.run_id) and ids[0] != ids[1]:
+            return False
+        if np.isnan(self.wall_s).all() or self.keys != other.keys:
+            return False  # without a time two runs may be alike and yet be two
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name), equal_nan=True)
+            for name in ("outcome", "ending", "wall_s", "peak_delta_bytes")
+        )
+
+
+def of_history(history: History, position: int, name: str = "") -> Run:
+    """A run as the history remembers it: only values that it still keeps."""
+    run = history.runs[position]
+    values = history.values
+    rows = np.flatnonzero(values.run == position)
+    keys = values.key[rows].tolist()
+    again = values.try_number[rows] > 1
+    good = values.outcome[rows] == CODE["outcome"]["passed"]
+    columns: dict[str, Any] = {
+        column: getattr(values, column)[rows]
+        for column in ("outcome", "ending", "measured_by", "leg", "wall_s", "peak_delta_bytes")
+    }
+    return Run(
+        name=name or f"run {run.run_id}",
+        keys=tuple(history.keys[key] for key in keys),
+        legs=tuple(map(_leg, run.legs)),
+        run_id=run.run_id,
+        run_attempt=run.run_attempt,
+        sha=run.sha,
+        branch=run.branch,
+        event=run.event,
+        workflow=run.workflow,
+        at=run.at,
+        flaky=tuple(history.keys[keys[row]] for row in np.flatnonzero(again & good).tolist()),
+        **columns,
+    )
+
+
+def _leg(leg: HistoryLeg) -> RunLeg:
+    return RunLeg(
+        shard=leg.shard,
+        job=leg.job,
+        ending=leg.ending,
+        complete=leg.complete,
+        wall_s=leg.wall_s,
+        peak_bytes=leg.peak_bytes if leg.peak_bytes is not None else leg.process_peak_bytes,
+        memory_bytes=leg.runner.memory_bytes,
+        probe_s=leg.runner.probe_s,
+    )

@@ -1,0 +1,168 @@
+"""What became of each case: newly failing, fixed, gone, by name. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.codec.history import WORDS
+from ciguard.compare.comparison import KINDS, Transition
+from ciguard.compare.runs import CODE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from ciguard.compare.comparison import Kind
+    from ciguard.compare.runs import Run
+    from ciguard.model import CaseKey, UnitKey
+
+    Fates = NDArray[np.uint8]
+
+# What a case came to; a higher one is worse for a unit that has several cases.
+GOOD, SKIPPED, STOPPED, FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY = range(7)
+_BAD: Final = (FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY)
+_NEWLY: Final[dict[int, Kind]] = {
+    FAILED: "newly_failing",
+    CRASHED: "newly_crashed",
+    TIMED_OUT: "newly_timed_out",
+    OUT_OF_MEMORY: "newly_out_of_memory",
+}
+ABSENT: Final = "absent"
+
+
+def fates(run: Run) -> Fates:
+    """What each case of a run came to."""
+    found = np.full(len(run.keys), GOOD, np.uint8)
+    outcome, ending = run.outcome, run.ending
+    found[outcome == CODE["outcome"]["skipped"]] = SKIPPED
+    found[ending > CODE["ending"]["completed"]] = STOPPED
+    for word in ("failed", "errored"):
+        found[outcome == CODE["outcome"][word]] = FAILED
+    died = outcome == CODE["outcome"]["died"]
+    found[died & (ending <= CODE["ending"]["completed"])] = CRASHED
+    for word, fate in (
+        ("crash", CRASHED),
+        ("timeout", TIMED_OUT),
+        ("out_of_memory", OUT_OF_MEMORY),
+        ("memory_guard", OUT_OF_MEMORY),
+    ):
+        found[ending == CODE["ending"][word]] = fate
+    return found
+
+
+def in_words(run: Run, position: int) -> str:
+    """ "passed", "died (timeout)"."""
+    outcome = WORDS["outcome"][run.outcome[position]] or "measured"
+    ending = WORDS["ending"][run.ending[position]]
+    return outcome if ending in ("", "completed") else f"{outcome} ({ending})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A run with its fates, found by case and by unit."""
+
+    run: Run
+    fates: Fates
+    at: dict[CaseKey, int]
+    worst: dict[UnitKey, int]  # position of a unit's worst case
+
+    @staticmethod
+    def of(run: Run) -> _Side:
+        found = fates(run)
+        worst: dict[UnitKey, int] = {}
+        for position, (key, fate) in enumerate(zip(run.keys, found.tolist(), strict=True)):
+            unit = key.unit_key
+            if unit not in worst or fate > found[worst[unit]]:
+                worst[unit] = position
+        at = {key: position for position, key in enumerate(run.keys)}
+        return _Side(run, found, at, worst)
+
+    def shard(self, position: int) -> str:
+        return self.run.legs[self.run.leg[position]].name if self.run.legs else ""
+
+
+def transitions(
+    base: Run, candidate: Run, planned: frozenset[UnitKey] | None = None
+) -> tuple[Transition, ...]:
+    """Compare the outcomes of two runs.
+
+    A unit that died has one result for all of its cases, and is held against the worst of them.
+
+    Args:
+        planned: units of the candidate's plan, where that is known: then what is gone was removed,
+            and what was planned and has no result is no longer run.
+
+    Returns:
+        By kind in the order of `KINDS`, then by key.
+    """
+    before, after = _Side.of(base), _Side.of(candidate)
+    found = [*_there(before, after), *_gone(before, after, planned), *_flaky(after)]
+    order = {kind: place for place, kind in enumerate(KINDS)}
+    return tuple(sorted(found, key=lambda one: (order[one.kind], one.key)))
+
+
+def _there(before: _Side, after: _Side) -> Iterator[Transition]:
+    for position, key in enumerate(after.run.keys):
+        fate = int(after.fates[position])
+        old = before.at.get(key)
+        if old is None and key.case == key.unit:
+            old = before.worst.get(key.unit_key)
+        kind = _kind(None if old is None else int(before.fates[old]), fate)
+        if kind is not None:
+            yield Transition(
+                kind=kind,
+                key=key,
+                shard=after.shard(position),
+                before=ABSENT if old is None else in_words(before.run, old),
+                after=in_words(after.run, position),
+                message=after.run.messages.get(key),
+            )
+
+
+def _kind(old: int | None, new: int) -> Kind | None:
+    if new in _BAD:
+        return "failing_on_both" if old == new or (old in _BAD and new == FAILED) else _NEWLY[new]
+    if new == STOPPED:
+        return None if old == STOPPED else "no_longer_run"
+    if old is None:
+        return "added"
+    if new == SKIPPED:
+        return None if old == SKIPPED else "newly_skipped"
+    return "fixed" if old in _BAD else None
+
+
+def _gone(before: _Side, after: _Side, planned: frozenset[UnitKey] | None) -> Iterator[Transition]:
+    for position, key in enumerate(before.run.keys):
+        if key in after.at:
+            continue
+        new = after.worst.get(key.unit_key)
+        fate = int(before.fates[position])
+        if new is not None:
+            died = after.run.outcome[new] == CODE["outcome"]["died"]
+            if died or key.case == key.unit:
+                if key.case == key.unit and fate in _BAD and after.fates[new] == GOOD:
+                    after_word = in_words(after.run, new)
+                    before_word = in_words(before.run, position)
+                    yield Transition("fixed", key, after.shard(new), before_word, after_word)
+                continue
+        if fate == STOPPED:
+            continue
+        removed = planned is not None and (key.unit_key not in planned or new is not None)
+        yield Transition(
+            kind="removed" if removed else "no_longer_run",
+            key=key,
+            shard=before.shard(position),
+            before=in_words(before.run, position),
+            after=ABSENT,
+        )
+
+
+def _flaky(after: _Side) -> Iterator[Transition]:
+    for key in after.run.flaky:
+        position = after.at[key]
+        word = in_words(after.run, position)
+        yield Transition("flaky", key, after.shard(position), "failed in an earlier try", word)

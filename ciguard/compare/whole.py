@@ -1,0 +1,95 @@
+"""Whole legs and whole runs: endings, wall, peak, speed. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ciguard.compare.baseline import usable
+from ciguard.compare.comparison import LegChange, Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.compare.runs import Floats, Run, RunLeg
+
+
+def leg_changes(
+    base: Run | None, candidate: Run, speed: Floats, budgets: Mapping[str, int | None]
+) -> tuple[LegChange, ...]:
+    """The legs of both runs side by side, by name.
+
+    Args:
+        speed: of each leg of the candidate; NaN could not be told.
+        budgets: of the candidate's shards, in bytes, where its plan is known.
+    """
+    before = {leg.name: leg for leg in base.legs} if base is not None else {}
+    after = {leg.name: (leg, speed[at]) for at, leg in enumerate(candidate.legs)}
+    return tuple(
+        _leg_change(name, before.get(name), after.get(name), budgets.get(name))
+        for name in sorted({*before, *after})
+    )
+
+
+def _leg_change(
+    name: str, old: RunLeg | None, new: tuple[RunLeg, float] | None, budget: int | None
+) -> LegChange:
+    leg, speed = new if new is not None else (None, float("nan"))
+    probe = None
+    if old is not None and leg is not None and old.probe_s and leg.probe_s:
+        probe = leg.probe_s / old.probe_s
+    return LegChange(
+        shard=name,
+        before=old.ending if old is not None else None,
+        after=leg.ending if leg is not None else None,
+        wall_before_s=old.wall_s if old is not None else None,
+        wall_after_s=leg.wall_s if leg is not None else None,
+        peak_before_bytes=old.peak_bytes if old is not None else None,
+        peak_after_bytes=leg.peak_bytes if leg is not None else None,
+        budget_bytes=budget,
+        memory_bytes=leg.memory_bytes if leg is not None else None,
+        speed=None if np.isnan(speed) else float(speed),
+        probe_ratio=probe,
+    )
+
+
+def totals(base: Run | None, candidate: Run, *, complete: bool) -> Totals:
+    """Sums over what both have; a makespan only of a run whose legs all ended by themselves.
+
+    Args:
+        complete: nothing says that the candidate lacks a leg.
+    """
+    makespan = _makespan(candidate) if complete else None
+    if base is None:
+        return Totals(makespan_after_s=makespan, peak_after_bytes=_peak(candidate))
+    at = {key: position for position, key in enumerate(base.keys)}
+    good, good_before = usable(candidate), usable(base)
+    pairs = [
+        (at[key], position)
+        for position, key in enumerate(candidate.keys)
+        if good[position] and key in at and good_before[at[key]]
+    ]
+    rows = np.array(pairs, np.int64).reshape(-1, 2)
+    before, after = base.wall_s[rows[:, 0]], candidate.wall_s[rows[:, 1]]
+    both = ~np.isnan(before) & ~np.isnan(after)
+    return Totals(
+        makespan_before_s=_makespan(base),
+        makespan_after_s=makespan,
+        common=int(both.sum()),
+        sum_before_s=float(before[both].sum()) if both.any() else None,
+        sum_after_s=float(after[both].sum()) if both.any() else None,
+        peak_before_bytes=_peak(base),
+        peak_after_bytes=_peak(candidate),
+    )
+
+
+def _makespan(run: Run) -> float | None:
+    walls = [leg.wall_s for leg in run.legs]
+    if not run.complete or not walls or None in walls:
+        return None
+    return max(wall for wall in walls if wall is not None)
+
+
+def _peak(run: Run) -> int | None:
+    return max((leg.peak_bytes for leg in run.legs if leg.peak_bytes is not None), default=None)

@@ -1,0 +1,121 @@
+"""Verdicts and numbers as words. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard.text import counted, duration, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.compare.comparison import Change, Measure, RunName, Word
+
+NARROW: Final = 0.03  # below this width whole percents hide an interval
+NOUN: Final[dict[Measure, str]] = {"wall_s": "duration", "peak_delta_bytes": "peak memory"}
+
+
+def judged_word(
+    measured: int, judged: int, losses: Sequence[Change], gains: Sequence[Change]
+) -> Word:
+    """The verdict on a measure.
+
+    Args:
+        measured: cases with a value and a baseline.
+        judged: those of them with enough baseline values for a verdict.
+    """
+    if not measured:
+        return "not measured"
+    if not judged:
+        return "not enough data"
+    worse = any(change.tier == "confirmed" for change in losses)
+    better = any(change.tier == "confirmed" for change in gains)
+    if worse and better:
+        return "mixed"
+    if worse:
+        return "regressed"
+    if any(change.tier == "suspect" for change in losses):
+        return "suspects"
+    return "improved" if better else "no significant difference"
+
+
+def said(
+    measure: Measure,
+    word: Word,
+    *,
+    judged: int = 0,
+    n: int = 0,
+    suspects: int = 0,
+    losses: Sequence[Change] = (),
+    gains: Sequence[Change] = (),
+    spread: float | None = None,
+) -> str:
+    """The sentence for a verdict.
+
+    Args:
+        n: baseline values of a typical case.
+    """
+    noun, tests = NOUN[measure], counted(judged, "test")
+    if word == "not measured":
+        return f"{noun}: not measured in both"
+    if word == "not enough data":
+        # Numbers of durations move by chance in every run: only those of memory are counted.
+        up = len(losses) if measure == "peak_delta_bytes" else 0
+        moved = f"{counted(up, 'test')} up, " if up else ""
+        return f"{noun}: {moved}no verdict from {counted(n, 'baseline run')} (3 are needed)"
+    if word == "too noisy to judge":
+        return f"{noun}: too noisy to judge: {spread:.1f} times the baseline's noise"
+    worse = sum(1 for change in losses if change.tier == "confirmed")
+    better = sum(1 for change in gains if change.tier == "confirmed")
+    parts = []
+    if worse:
+        parts.append(f"{counted(worse, 'confirmed regression')}")
+    if better:
+        parts.append(f"{counted(better, 'confirmed gain')}")
+    if suspects:
+        parts.append(f"{counted(suspects, 'suspect')}")
+    if not worse and not better:
+        parts.insert(0, "nothing confirmed" if suspects else "no significant difference")
+    found = ", ".join(parts)
+    return f"{noun}: {found} ({tests} judged, n={n})"
+
+
+def percent(ratio: float) -> str:
+    """ "+25 %", "-3 %", "+1,200 %"; from nothing to something has no percentage."""
+    if ratio == float("inf"):
+        return "from nothing"
+    value = 100 * ratio
+    digits = 0 if abs(value) >= 9.5 else 1  # noqa: PLR2004
+    return f"{value:+,.{digits}f} %"
+
+
+def interval(change: Change) -> str:
+    """ "n=12, 95 % CI +21..+28", "n=2" without an interval."""
+    count = f"n={change.n}"
+    if change.low is None or change.high is None:
+        return count
+    digits = 0 if change.high - change.low >= NARROW else 1
+    return f"{count}, 95 % CI {100 * change.low:+,.{digits}f}..{100 * change.high:+,.{digits}f}"
+
+
+def change_words(change: Change) -> str:
+    """ "suspect: 512 MiB -> 640 MiB (+25 %, n=12, 95 % CI +21..+28)"."""
+    show = duration if change.measure == "wall_s" else size
+    values = f"{show(change.before)} -> {show(change.after)}"
+    if change.tier == "moved":
+        runs = counted(change.n, "baseline run")
+        return f"{values} ({percent(change.ratio)}, {runs}: no verdict)"
+    word: str = change.tier
+    if change.after < change.before:
+        word = "confirmed gain" if change.tier == "confirmed" else "maybe a gain"
+    return f"{word}: {values} ({percent(change.ratio)}, {interval(change)})"
+
+
+def run_words(run: RunName) -> str:
+    """ "head, run 123/2, a1b2c3d, main, 1,040 cases"."""
+    parts = [run.name]
+    if run.run_id is not None:
+        number = f"{run.run_id}/{run.run_attempt}" if run.run_attempt else str(run.run_id)
+        parts.append(f"run {number}")
+    parts += [part for part in (run.sha[:7] if run.sha else "", run.branch or "") if part]
+    return ", ".join(dict.fromkeys([*parts, counted(run.cases, "case")]))

@@ -1,0 +1,65 @@
+"""How often the rule is wrong: A/A pull requests that confirm something, A/B ones that do not.
+
+Limits are what a rate of the stated size exceeds in one of 1,000 such samples.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from compare.simulation import score
+
+
+def at_most(rate: float, trials: int) -> int:
+    """The smallest count that a Poisson of this mean exceeds in fewer than one of 1,000 samples."""
+    mean = rate * trials
+    term = total = math.exp(-mean)
+    count = 0
+    while total < 0.999:
+        count += 1
+        term *= mean / count
+        total += term
+    return count
+
+
+def at_least(rate: float, trials: int) -> int:
+    """What a binomial of this rate stays below in about one of 1,000 samples."""
+    return math.floor(trials * rate - 3.09 * math.sqrt(trials * rate * (1 - rate)))
+
+
+def test_the_limits_themselves() -> None:
+    assert at_most(0.2, 10) == 8
+    assert at_least(0.5, 100) == 34
+
+
+def test_a_few_pull_requests_without_and_with_a_change() -> None:
+    same = score(pulls=6, tests=600, runs=20, growth=0.0)
+    assert same.false_durations <= at_most(0.2, same.pulls)
+    assert same.false_memory <= at_most(0.05, same.pulls)
+    hurt = score(pulls=6, tests=600, runs=20, growth=0.5, seed=100)
+    assert hurt.found_durations >= at_least(0.8, hurt.changed)
+    assert hurt.found_memory >= at_least(0.95, hurt.changed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("runs", [10, 20])
+def test_false_alarms(runs: int) -> None:
+    found = score(pulls=400, tests=2000, runs=runs, growth=0.0, seed=1000)
+    print(f"n={runs}: {found}")
+    assert found.false_durations <= at_most(0.2, found.pulls)
+    assert found.false_memory <= at_most(0.2 if runs < 20 else 0.05, found.pulls)
+
+
+@pytest.mark.soak
+def test_power() -> None:
+    found = score(pulls=100, tests=2000, runs=20, growth=0.25, seed=5000)
+    print(found)
+    assert found.found_durations >= at_least(0.5, found.changed)
+    assert found.found_memory >= at_least(0.9, found.changed)
+
+
+@pytest.mark.soak
+def test_three_baseline_runs_confirm_nothing() -> None:
+    found = score(pulls=50, tests=2000, runs=3, growth=0.5)
+    assert found.found_durations == found.found_memory == 0

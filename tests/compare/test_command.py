@@ -1,0 +1,264 @@
+"""The real command: what it finds, prints in each format, and ends with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from compare.making import case, died, files_of, run_of
+from markdown_it import MarkdownIt
+
+from ciguard.compare.as_json import as_json
+from ciguard.compare.command import FORMATS
+from ciguard.compare.comparing import compare_run
+from ciguard.compare.text import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from conftest import Ciguard, Golden
+
+    from ciguard.compare.comparison import Comparison
+    from ciguard.model import Result
+
+SAMPLES = Path(__file__).parent.parent / "samples" / "compare"
+HOSTILE = "t.py::x[`|<b>@everyone</b> #1 ${{ x }} ::set-output\n\u202e\U0001f389]"
+SUFFIX = {"text": "txt", "markdown": "md", "json": "json", "html": "html"}
+
+
+def base_legs() -> dict[str, list[Result]]:
+    return {
+        "01": [case("m.py::index", 1.0, 100), case("m.py::settles"), case("m.py::cookie")],
+        "02": [case("n.py::one", 2.0), case("n.py::two", outcome="failed"), case("n.py::gone")],
+        "03": [case("o.py::lost")],
+    }
+
+
+def head_legs() -> dict[str, list[Result]]:
+    return {
+        "01": [
+            case("m.py::index", 1.1, 160),
+            died("m.py::settles", "timeout", message="stopped: over its limit\nmore"),
+            died("m.py::cookie", "crash", message="killed by SIGSEGV"),
+        ],
+        "02": [
+            case("n.py::one", 2.1, try_number=2),
+            case("n.py::one", 2.1, outcome="failed", try_number=1),
+            case("n.py::two"),
+            case(HOSTILE, outcome="failed", message="`|<script>alert(1)</script>\n@everyone"),
+        ],
+        "04": [case("o.py::new", outcome="skipped", suite="s", variant="v")],
+    }
+
+
+def past(count: int) -> list[Any]:
+    return [run_of(base_legs(), f"base {n}", run_id=n, head_sha="b" * 40) for n in range(1, count)]
+
+
+def hurt() -> Comparison:
+    """One of each, against one run."""
+    head = run_of(head_legs(), "head", run_id=9, branch="topic", head_sha="a" * 40)
+    return compare_run(head, None, [run_of(base_legs(), "base")])
+
+
+def same() -> Comparison:
+    """Nothing new over twelve runs."""
+    runs = [
+        run_of({"01": [case("a", 1 + n / 100, 50 + n / 50)]}, f"run {n}", run_id=n)
+        for n in range(1, 14)
+    ]
+    return compare_run(runs[6], None, [*runs[:6], *runs[7:]])
+
+
+def confirmed() -> Comparison:
+    """A regression of memory in two runs, over twelve."""
+    runs = [
+        run_of({"01": [case("a", 1.0, 512 + n / 10)]}, f"run {n}", run_id=n) for n in range(1, 13)
+    ]
+    heads = [run_of({"01": [case("a", 1.0, 640 + n)]}, "head", run_id=20 + n) for n in (0, 1)]
+    return compare_run(heads[1], None, runs, previous=heads[0])
+
+
+COMPARISONS = {"hurt": hurt, "same": same, "confirmed": confirmed}
+
+
+@pytest.mark.parametrize("shape", FORMATS)
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_format(golden: Golden, name: str, shape: str) -> None:
+    golden(FORMATS[shape](COMPARISONS[name]()), SAMPLES / f"{name}.{SUFFIX[shape]}")
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_text_fits_a_terminal(name: str) -> None:
+    text = FORMATS["text"](COMPARISONS[name]())
+    assert max(map(len, text.splitlines())) <= COLUMNS
+
+
+def test_numbers_come_with_unit_count_and_interval() -> None:
+    text = FORMATS["text"](confirmed())
+    assert "confirmed: 513 MiB -> 641 MiB (+25 %, n=12, 95 % CI +" in text
+
+
+def test_duration_suspects_of_one_run_are_named_in_json_and_html_only() -> None:
+    walls = [[1 + ((7 * n + t) % 5) / 100 for t in range(25)] for n in range(13)]
+    walls[12][3] = 3.0
+    runs = [
+        run_of({"01": [case(f"t{t:02}", wall) for t, wall in enumerate(row)]}, run_id=n + 1)
+        for n, row in enumerate(walls)
+    ]
+    found = compare_run(runs[-1], None, runs[:-1])
+    assert found.durations.suspects == 1
+    said = {shape: render(found) for shape, render in FORMATS.items()}
+    for shape in ("text", "markdown"):
+        assert "1 suspect" in said[shape]
+        assert "t03" not in said[shape]
+    for shape in ("json", "html"):
+        assert "t03" in said[shape]
+
+
+def test_hostile_names_are_harmless() -> None:
+    found = hurt()
+    html, markdown = FORMATS["html"](found), FORMATS["markdown"](found)
+    for text in (html, markdown):
+        assert "<b>" not in text
+        assert "<script>" not in text
+        assert "\u202e" not in text
+    assert "@everyone" not in markdown
+    assert "#1 " not in markdown
+    rows = [line for line in markdown.splitlines() if "everyone" in line]
+    assert rows
+    assert all(line.count("|") == 6 for line in rows)
+
+
+def test_the_markdown_is_what_it_looks_like() -> None:
+    html = (
+        MarkdownIt("commonmark", {"html": True}).enable("table").render(FORMATS["markdown"](hurt()))
+    )
+    assert html.count("<table>") == 3
+    assert "<td>flaky</td>" in html
+    assert "<h4>Peak memory of tests</h4>" in html
+    assert "\n|" not in html
+
+
+def test_the_html_stands_alone() -> None:
+    html = FORMATS["html"](hurt())
+    assert html.startswith("<!doctype html>")
+    assert not any(word in html for word in ("<script", "http://", "https://", "src="))
+
+
+def test_json_is_plain_and_versioned() -> None:
+    found = as_json(hurt())
+    assert found["schema"] == 1
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+# --- The process ---------------------------------------------------------------------------------
+
+
+def write(folder: Path, name: str, legs: Mapping[str, list[Result]], **facts: Any) -> str:
+    for path, content in files_of(legs, **facts).items():
+        target = folder / name / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    return name
+
+
+@pytest.fixture
+def place(tmp_path: Path, ciguard: Ciguard) -> Path:
+    """Folders `base` and `head`, and a history of runs 1 to 12 in `history`."""
+    write(tmp_path, "base", base_legs())
+    write(tmp_path, "head", head_legs(), run_id=9)
+    for n in range(1, 13):
+        at = f"2026-11-{n:02}T10:00:00Z"
+        legs = {"01": [case("a", 1.0 + n / 1000, 100 + n / 100)]}
+        write(tmp_path, "past", legs, run_id=n, started_at=at, event="push")
+    ciguard("history", "add", "past", "--history", "history", cwd=tmp_path)
+    return tmp_path
+
+
+def test_two_folders(ciguard: Ciguard, place: Path) -> None:
+    done = ciguard("compare", "base", "head", cwd=place)
+    assert done.stdout.startswith("INCOMPLETE: no record of shard 03; 1 newly timed out;")
+    assert "100 MiB -> 160 MiB (+60 %, 1 baseline run: no verdict)" in done.stdout
+    assert not done.stderr
+
+
+def test_one_file_is_a_record(ciguard: Ciguard, place: Path) -> None:
+    file = next((place / "head").rglob("*.jsonl"))
+    ciguard("compare", "base", file, cwd=place)
+
+
+def test_output_to_a_file(ciguard: Ciguard, place: Path) -> None:
+    done = ciguard("compare", "base", "head", "--format", "json", "-o", "x/out.json", cwd=place)
+    assert not done.stdout
+    assert json.loads((place / "x" / "out.json").read_bytes())["state"] == "incomplete"
+
+
+def test_a_folder_against_the_history(ciguard: Ciguard, place: Path) -> None:
+    legs = {"01": [case("a", 1.0, 160)]}
+    write(place, "now", legs, run_id=20, started_at="2026-11-20T10:00:00Z", branch="topic")
+    done = ciguard("compare", "12", "now", "--history", "history", cwd=place)
+    assert done.stdout.startswith("SUSPECT: peak memory: nothing confirmed, 1 suspect (1 test")
+    assert "suspect: 100 MiB -> 160 MiB (+60 %, n=12, 95 % CI +" in done.stdout
+    assert "baseline   12 runs" in done.stdout
+    write(place, "now", legs, run_id=21, started_at="2026-11-21T10:00:00Z", branch="topic")
+    words = ("compare", "12", "now", "--history", "history", "--fail-on", "memory")
+    done = ciguard(*words, cwd=place, expect=11)
+    assert "confirmed: 100 MiB -> 160 MiB" in done.stdout
+
+
+def test_two_runs_of_the_history(ciguard: Ciguard, place: Path) -> None:
+    done = ciguard("compare", "3", "12/1", "--history", "history", cwd=place)
+    assert done.stdout.startswith("NO SIGNIFICANT DIFFERENCE: ")
+    assert "candidate  12/1, run 12/1, main, 1 case" in done.stdout
+
+
+ERRORS = [
+    (("12", "head"), 2, "a run id is looked up in a history"),
+    (("77", "head", "--history", "history"), 3, "the newest are 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"),
+    (("12/3", "head", "--history", "history"), 3, "ask for 12/1"),
+    (("nowhere", "head"), 3, "nowhere"),
+    (("empty", "head"), 3, "no record is there"),
+    (("base",), 2, "HEAD"),
+    (("base", "head", "--format", "pdf"), 2, "pdf"),
+    (("base", "head", "--fail-on", "oom,weather"), 2, "no such finding: weather"),
+    (("base", "head", "--fail-on", "x"), 2, "there are new-failure, timeout, oom, memory"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "said"), ERRORS)
+def test_mistakes(
+    ciguard: Ciguard, place: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    (place / "empty").mkdir()
+    done = ciguard("compare", *words, cwd=place, expect=code)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not done.stdout
+
+
+CODES = [
+    ((), 0),
+    (("--fail-on", "duration,memory"), 0),
+    (("--fail-on", "new-failure"), 10),
+    (("--fail-on", "timeout"), 10),
+    (("--fail-on", "oom"), 0),
+    (("--fail-on", "timeout,incomplete"), 13),
+    (("--strict",), 12),
+    (("--strict", "--fail-on", "timeout"), 10),
+]
+
+
+@pytest.mark.parametrize(("words", "code"), CODES)
+def test_exit_codes(ciguard: Ciguard, place: Path, words: tuple[str, ...], code: int) -> None:
+    ciguard("compare", "base", "head", *words, cwd=place, expect=code)
+
+
+def test_a_run_against_itself(ciguard: Ciguard, place: Path) -> None:
+    done = ciguard(
+        *("compare", "base", "base", "--fail-on", "new-failure,timeout,oom,memory,duration"),
+        cwd=place,
+    )
+    assert "Both are the same run" in done.stdout

@@ -1,0 +1,164 @@
+"""The arithmetic of scales, medians and speeds, against literals and against numpy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from compare.making import column_run
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from ciguard.compare.baseline import table_of
+from ciguard.compare.normalise import Baseline, Speeds, normalised_baseline, normalised_run
+from ciguard.compare.statistics import counts, error, medians, moderated_scale, quantile_95
+
+TABLES = arrays.arrays(
+    np.float64,
+    arrays.array_shapes(min_dims=2, max_dims=2, max_side=8),
+    elements=st.floats(-1e6, 1e6) | st.just(math.nan),
+)
+
+
+@given(TABLES)
+def test_medians_are_numpys(table: np.ndarray[Any, Any]) -> None:
+    found = medians(table)
+    for row, median in zip(table, found, strict=True):
+        numbers = row[~np.isnan(row)]
+        if len(numbers):
+            assert median == pytest.approx(float(np.median(numbers)))
+        else:
+            assert math.isnan(median)
+    assert counts(table).tolist() == [int((~np.isnan(row)).sum()) for row in table]
+
+
+def test_the_moderated_scale_is_the_published_formula() -> None:
+    generator = np.random.default_rng(1)
+    table = generator.normal(0, 0.1, (400, 9))
+    scale = moderated_scale(table, np.ones(400))
+    residuals = (table - table.mean(axis=1)[:, None]) * math.sqrt(9 / 8)
+    pool = 1.4826 * float(np.median(np.abs(residuals)))
+    own = table.var(axis=1, ddof=1)
+    assert scale == pytest.approx(np.sqrt((4 * pool**2 + 8 * own) / 12))
+    assert pool == pytest.approx(0.1, rel=0.05)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 20])
+def test_the_scale_is_right_whatever_the_number_of_runs(count: int) -> None:
+    table = np.random.default_rng(count).normal(0, 0.05, (4000, count))
+    found = float(np.sqrt((moderated_scale(table, np.ones(4000)) ** 2).mean()))
+    assert found == pytest.approx(0.05, rel=0.05)
+
+
+def test_a_row_is_moderated_by_rows_of_like_size() -> None:
+    generator = np.random.default_rng(2)
+    size = np.repeat([1.0, 2.0], 500)
+    table = generator.normal(0, 1, (1000, 5)) * np.where(size == 1.0, 0.01, 0.2)[:, None]
+    table[0, 1:] = np.nan  # one value: the pool alone
+    scale = moderated_scale(table, size)
+    assert scale[0] == pytest.approx(0.01, rel=0.15)
+    assert np.median(scale[500:]) == pytest.approx(0.2, rel=0.15)
+
+
+def test_without_two_values_anywhere_there_is_no_scale() -> None:
+    table = np.array([[1.0, math.nan], [math.nan, 2.0]])
+    assert np.isnan(moderated_scale(table, np.ones(2))).all()
+
+
+def test_no_rows() -> None:
+    empty = np.zeros((0, 20))
+    assert len(medians(empty)) == len(moderated_scale(empty, np.zeros(0))) == 0
+
+
+def test_the_error_of_a_difference() -> None:
+    found = error(np.array([0.1, 0.1, 0.1]), np.array([1, 2, 157]))
+    expected = [0.1 * math.sqrt(2), 0.1 * math.sqrt(1.785), 0.1 * math.sqrt(1.01)]
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "quantile"), [(6, 2.447), (8, 2.306), (13, 2.160), (23, 2.069), (1000, 1.962)]
+)
+def test_quantiles_of_students_t(degrees: int, quantile: float) -> None:
+    assert quantile_95(np.array([degrees]))[0] == pytest.approx(quantile, rel=0.006)
+
+
+# --- Speed ---------------------------------------------------------------------------------------
+
+
+def judged(walls: list[np.ndarray[Any, Any]], leg: np.ndarray[Any, Any]) -> tuple[Baseline, Speeds]:
+    """The last of the runs against the others."""
+    runs = [column_run(wall, run_id=n + 1, leg=leg) for n, wall in enumerate(walls)]
+    table = table_of(runs[-1], None, (), runs[:-1])
+    baseline = normalised_baseline(table.wall_s, table.wall_group, table.run_of_group)
+    speeds = normalised_run(runs[-1].wall_s, runs[-1].leg, len(runs[-1].legs), baseline)
+    return baseline, speeds
+
+
+def test_a_slow_runner_is_a_factor_and_not_a_change() -> None:
+    wall = np.linspace(0.1, 2.0, 60)
+    leg = np.arange(60) % 2
+    slow = wall * np.where(leg == 1, 1.3, 1.0)
+    _, speeds = judged([wall, wall, wall, slow], leg)
+    assert speeds.of_leg == pytest.approx([1.0, 1.3])
+    assert np.exp(speeds.logs) == pytest.approx(wall)
+    assert speeds.known.all()
+
+
+def test_slow_runners_in_the_baseline_do_not_move_the_reference() -> None:
+    wall = np.linspace(0.1, 2.0, 60)
+    leg = np.arange(60) % 2
+    slow = wall * np.where(leg == 0, 1.5, 1.0)
+    baseline, speeds = judged([slow, slow, wall, wall, wall, wall], leg)
+    assert np.exp(baseline.reference) == pytest.approx(wall)
+    assert speeds.of_leg == pytest.approx([1.0, 1.0])
+
+
+def test_a_small_leg_takes_its_runs_speed() -> None:
+    wall = np.linspace(0.1, 2.0, 60)
+    leg = np.where(np.arange(60) < 5, 1, 0)
+    _, speeds = judged([wall, wall, wall, wall * 1.2], leg)
+    assert speeds.of_leg == pytest.approx([1.2, 1.2])
+
+
+def test_a_small_run_has_no_known_speed() -> None:
+    wall = np.linspace(0.1, 2.0, 19)
+    _, speeds = judged([wall, wall, wall, wall * 1.2], np.zeros(19, np.int32))
+    assert np.isnan(speeds.of_leg).all()
+    assert not speeds.known.any()
+    assert np.exp(speeds.logs) == pytest.approx(wall * 1.2)
+
+
+def test_short_tests_tell_no_speed() -> None:
+    wall = np.full(60, 0.049)
+    baseline, speeds = judged([wall, wall, wall, wall * 2], np.zeros(60, np.int32))
+    assert not baseline.steady.any()
+    assert np.isnan(speeds.of_leg).all()
+
+
+@given(st.floats(0.2, 5.0))
+def test_one_speed_for_all_changes_nothing(factor: float) -> None:
+    wall = np.random.default_rng(3).lognormal(0, 1, (5, 80))
+    leg = np.arange(80) % 3
+    _, plain = judged(list(wall), leg)
+    _, scaled = judged([*wall[:-1], wall[-1] * factor], leg)
+    assert np.allclose(plain.logs, scaled.logs)
+
+
+def test_the_noise_of_a_run_is_told_in_terms_of_the_baselines() -> None:
+    generator = np.random.default_rng(4)
+    size = generator.lognormal(0, 1, 2000)
+    noise = [generator.normal(0, 0.05, 2000) for _ in range(10)]
+    leg = np.zeros(2000, np.int32)
+    walls = [size * np.exp(one) for one in noise]
+    baseline, calm = judged([*walls, size * np.exp(generator.normal(0, 0.05, 2000))], leg)
+    ratio = calm.noise_over(baseline)
+    assert ratio is not None
+    assert ratio == pytest.approx(1.0, abs=0.1)
+    _, loud = judged([*walls, size * np.exp(generator.normal(0, 0.15, 2000))], leg)
+    ratio = loud.noise_over(baseline)
+    assert ratio is not None
+    assert ratio > 2

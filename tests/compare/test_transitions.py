@@ -1,0 +1,148 @@
+"""What became of each case, one transition at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from compare.making import case, died, run_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.compare.transitions import transitions
+from ciguard.model import ENDINGS, OUTCOMES, UnitKey
+
+if TYPE_CHECKING:
+    from ciguard.model import Result
+
+PASSED = case("u")
+SKIPPED = case("u", outcome="skipped")
+FAILED = case("u", outcome="failed", message="1 != 2")
+ERRORED = case("u", outcome="errored")
+TIMEOUT = died("u", "timeout")
+MEMORY = died("u", "out_of_memory")
+GUARD = died("u", "memory_guard")
+CRASH = died("u", "crash")
+STOPPED = died("u", "deadline")
+LOST = died("u", "cancelled")
+
+TABLE: list[tuple[Result | None, Result | None, str | None]] = [
+    (PASSED, PASSED, None),
+    (PASSED, FAILED, "newly_failing"),
+    (PASSED, ERRORED, "newly_failing"),
+    (SKIPPED, FAILED, "newly_failing"),
+    (None, FAILED, "newly_failing"),
+    (PASSED, TIMEOUT, "newly_timed_out"),
+    (FAILED, TIMEOUT, "newly_timed_out"),
+    (None, TIMEOUT, "newly_timed_out"),
+    (PASSED, MEMORY, "newly_out_of_memory"),
+    (PASSED, GUARD, "newly_out_of_memory"),
+    (TIMEOUT, MEMORY, "newly_out_of_memory"),
+    (PASSED, CRASH, "newly_crashed"),
+    (TIMEOUT, CRASH, "newly_crashed"),
+    (FAILED, FAILED, "failing_on_both"),
+    (FAILED, ERRORED, "failing_on_both"),
+    (TIMEOUT, TIMEOUT, "failing_on_both"),
+    (MEMORY, GUARD, "failing_on_both"),
+    (CRASH, FAILED, "failing_on_both"),
+    (FAILED, PASSED, "fixed"),
+    (TIMEOUT, PASSED, "fixed"),
+    (MEMORY, PASSED, "fixed"),
+    (FAILED, SKIPPED, "newly_skipped"),
+    (PASSED, SKIPPED, "newly_skipped"),
+    (SKIPPED, SKIPPED, None),
+    (SKIPPED, PASSED, None),
+    (PASSED, STOPPED, "no_longer_run"),
+    (FAILED, LOST, "no_longer_run"),
+    (STOPPED, LOST, None),
+    (STOPPED, PASSED, None),
+    (PASSED, None, "no_longer_run"),
+    (FAILED, None, "no_longer_run"),
+    (SKIPPED, None, "no_longer_run"),
+    (STOPPED, None, None),
+    (None, PASSED, "added"),
+    (None, SKIPPED, "added"),
+]
+
+
+def kinds(before: list[Result], after: list[Result], planned: set[str] | None = None) -> list[str]:
+    keys = None if planned is None else frozenset(UnitKey("", "", unit) for unit in planned)
+    found = transitions(run_of({"01": before}), run_of({"01": after}), keys)
+    return [f"{one.kind} {one.key.case}" for one in found]
+
+
+@pytest.mark.parametrize(("before", "after", "kind"), TABLE)
+def test_one_case(before: Result | None, after: Result | None, kind: str | None) -> None:
+    found = kinds([before] if before else [], [after] if after else [])
+    assert found == ([] if kind is None else [f"{kind} u"])
+
+
+def test_what_is_gone_was_removed_only_where_the_plan_says_so() -> None:
+    assert kinds([PASSED], []) == ["no_longer_run u"]
+    assert kinds([PASSED], [], planned={"u"}) == ["no_longer_run u"]
+    assert kinds([PASSED], [], planned={"other"}) == ["removed u"]
+
+
+def test_flaky_is_named_beside_whatever_else_it_is() -> None:
+    again = [case("u", outcome="failed", try_number=1), case("u", try_number=2)]
+    assert kinds([PASSED], again) == ["flaky u"]
+    assert kinds([FAILED], again) == ["flaky u", "fixed u"]
+
+
+CASES = [case("u", case="u[1]"), case("u", case="u[2]")]
+
+
+def test_a_unit_that_died_is_held_against_its_cases() -> None:
+    assert kinds(CASES, [died("u", "crash")]) == ["newly_crashed u"]
+    assert kinds([died("u", "crash")], CASES) == ["fixed u", "added u[1]", "added u[2]"]
+
+
+def test_a_case_that_is_gone_while_its_unit_ran() -> None:
+    assert kinds(CASES, CASES[:1]) == ["no_longer_run u[2]"]
+    assert kinds(CASES, CASES[:1], planned={"u"}) == ["removed u[2]"]
+
+
+def test_words_and_the_message_are_those_of_the_two_results() -> None:
+    (found,) = transitions(run_of({"01": [PASSED]}), run_of({"07": [TIMEOUT]}))
+    assert (found.before, found.after, found.shard) == ("passed", "died (timeout)", "07")
+    (found,) = transitions(run_of({"01": [PASSED]}), run_of({"01": [FAILED]}))
+    assert found.message == "1 != 2"
+
+
+def test_variants_are_never_mixed() -> None:
+    before = [case("u", variant="x"), case("u", variant="y", outcome="failed")]
+    after = [case("u", variant="x", outcome="failed"), case("u", variant="y", outcome="failed")]
+    found = transitions(run_of({"01": before}), run_of({"01": after}))
+    assert [(one.kind, one.key.variant) for one in found] == [
+        ("newly_failing", "x"),
+        ("failing_on_both", "y"),
+    ]
+
+
+@st.composite
+def result_lists(draw: st.DrawFn) -> list[Result]:
+    """A few results of a few units."""
+    return [
+        case(
+            draw(st.sampled_from("uvw")),
+            case=draw(st.sampled_from(["u", "v", "u[1]"])),
+            outcome=draw(st.sampled_from(OUTCOMES)),
+            ending=draw(st.sampled_from(ENDINGS)),
+        )
+        for _ in range(draw(st.integers(0, 5)))
+    ]
+
+
+@given(result_lists())
+def test_a_run_against_itself_has_nothing_new(results: list[Result]) -> None:
+    run = run_of({"01": results})
+    assert {one.kind for one in transitions(run, run)} <= {"failing_on_both", "flaky"}
+
+
+@given(result_lists(), result_lists())
+def test_a_case_has_at_most_one_transition_besides_flaky(
+    before: list[Result], after: list[Result]
+) -> None:
+    found = transitions(run_of({"01": before}), run_of({"01": after}))
+    keys = [one.key for one in found if one.kind != "flaky"]
+    assert len(set(keys)) == len(keys)
