@@ -301,6 +301,26 @@ class Record:
     end: EndLine | None = None
     damage: tuple[str, ...] = ()
 
+    @property
+    def wall_s(self) -> float | None:
+        """How long the leg lived; without an end, how long it is known to have lived at least."""
+        if self.end is not None and self.end.at_s is not None:
+            return self.end.at_s
+        lines = (self.starts, self.results, self.samples, self.events, self.process_ends)
+        moments = (line.at_s for found in lines for line in found)
+        return max((at_s for at_s in moments if at_s is not None), default=None)
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """The most that anybody saw resident: samples of the tree, marks of processes and units.
+
+        Samples miss what is brief, marks miss what runs beside: a lower bound of the leg's peak.
+        """
+        seen = [line.tree_bytes for line in self.samples]
+        seen += [line.peak_bytes for line in self.process_ends]
+        seen += [line.peak_bytes for line in self.results]
+        return max((size for size in seen if size is not None), default=None)
+
 
 # --- The plan: the contract of a run; codec/plan.py is its one reader and writer -----------------
 

@@ -4,14 +4,38 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 
 from ciguard import text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from importlib.resources.abc import Traversable
+
+
+def words(name: str) -> str:
+    """ "out of memory" for "out_of_memory"."""
+    return name.replace("_", " ")
+
+
+def first_line(message: str) -> str:
+    """What stands before the trace."""
+    return message.strip().partition("\n")[0]
+
+
+FILTERS: Final[Mapping[str, Callable[..., str]]] = {
+    "case_name": text.case_name,
+    "code": text.code,
+    "counted": text.counted,
+    "duration": text.duration,
+    "escaped": text.escaped,
+    "first_line": first_line,
+    "size": text.size,
+    "unit_name": text.unit_name,
+    "words": words,
+}
 
 
 def environment() -> Environment:
@@ -30,9 +54,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters.update(
-        {"size": text.size, "duration": text.duration, "code": text.code, "escaped": text.escaped}
-    )
+    found.filters.update(FILTERS)
     return found
 
 

@@ -80,10 +80,10 @@ def _of_lines(text: str, source: str) -> Iterator[InventoryUnit]:
         line = line.removesuffix("\r")  # noqa: PLW2901
         if not line.strip():
             continue
-        where = f"{source}:{number}"
         if not line.startswith('{"'):
-            yield _unit(line, where)
+            yield InventoryUnit(line)
             continue
+        where = f"{source}:{number}"
         try:
             yield _unit(json.loads(line), where)
         except (ValueError, RecursionError) as error:

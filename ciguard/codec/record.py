@@ -125,6 +125,7 @@ class _Field(NamedTuple):
     word: str
     check: Callable[[Any], Any]
     exact: Any  # a value of this very type needs no check but its range; None: always check
+    words: frozenset[str] | None  # a text of these needs none either
     not_negative: bool
 
 
@@ -135,6 +136,14 @@ _EXACT: Final[dict[str, Any]] = {
     "int | None": int,
     "float": float,
     "float | None": float,
+    "Outcome": str,
+    "Ending": str,
+    "MeasuredBy | None": str,
+}
+_WORDS: Final[dict[str, frozenset[str]]] = {
+    "Outcome": frozenset(OUTCOMES),
+    "Ending": frozenset(ENDINGS),
+    "MeasuredBy | None": frozenset(MEASURED_BY),
 }
 
 
@@ -156,6 +165,7 @@ class Shape:
                 word=_WORD_FOR.get(field.name, field.name),
                 check=checks[cast("str", field.type)],
                 exact=_EXACT.get(cast("str", field.type)),
+                words=_WORDS.get(cast("str", field.type)),
                 # Only what a test leaves behind may be less than nothing.
                 not_negative=field.name.endswith(("_s", "_bytes"))
                 and field.name != "retained_bytes"
@@ -186,7 +196,11 @@ class Shape:
             # Half of the time of reading a record is spent here: what is as it should be (NaN is
             # not, by the comparison) pays for no call.
             exact = field.exact
-            if type(item) is exact and (exact is str or 0 <= item <= MAX_INTEGER):
+            if type(item) is exact and (
+                0 <= item <= MAX_INTEGER
+                if exact is not str
+                else field.words is None or item in field.words
+            ):
                 values[field.name] = item
             else:
                 values[field.name] = _checked(field, item)

@@ -154,18 +154,13 @@ def _at(record: Record) -> datetime | None:
 def _leg(record: Record) -> RunLeg:
     header = record.header or ShardLine()
     end = record.end
-    trees = [line.tree_bytes for line in record.samples if line.tree_bytes is not None]
-    single = [line.peak_bytes for line in record.process_ends if line.peak_bytes is not None]
-    times = [line.at_s for line in record.samples]
-    times += [line.at_s for line in record.process_ends if line.at_s is not None]
-    lived = max(times, default=None)
     return RunLeg(
         shard=header.shard,
         job=header.job,
         ending=end.ending if end is not None else "unknown",
         complete=end is not None and end.ending == "completed" and not record.damage,
-        wall_s=end.at_s if end is not None and end.at_s is not None else lived,
-        peak_bytes=max(trees or single, default=None),
+        wall_s=record.wall_s,
+        peak_bytes=record.peak_bytes,
         memory_bytes=header.runner.memory_bytes,
         probe_s=header.runner.probe_s,
     )

@@ -82,17 +82,5 @@ def leg_end(record: Record) -> LegEnd:
 
 
 def _last_sign(record: Record) -> str:
-    at_s = last_sign_s(record)
+    at_s = record.wall_s
     return "" if at_s is None else f", the last sign of life is {at_s:.0f} s after its start"
-
-
-def last_sign_s(record: Record) -> float | None:
-    """When the last line was written that has a time; a lower bound of how long a leg lived."""
-    times = (
-        *(line.at_s for line in record.samples),
-        *(line.at_s for line in record.starts),
-        *(line.at_s for line in record.results),
-        *(line.at_s for line in record.process_ends),
-        *(line.at_s for line in record.events),
-    )
-    return max((at_s for at_s in times if at_s is not None), default=None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ciguard.errors import ExitCode
-from ciguard.guard.endings import LegEnd, last_sign_s, leg_end
+from ciguard.guard.endings import LegEnd, leg_end
 from ciguard.guard.units import UnitEnd, started, unit_ends
 from ciguard.guard.verdict import Finding, Leg
 from ciguard.model import OUTCOMES
@@ -97,6 +97,7 @@ def _contradictions(leg: LegProof) -> Iterator[Finding]:
 def leg_row(leg: LegProof, final: Mapping[UnitKey, UnitEnd]) -> Leg:
     """A leg's row in the verdict; `final` are the ends of units over all legs."""
     record = leg.record
+    known = any(unit.known for unit in leg.shard.units)
     ended = sum(1 for key in leg.planned if key in final and final[key].standing != "unfinished")
     header = record.header if record is not None else None
     return Leg(
@@ -105,24 +106,11 @@ def leg_row(leg: LegProof, final: Mapping[UnitKey, UnitEnd]) -> Leg:
         ending=leg.end.ending,
         planned=len(leg.planned),
         ended=ended,
-        predicted_wall_s=leg.shard.predicted.wall_s,
+        # Without history the plan takes all units for equal: such a wall time predicts nothing.
+        predicted_wall_s=leg.shard.predicted.wall_s if known else None,
         predicted_peak_bytes=leg.shard.predicted.peak_bytes,
-        wall_s=_wall_s(record) if record is not None else None,
-        peak_bytes=_peak_bytes(record) if record is not None else None,
+        wall_s=record.wall_s if record is not None else None,
+        peak_bytes=record.peak_bytes if record is not None else None,
         run_attempt=header.run_attempt if header is not None else None,
         counts=leg.counts(),
     )
-
-
-def _wall_s(record: Record) -> float | None:
-    """The leg's wall time; where its end is not known, how long it lived at least."""
-    if record.end is not None and record.end.at_s is not None:
-        return record.end.at_s
-    return last_sign_s(record)
-
-
-def _peak_bytes(record: Record) -> int | None:
-    """The largest sample of the whole tree; without samples the largest process."""
-    trees = [line.tree_bytes for line in record.samples if line.tree_bytes is not None]
-    single = [line.peak_bytes for line in record.process_ends if line.peak_bytes is not None]
-    return max(trees or single, default=None)

@@ -43,7 +43,7 @@ class Leg:
 
     `recorded` is False where there is no record; then nothing else is known of it. `ended` counts
     planned units with a final result, `counts` final cases by outcome. `wall_s` is a lower bound
-    where the record was cut.
+    where the record was cut; a prediction is None where the plan knew no unit of the shard.
     """
 
     shard: str
@@ -51,7 +51,7 @@ class Leg:
     ending: Ending
     planned: int
     ended: int
-    predicted_wall_s: float
+    predicted_wall_s: float | None
     predicted_peak_bytes: int | None
     wall_s: float | None = None
     peak_bytes: int | None = None

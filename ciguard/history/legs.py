@@ -25,21 +25,6 @@ def _whole(number: float | None) -> int | None:
     return None if number is None else int(number)
 
 
-def _moments(record: Record) -> Iterator[float | None]:
-    for lines in (record.starts, record.results, record.samples, record.events):
-        yield from (line.at_s for line in lines)
-    yield from (line.at_s for line in record.process_ends)
-    if record.end is not None:
-        yield record.end.at_s
-
-
-def _wall_s(record: Record) -> float | None:
-    """When the leg ended; without an end the last moment it is known to have lived."""
-    if record.end is not None and record.end.at_s is not None:
-        return record.end.at_s
-    return _most(_moments(record))
-
-
 def _side_by_side(record: Record) -> int | None:
     """The largest number of tested processes that were alive at once."""
     ended = {line.process: line.at_s for line in record.process_ends}
@@ -106,8 +91,8 @@ def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
         complete=ending == "completed",
         runner=header.runner,
         processes=_side_by_side(record),
-        wall_s=_wall_s(record),
-        peak_bytes=_whole(_most(line.tree_bytes for line in record.samples)),
+        wall_s=record.wall_s,
+        peak_bytes=record.peak_bytes,
         process_peak_bytes=_whole(_most(line.peak_bytes for line in record.process_ends)),
         units_planned=len(wanted) if shard is not None else None,
         costs=_costs(record),

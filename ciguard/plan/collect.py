@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ciguard.run.frameworks.base import Framework
 
 LAST_LINES: Final = 10  # of what a failed listing said
+# The plan's job reads the history with a token; a pull request's code, which runs here, may not.
+SECRETS: Final = frozenset({"GITHUB_TOKEN", "GH_TOKEN"})
 IGNORED: Final = frozenset({"node_modules", "__pycache__"})
 
 
@@ -34,7 +36,7 @@ def collected(
 
     Args:
         folder: of the repository; the suite's own lies below it.
-        environ: what the program inherits: ours, with the pool's.
+        environ: what the program inherits, but for `SECRETS`: ours, with the pool's.
 
     Returns:
         Its units, or what went wrong: with errors the units are not all there are.
@@ -42,6 +44,7 @@ def collected(
     Raises:
         InputError: there is no such program or folder.
     """
+    inherited = {name: value for name, value in environ.items() if name not in SECRETS}
     with tempfile.TemporaryDirectory(prefix="ciguard-plan-") as private:
         inside = lay_out(str(Path(private, "inside")))
         answer = Path(private, "answer")
@@ -53,7 +56,7 @@ def collected(
             done = subprocess.run(
                 invocation.argv,
                 cwd=folder / suite.cwd,
-                env=environment(environ, suite, variant, invocation),
+                env=environment(inherited, suite, variant, invocation),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 check=False,

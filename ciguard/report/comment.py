@@ -35,7 +35,6 @@ def comment(
         comparison: None where there is nothing to compare with; then `why` says so.
     """
     template = environment().get_template(TEMPLATE)
-    timed = any(unit.known for shard in plan.shards for unit in shard.units)
     text = ""
     for rows in ROWS:
         text = template.render(
@@ -44,7 +43,6 @@ def comment(
             comparison=comparison,
             why=why,
             rows=rows,
-            timed=timed,
         )
         if len(text) <= limit:
             return text

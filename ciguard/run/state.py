@@ -161,7 +161,7 @@ class State:
         self.headrooms: tuple[int, ...] = ()  # of the last two samples
         self.process_bytes: dict[int, int] = {}
         self.warned_low = False
-        self._position = {unit.key: index for index, unit in enumerate(self.units)}
+        self._position: dict[UnitKey, int] | None = None  # a simulation never asks for it
 
     def need_bytes(self, unit: int) -> int:
         """What one unit needs in a fresh process."""
@@ -177,6 +177,8 @@ class State:
 
     def position(self, key: UnitKey) -> int | None:
         """Where a unit stands in the shard; None for one that nobody planned here."""
+        if self._position is None:
+            self._position = {unit.key: index for index, unit in enumerate(self.units)}
         return self._position.get(key)
 
     def observe(self, line: Line) -> None:

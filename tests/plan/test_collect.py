@@ -88,3 +88,13 @@ def test_files_are_found_where_tests_live_and_nowhere_else(tmp_path: Path) -> No
     )
     assert matching_files((), tmp_path, "p") == ()
     assert matching_files(("*",), tmp_path / "p" / "a", ".")[0] == "b/helper.py"
+
+
+def test_the_code_that_is_listed_never_sees_the_token(tmp_path: Path) -> None:
+    write(
+        tmp_path, test_a="import os\nassert 'token' not in os.environ.values()\ndef test(): pass\n"
+    )
+    environ = clean_environment(GITHUB_TOKEN="token", GH_TOKEN="token")
+    listing = collected(framework(DEFAULT), Suite(DEFAULT, PYTHON), "", tmp_path, environ)
+    assert listing.errors == ()
+    assert [unit.unit for unit in listing.units] == ["test_a.py::test"]

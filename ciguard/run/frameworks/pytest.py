@@ -8,6 +8,7 @@ than the listing had: the plugin in `run/inside/` restricts what is collected in
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Iterator
 
 from ciguard.run.frameworks.base import Invocation, ListedUnit, Listing, variant_args
@@ -114,6 +115,11 @@ def kin(unit: str) -> tuple[str, ...]:
     file, _, rest = unit.partition("::")
     names = rest.partition("[")[0].split("::") if rest else []
     inner = [f"{file}::{'::'.join(names[:count])}" for count in range(len(names), 0, -1)]
+    return (*inner, *_around(file))
+
+
+@lru_cache(maxsize=4096)  # asked for once a unit, and a file has many
+def _around(file: str) -> tuple[str, ...]:
     folders = file.split("/")[:-1]
     outer = ["/".join(folders[:count]) + "/" for count in range(len(folders), 0, -1)]
-    return (*inner, *filter(None, (file,)), *outer, "")
+    return (*filter(None, (file,)), *outer, "")
