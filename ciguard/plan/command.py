@@ -16,7 +16,7 @@ from ciguard.codec import history as history_codec
 from ciguard.codec import inventory as inventory_codec
 from ciguard.codec.base import unpacked
 from ciguard.codec.inventory import InventoryUnit
-from ciguard.config import PlanConfig
+from ciguard.config import PlanConfig, VariantConfig
 from ciguard.errors import CiguardError, ExitCode, InputError, UsageError, together
 from ciguard.github import commands
 from ciguard.github.payload import current_run
@@ -88,13 +88,14 @@ def command(
 ) -> int:
     """Balance the tests over shards by time and memory, with a lower bound beside it."""
     outputs = _outputs(invocation.environ) if github else None
-    config = invocation.config()
+    units = _listed(invocation.folder, listed) if listed is not None else None
+    config = _adopting(invocation.config(), units or ())
     asked = _asked(config.plan, flags)
     suites = _suites(config)
     chosen = _pools(config, pools)
     pool_of = _pool_of(config, chosen)
     run = current_run(invocation.environ)
-    found = _inventory(invocation, config, suites, listed, chosen)
+    found = _inventory(invocation, config, suites, chosen, units, listed or "")
     known = _known(invocation, place or config.history.carrier, found, suites)
     bounds = limit(asked.limit, asked.setup)
     made = plan(
@@ -156,6 +157,23 @@ def _mistake(detail: ErrorDetails) -> UsageError:
     return UsageError(what, where=f"--{str(detail['loc'][0]).replace('_', '-')}")
 
 
+def _adopting(config: Config, units: Sequence[InventoryUnit]) -> Config:
+    """Where no suite is configured, those that an inventory names are run as the default one is."""
+    ways = {(unit.suite, unit.variant) for unit in units}
+    if "suite" in config.model_fields_set or ways <= {("", "")}:
+        return config
+    (default,) = config.suite.values()
+    found = {
+        name: default.model_copy(
+            update={
+                "variant": {way: VariantConfig() for suite, way in sorted(ways) if suite == name}
+            }
+        )
+        for name in sorted({suite for suite, _ in ways})
+    }
+    return config.model_copy(update={"suite": found})
+
+
 def _suites(config: Config) -> dict[str, Suite]:
     found = {}
     for name, entry in sorted(config.suite.items()):
@@ -203,13 +221,15 @@ def _pool_of(config: Config, chosen: Mapping[str, Pool]) -> dict[str, str]:
     return {name: pool if pool in chosen else first for name, pool in wanted.items()}
 
 
-def _inventory(
+def _inventory(  # noqa: PLR0917  # each is one thing it needs
     invocation: Invocation,
     config: Config,
     suites: Mapping[str, Suite],
-    listed: str | None,
     pools: Mapping[str, Pool],
+    listed: Sequence[InventoryUnit] | None,
+    source: str,
 ) -> Inventory:
+    """What there is: as `listed` in the file `source`, else as the frameworks list it."""
     there = {
         name: matching_files(
             config.suite[name].files or framework(suite.framework).FILE_PATTERNS,
@@ -222,7 +242,7 @@ def _inventory(
         env = {name: pools[pool].env for name, pool in _pool_of(config, pools).items()}
         units = _collected(invocation, suites, env)
     else:
-        units = assigned(_listed(invocation.folder, listed), suites, listed)
+        units = assigned(listed, suites, source)
         for name in suites:
             # An inventory that spells files another way would leave all of ours without a unit.
             spelled = {file_of(unit) for unit in units if unit.suite == name}

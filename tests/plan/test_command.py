@@ -428,3 +428,19 @@ def test_what_a_plan_says_can_be_run(project: Path, ciguard: Ciguard) -> None:
         lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         ran += [line["unit"] for line in lines if line["type"] == "result"]
     assert sorted(ran) == sorted(ids(plan))
+
+
+def test_without_a_configuration_suites_are_what_the_inventory_names(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    ways = [{"suite": "x", "variant": "v"}, {"suite": "y"}, {"suite": "y", "variant": "w"}]
+    (tmp_path / "units.json").write_text(json.dumps([{"unit": "a", **way} for way in ways]))
+    done = ciguard("plan", "--inventory", "units.json", "--shards", "3", "--json", cwd=tmp_path)
+    plan = json.loads(done.stdout)
+    assert {name: sorted(suite["variants"]) for name, suite in plan["suites"].items()} == {
+        "x": ["v"],
+        "y": ["", "w"],
+    }
+    (tmp_path / "ciguard.toml").write_text("[suite.x]\n[suite.x.variant.v]\n")
+    done = ciguard("plan", "--inventory", "units.json", cwd=tmp_path, expect=3)
+    assert "no suite 'y'" in done.stderr
