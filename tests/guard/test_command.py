@@ -141,8 +141,9 @@ def test_inputs_that_are_not_there(ciguard: Ciguard, tmp_path: Path) -> None:
     plan, records = World().write(tmp_path)
     done = ciguard("guard", "--plan", "no.json", "--records", records, cwd=tmp_path, expect=3)
     assert "no.json" in done.stderr
-    done = ciguard("guard", "--plan", plan, "--records", "nowhere", cwd=tmp_path, expect=3)
+    done = ciguard("guard", "--plan", plan, "--records", "nowhere", cwd=tmp_path, expect=13)
     assert "nowhere" in done.stderr
+    assert done.stdout.startswith("INCOMPLETE: shards 01, 02, 03 of 3 have no record")
     ciguard("guard", "--plan", plan, cwd=tmp_path, expect=2)
 
 
