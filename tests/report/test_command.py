@@ -1,0 +1,147 @@
+"""`ciguard report` as a process: the comment at a fake GitHub, the summary, the exit codes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakegithub.server import serving
+from fakegithub.state import FakeGitHub, Login
+from guard.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    from conftest import Ciguard
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
+REPOSITORY = "octo-org/shop"
+NEEDS = json.dumps({"plan": {"result": "success"}, "legs": {"result": "failure"}})
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    with serving() as github:
+        github.tokens[TOKEN] = Login()
+        github.pulls.add((REPOSITORY, 7))
+        yield github
+
+
+class Job:
+    """The report job of a pull request's run, over files that a test may damage."""
+
+    def __init__(self, folder: Path, ciguard: Ciguard, server: FakeGitHub) -> None:
+        self.folder = folder
+        self.world = World()
+        self._ciguard = ciguard
+        event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": "a" * 40}}}
+        (folder / "event.json").write_text(json.dumps(event))
+        self.environ = {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_API_URL": server.address,
+            "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_EVENT_PATH": str(folder / "event.json"),
+            "GITHUB_WORKFLOW_REF": f"{REPOSITORY}/.github/workflows/tests.yml@refs/pull/7/merge",
+            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+            "GITHUB_OUTPUT": str(folder / "outputs"),
+            "GITHUB_TOKEN": TOKEN,
+            "NO_PROXY": "*",
+        }
+
+    def report(self, *words: str, expect: int = 0, **environ: str) -> CompletedProcess[str]:
+        plan, records = self.world.write(self.folder)
+        return self._ciguard(
+            *("report", "--plan", plan, "--records", records, "--history", "none"),
+            *words,
+            cwd=self.folder,
+            expect=expect,
+            **{**self.environ, **environ},
+        )
+
+
+@pytest.fixture
+def job(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub) -> Job:
+    return Job(tmp_path, ciguard, server)
+
+
+def test_one_comment_is_created_left_alone_and_updated(job: Job, server: FakeGitHub) -> None:
+    assert "comment created" in job.report("--comment").stderr
+    (first,) = server.bodies()
+    assert first.startswith("<!-- ciguard:tests.yml -->\n### :white_check_mark: PASSED")
+    assert "comment unchanged" in job.report("--comment").stderr
+    job.world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+    assert "comment updated" in job.report("--comment", expect=10).stderr
+    (second,) = server.bodies()
+    assert "### :x: FAILED: 1 of 8 units failed" in second
+    assert "assert 1 &#61;&#61; 2" in second or "assert 1 == 2" in second
+
+
+def test_a_token_that_may_not_write_gives_the_summary_a_note(job: Job, server: FakeGitHub) -> None:
+    server.tokens[TOKEN] = Login(may_write=False)
+    done = job.report("--comment", "--github")
+    assert server.bodies() == []
+    summary = (job.folder / "summary.md").read_text()
+    assert summary.startswith("### :white_check_mark: PASSED")
+    assert "pull-requests: write" in summary
+    assert TOKEN not in done.stdout + done.stderr + summary
+
+
+def test_without_a_pull_request_there_is_no_comment(job: Job, server: FakeGitHub) -> None:
+    (job.folder / "event.json").write_text("{}")
+    done = job.report("--comment", GITHUB_EVENT_NAME="push")
+    assert "no pull request" in done.stderr
+    assert server.asked() == []
+
+
+def test_github_is_told_in_its_own_ways(job: Job) -> None:
+    job.world.result("01", "a.t::two", outcome="failed", message="no", file="a.t", line=3)
+    done = job.report("--github", "--needs", NEEDS, expect=10)
+    assert "::error file=a.t,line=3," in done.stderr
+    assert "::" not in done.stdout.partition("\n")[0]
+    assert "verdict<<ciguard_end\nfailed\n" in (job.folder / "outputs").read_text()
+    assert (job.folder / "summary.md").read_text() == done.stdout
+
+
+def test_a_run_without_a_plan_is_incomplete_and_its_comment_says_so(
+    job: Job, server: FakeGitHub, ciguard: Ciguard
+) -> None:
+    job.report("--comment")
+    words = ("report", "--plan", "nowhere.json", "--records", "nowhere")
+    failed = json.dumps({"plan": {"result": "failure"}, "legs": {"result": "skipped"}})
+    ciguard(*words, "--needs", failed, "--comment", cwd=job.folder, expect=13, **job.environ)
+    (body,) = server.bodies()
+    assert "INCOMPLETE: this run has no plan" in body
+    # By hand nobody says that the plan's job failed: then it is a mistake of the caller.
+    ciguard(*words, cwd=job.folder, expect=3)
+
+
+def test_the_policy_of_the_comparison_decides_where_the_guard_passes(
+    job: Job, ciguard: Ciguard, tmp_path: Path
+) -> None:
+    plan, records = job.world.write(tmp_path)
+    history = ("--history", tmp_path / "history")
+    said = ("--sha", "1" * 40, "--branch", "main", "--at", "2026-11-01T10:00:00Z")
+    ciguard("history", "add", records, *history, *said, cwd=tmp_path)
+    done = ciguard(
+        *("report", "--plan", plan, "--records", records, *history, "-o", "out/comment.md"),
+        cwd=tmp_path,
+    )
+    assert (tmp_path / "out" / "comment.md").read_text() == done.stdout
+    assert "PASSED" in done.stdout.partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"outcome": "died", "ending": "deadline"},
+        {"outcome": "died", "ending": "cancelled"},
+    ],
+)
+def test_incomplete_outranks_failed(job: Job, changes: dict[str, Any]) -> None:
+    job.world.result("01", "a.t::one", outcome="failed")
+    job.world.result("01", "a.t::two", **changes)
+    assert "INCOMPLETE" in job.report(expect=13).stdout.partition("\n")[0]

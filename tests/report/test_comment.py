@@ -1,0 +1,55 @@
+"""The text of a comment: it fits, sheds rows before it sheds anything else, and holds no markup."""
+
+from __future__ import annotations
+
+import pytest
+from guard.world import World, make_plan
+from markdown_it import MarkdownIt
+
+from ciguard.report.comment import comment, without_plan
+
+
+def failing_world(count: int, name: str = "pkg/test_module_{}.py::test_case") -> World:
+    units = tuple(name.format(number) for number in range(count))
+    world = World(make_plan({"01": units}))
+    for unit in units:
+        world.result("01", unit, outcome="failed", message=f"assert left == right in {unit}\nmore")
+    return world
+
+
+def test_a_short_comment_has_everything() -> None:
+    world = failing_world(3)
+    text = comment(world.plan, world.prove(), None, limit=65_000, why="there is no history")
+    assert text.startswith("### :x: FAILED: 3 of 3 units failed\n")
+    assert text.count("| failed | 01 |") == 3
+    assert "Not compared: there is no history." in text
+    assert "more" not in text
+    assert "\n\n\n" not in text
+
+
+@pytest.mark.parametrize("limit", [65_536, 20_000, 5_000, 1_000, 200])
+def test_a_long_comment_fits_and_counts_what_it_leaves_out(limit: int) -> None:
+    world = failing_world(3000)
+    text = comment(world.plan, world.prove(), None, limit=limit)
+    assert len(text) <= limit
+    assert text.startswith("### :x: FAILED: 3,000 of 3,000 units failed")
+    shown = text.count("| failed | 01 |")
+    if shown:
+        assert f"...and {3000 - shown:,} more failures." in text
+    else:
+        assert "does not fit" in text
+
+
+def test_names_and_messages_stay_names_and_messages() -> None:
+    world = failing_world(1, "a|b <script>x</script> `{}` @everyone #1 [l](http://x.y)::t")
+    text = comment(world.plan, world.prove(), None, limit=65_000)
+    page = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
+    assert "<script" not in page
+    assert "<a " not in page
+    assert page.count("<table>") == 2
+
+
+def test_a_run_without_a_plan() -> None:
+    text = without_plan("plan.json: cannot be read\n  fix: @somebody")
+    assert text.startswith("### :warning: INCOMPLETE: this run has no plan\n")
+    assert "@somebody" not in text
