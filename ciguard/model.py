@@ -108,6 +108,7 @@ class ShardLine:
     plan_id: str = ""
     shard: str = ""
     schema: int = SCHEMA
+    shards: int | None = None  # of the plan: every leg knows how many there are, and no one itself
     repository: str | None = None
     workflow: str | None = None
     run_id: int | None = None

@@ -198,3 +198,30 @@ def test_a_damaged_run_is_never_green(shop: Loop, damage: str) -> None:
         first_line = done.stdout.partition("\n")[0]
         assert "INCOMPLETE" in first_line
         assert "shard 02" in first_line
+
+
+def test_a_full_disk_behind_stdout_is_an_error_one_can_read(shop: Loop) -> None:
+    shop.plan("plan", "--history", str(shop.history))
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ciguard", "guard", "--plan", "plan", "--records", "none"],
+            cwd=shop.folder,
+            env=clean_environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_leg_says_how_many_there_are_so_the_last_is_missed(shop: Loop) -> None:
+    shop.plan("plan", "--shards", "3", "--history", str(shop.history))
+    base, head = shop.run("plan", "base"), shop.run("plan", "head")
+    shutil.rmtree(head / "03")
+    words = ("compare", base, head, "--fail-on", "incomplete")
+    done = shop.ciguard(*words, cwd=shop.folder, expect=13)
+    assert "INCOMPLETE: no record of shard 03" in done.stdout

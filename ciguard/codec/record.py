@@ -73,7 +73,7 @@ def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise LineError(f"expected a number, found {value!r:.40}")
     if abs(value) > MAX_INTEGER or math.isnan(value):
-        raise LineError(f"expected a finite number, found {value!r:.40}")
+        raise LineError(f"expected a number of at most {MAX_INTEGER:.1e}, found {value!r:.40}")
     return float(value)
 
 

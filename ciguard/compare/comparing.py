@@ -116,13 +116,12 @@ def _reasons(candidate: Run, plan: Plan | None) -> Iterator[str]:
     if plan is not None:
         absent = sorted({shard.key for shard in plan.shards} - names)
     else:
-        # Shards are numbered from 1: a gap is a record that did not arrive.
+        # Shards are numbered from 1: a gap is a record that did not arrive, and so is what is
+        # missing of the number that every leg was told.
         numbers = [int(name) for name in names if re.fullmatch(r"\d{1,4}", name)]
         width = max(map(len, names), default=0)
-        absent = [
-            f"{number:0{width}}" for number in range(1, max(numbers, default=0))
-            if number not in numbers
-        ]  # fmt: skip
+        last = max([*numbers, candidate.planned_shards or 0], default=0)
+        absent = [f"{number:0{width}}" for number in range(1, last + 1) if number not in numbers]
     if absent:
         more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
         yield f"no record of shard {', '.join(absent[:NAMED])}{more}"

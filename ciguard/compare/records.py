@@ -109,6 +109,8 @@ def _run(records: list[Record], name: str) -> Run:
         name=name,
         keys=tuple(keys),
         legs=tuple(map(_leg, records)),
+        planned_shards=max((one.header.shards or 0 for one in records if one.header), default=0)
+        or None,
         run_id=header.run_id,
         run_attempt=max(attempts, default=0) or None,
         sha=header.tested_sha or header.head_sha,

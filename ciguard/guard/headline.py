@@ -39,7 +39,8 @@ def _incomplete(verdict: Verdict) -> str:
         parts.append(f"{_shards(absent, verdict.legs)} {verb} no record")
     stopped = [leg.shard for leg in verdict.legs if leg.recorded and leg.ending != "completed"]
     if stopped:
-        parts.append(f"{_shards(stopped, verdict.legs)} did not end by itself")
+        ended = "itself" if len(stopped) == 1 else "themselves"
+        parts.append(f"{_shards(stopped, verdict.legs)} did not end by {ended}")
     if verdict.missing:
         lost = verdict.planned - verdict.ended
         verb = "has" if lost == 1 else "have"

@@ -19,12 +19,14 @@ from ciguard.history.facts import Facts, moment
 from ciguard.history.intake import history_of, history_of_durations
 from ciguard.history.merge import join
 from ciguard.model import EndLine, Record
+from ciguard.text import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.codec.history import History
     from ciguard.invocation import Invocation
+    from ciguard.model import Plan
 
 LINES_AT_ONCE: Final = 10_000
 
@@ -52,6 +54,9 @@ def command() -> None:
 @click.option("--at", metavar="TIME", help="When it started, as 2026-11-21T10:00:00Z.")
 @click.option("--suite", help="Suite of results that name none.")
 @click.option("--variant", help="Variant of results that name none.")
+@click.option(
+    "--plan", "plan_path", metavar="FILE", help="Of the run: then units of lost legs are known."
+)
 @click.pass_obj
 def add(
     invocation: Invocation,
@@ -59,6 +64,7 @@ def add(
     paths: tuple[str, ...],
     place: str | None,
     at: str | None,
+    plan_path: str | None,
     **said: Any,
 ) -> int:
     """Add runs: record folders and *.jsonl, JUnit XML, or JSON durations of other programs.
@@ -67,10 +73,11 @@ def add(
     twice changes nothing.
     """
     facts = Facts(at=moment(at, "--at") if at is not None else None, **said)
-    addition = reduce(join, [_read(invocation.folder / path, facts) for path in paths])
+    plan = files.read_plan(invocation.folder / plan_path) if plan_path is not None else None
+    addition = reduce(join, [_read(invocation.folder / path, facts, plan) for path in paths])
     carrier = open_carrier(_place(invocation, place), invocation.folder, invocation.environ)
     done = update(carrier, addition)
-    values = f"{len(addition.values)} values of {_counted(len(addition.runs), 'run')}"
+    values = f"{counted(len(addition.values), 'value')} of {counted(len(addition.runs), 'run')}"
     what = f"{values} added" if done.changed else f"nothing new in {values}"
     console.out(f"{carrier.place}: {what}; {_size(done.history, done.size_bytes)}")
     return ExitCode.OK
@@ -112,10 +119,10 @@ def _known(invocation: Invocation, place: str | None) -> tuple[History, int]:
     return loaded.history, loaded.size_bytes
 
 
-def _read(path: Path, facts: Facts) -> History:
+def _read(path: Path, facts: Facts, plan: Plan | None) -> History:
     """One argument as a history of its own."""
     if path.is_dir() or path.suffix == ".jsonl":
-        return _of_records(path, facts)
+        return _of_records(path, facts, plan)
     try:
         with path.open("rb") as stream:
             return _of_foreign(unpacked(stream), str(path), facts)
@@ -124,14 +131,14 @@ def _read(path: Path, facts: Facts) -> History:
         raise InputError(what, where=str(path), fix="check the path") from error
 
 
-def _of_records(path: Path, facts: Facts) -> History:
+def _of_records(path: Path, facts: Facts, plan: Plan | None) -> History:
     records = files.read_record_tree(path)
     if not records:
         fix = "name the folder of a record; other formats are named file by file"
         raise InputError("no record (*.jsonl) in it", where=str(path), fix=fix)
     for damage in (damage for record in records for damage in record.damage):
         console.err(f"warning: {damage}")
-    return history_of(records, facts)
+    return history_of(records, facts, plan)
 
 
 def _of_foreign(stream: IO[bytes], source: str, facts: Facts) -> History:
@@ -143,14 +150,10 @@ def _of_foreign(stream: IO[bytes], source: str, facts: Facts) -> History:
     return history_of([record], facts)
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def _size(history: History, size_bytes: int) -> str:
     counts = (
-        _counted(len(history.runs), "run"),
-        _counted(len(history.keys), "case"),
-        _counted(len(history.values), "value"),
+        counted(len(history.runs), "run"),
+        counted(len(history.keys), "case"),
+        counted(len(history.values), "value"),
     )
     return f"{', '.join(counts)} ({console.size(size_bytes)})"

@@ -38,6 +38,9 @@ class FileCarrier:
             raise InputError("no place for the history", fix="name a file, or branch:NAME")
         if not self.path.exists():
             return Kept(None)
+        if not self.path.is_file():
+            fix = "name a file, or branch:NAME"
+            raise InputError("no file that can hold a history", where=self.place, fix=fix)
         content = files.read(self.path)
         return Kept(content, hashlib.sha256(content).hexdigest())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from typing import Any, Mapping
 
 from ciguard.model import Runner, ShardLine
@@ -81,18 +82,18 @@ def header(
     shard: str,
     runner: Runner,
     started_at: str,
+    shards: int | None = None,
 ) -> ShardLine:
     """The shard line; outside of GitHub Actions it knows the plan and the machine only."""
-    line = ShardLine(plan_id=plan_id, shard=shard, started_at=started_at, runner=runner)
+    line = ShardLine(plan_id, shard, shards=shards, started_at=started_at, runner=runner)
     if environ.get("GITHUB_ACTIONS") != "true":
         return line
     said = environ.get
     tested, parents = checked_out()
     sha = said("GITHUB_SHA")
     event = read_event(said("GITHUB_EVENT_PATH"))
-    return ShardLine(
-        plan_id=plan_id,
-        shard=shard,
+    return replace(
+        line,
         repository=said("GITHUB_REPOSITORY"),
         workflow=workflow_file(said("GITHUB_WORKFLOW_REF", "")) or said("GITHUB_WORKFLOW"),
         run_id=integer(said("GITHUB_RUN_ID")),
@@ -104,6 +105,4 @@ def header(
         head_sha=head_of(event) or sha,
         tested_sha=tested or sha,
         tested_parents=parents,
-        started_at=started_at,
-        runner=runner,
     )

@@ -141,6 +141,7 @@ def run_shard(
         environ,
         plan_id=plan.id,
         shard=key,
+        shards=len(plan.shards),
         runner=_runner(guardrail, shard.pool, plan.pools[shard.pool].runs_on),
         started_at=_now_text(),
     )
