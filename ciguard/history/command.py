@@ -145,6 +145,10 @@ def _of_foreign(stream: IO[bytes], source: str, facts: Facts) -> History:
     if durations.sniff(head_of(stream, source)):
         return history_of_durations(durations.read(stream, source), source, facts)
     results = tuple(format_of(stream, source).read(stream, source))
+    untimed = sum(1 for result in results if result.wall_s is None and result.outcome == "passed")
+    if untimed:
+        what = f"{counted(untimed, 'case')} that passed have no time that can be used"
+        console.err(f"warning: {source}: {what}")
     # Read to its end, so its writer lived to the end.
     record = Record(source, header=None, results=results, end=EndLine("completed"))
     return history_of([record], facts)

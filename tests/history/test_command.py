@@ -140,3 +140,11 @@ def test_a_branch(ciguard: Ciguard, tmp_path: Path) -> None:
         "1 run, 1 case, 1 value"
         in ciguard("history", "show", "--history", "branch:h", cwd=work).stdout
     )
+
+
+def test_times_that_cannot_be_are_told(tmp_path: Path, ciguard: Ciguard) -> None:
+    cases = "".join(f'<testcase name="{time}" time="{time}"/>' for time in ("nan", "-1", "0.5"))
+    (tmp_path / "results.xml").write_text(f"<testsuite>{cases}</testsuite>")
+    words = ("history", "add", "results.xml", "--history", "h", "--run-id", "1")
+    done = ciguard(*words, cwd=tmp_path)
+    assert "2 cases that passed have no time that can be used" in done.stderr
