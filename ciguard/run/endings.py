@@ -97,6 +97,9 @@ def died(
     found = []
     for unit in victims:
         planned = state.units[unit]
+        said = message
+        if ending == "timeout" and planned.timeout_s is not None:
+            said = f"{_STOPPED[ending]} of {planned.timeout_s:g} s"
         started_s = running.open.get(unit)
         result = Result(
             unit=planned.unit,
@@ -111,7 +114,7 @@ def died(
             concurrent=len(victims),
             try_number=1 + state.tries.get(unit, 0),
             process=process,
-            message=message,
+            message=said,
         )
         found.append(result)
     return tuple(found)
