@@ -41,7 +41,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "runners": (),
     "text": ("model",),
     "invocation": ("config",),
-    "console": ("text",),
+    "console": ("errors", "text"),
     "config": ("errors", "model", "run.frameworks"),
     "cli": ("__version__", "errors", "console", "invocation"),
     "github": ("__version__", "errors", "model"),
