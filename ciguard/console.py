@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TextIO
 
@@ -13,12 +14,22 @@ __all__ = ["duration", "err", "out", "size", "table"]
 
 def out(text: str) -> None:
     """The answer: pipe-safe, the same bytes for the same input."""
-    _write(sys.stdout, text)
+    _write(sys.stdout, _harmless(text))
 
 
 def err(text: str) -> None:
     """Talk: what was read, what is odd, what went wrong."""
-    _write(sys.stderr, text)
+    _write(sys.stderr, _harmless(text))
+
+
+def tell_runner(command: str) -> None:
+    """A workflow command of our own, which the runner reads from either stream."""
+    _write(sys.stderr, command)
+
+
+def _harmless(text: str) -> str:
+    # The runner obeys any line that begins with "::", and a test may be called so.
+    return re.sub(r"(?m)^([^\S\n]*):(?=:)", r"\1\\:", text)
 
 
 def _write(stream: TextIO, text: str) -> None:

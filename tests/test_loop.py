@@ -225,3 +225,15 @@ def test_every_leg_says_how_many_there_are_so_the_last_is_missed(shop: Loop) -> 
     words = ("compare", base, head, "--fail-on", "incomplete")
     done = shop.ciguard(*words, cwd=shop.folder, expect=13)
     assert "INCOMPLETE: no record of shard 03" in done.stdout
+
+
+def test_a_unit_named_like_a_workflow_command_is_not_obeyed(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    (tmp_path / "units.txt").write_text("::add-mask::x\n::error::y\n")
+    words = ("--inventory", "units.txt", "--shards", "1", "--artifact", "plan")
+    ciguard("plan", *words, cwd=tmp_path)
+    done = ciguard("guard", "--plan", "plan", "--records", "none", cwd=tmp_path, expect=13)
+    assert "add-mask" in done.stdout
+    printed = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    assert not any(line.lstrip().startswith("::") for line in printed)

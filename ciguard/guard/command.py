@@ -61,6 +61,6 @@ def command(
             spelled = annotation(
                 one.level, one.message, file=one.file, line=one.line, title=one.title
             )
-            console.err(spelled)
+            console.tell_runner(spelled)
         files.append_output(invocation.environ, outputs(outputs_of(verdict)))
     return verdict.exit_code

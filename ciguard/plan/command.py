@@ -360,8 +360,10 @@ def _tell_github(
 
 def _warn(made: Planned, *, github: bool) -> None:
     for text in made.plan.warnings:
-        spelled = commands.annotation("warning", text, title="ciguard plan")
-        console.err(spelled if github else f"warning: {text}")
+        if github:
+            console.tell_runner(commands.annotation("warning", text, title="ciguard plan"))
+        else:
+            console.err(f"warning: {text}")
 
 
 def _answer(made: Planned, *, as_json: bool, is_kept: bool) -> None:

@@ -175,5 +175,5 @@ def _annotate(invocation: Invocation, verdict: Verdict) -> None:
     for one in annotations_of(verdict):
         # The runner reads commands from both streams; stdout stays the answer.
         spelled = annotation(one.level, one.message, file=one.file, line=one.line, title=one.title)
-        console.err(spelled)
+        console.tell_runner(spelled)
     files.append_output(invocation.environ, outputs(outputs_of(verdict)))
