@@ -156,13 +156,17 @@ class ProcessLine:
 
 @dataclass(frozen=True, **SLOTS)
 class StartLine:
-    """A unit begins. Written before its set-up, so that a death has a name."""
+    """A unit begins. Written before its set-up, so that a death has a name.
+
+    `assumed`: the leg's own word about a program that had one unit and says no starts.
+    """
 
     unit: str
     suite: str = ""
     variant: str = ""
     process: int | None = None
     at_s: float | None = None
+    assumed: bool | None = None
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from ciguard.codec.record import CHECKS, LineError, Shape
+from ciguard.codec.record import CHECKS, LineError, Shape, flag
 from ciguard.model import Ending, Runner, UnitKey
 
 # When nobody said when a run was: before every run with a date, so that real ones outlive it.
@@ -82,12 +82,6 @@ class HistoryRun:
         return bool(self.legs) and all(leg.complete for leg in self.legs)
 
 
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise LineError(f"expected true or false, found {value!r:.40}")
-    return value
-
-
 def _at(value: Any) -> datetime:
     try:
         at = datetime.fromisoformat(value)
@@ -121,7 +115,7 @@ def _each(shape: Shape) -> Any:
 
 _CHECKS: Final = {
     **CHECKS,
-    "bool": _flag,
+    "bool": flag,
     "datetime": _at,
     "tuple[UnitKey, ...]": _unit_keys,
 }

@@ -12,7 +12,7 @@ import json
 from dataclasses import fields, is_dataclass
 from typing import Any, Callable, Final, Mapping
 
-from ciguard.codec.record import CHECKS, LineError, Shape
+from ciguard.codec.record import CHECKS, LineError, Shape, flag
 from ciguard.errors import InputError
 from ciguard.model import (
     GUARD_RAILS,
@@ -98,12 +98,6 @@ def _text_in(words: tuple[str, ...]) -> Callable[[Any], str]:
     return check
 
 
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise LineError(f"expected true or false, found {value!r:.40}")
-    return value
-
-
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise LineError(f"expected an object, found {value!r:.40}")
@@ -148,7 +142,7 @@ def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
 
 _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     **CHECKS,
-    "bool": _flag,
+    "bool": flag,
     "Any": lambda value: value,
     "Mapping[str, Any]": _object,
     "GuardRail": _text_in(GUARD_RAILS),

@@ -104,6 +104,13 @@ def _one_of(words: tuple[str, ...]) -> Callable[[Any], str]:
     return check
 
 
+def flag(value: Any) -> bool:
+    """Check a truth value. Raises LineError."""
+    if not isinstance(value, bool):
+        raise LineError(f"expected true or false, found {value!r:.40}")
+    return value
+
+
 CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "str": _text,
     "str | None": _text,
@@ -111,6 +118,7 @@ CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "int | None": _integer,
     "float": _number,
     "float | None": _number,
+    "bool | None": flag,
     "tuple[str, ...]": _texts,
     "Mapping[str, str]": _text_by_text,
     "Mapping[str, int]": _integer_by_text,

@@ -6,6 +6,7 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import Result
+from ciguard.run.state import NEVER_S
 
 if TYPE_CHECKING:
     from ciguard.model import Ending
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
 
 OUTPUT_BYTES: Final = 2000  # of the last output, in a victim's message
 LAST_LINES: Final = 10
+SHELL: Final = 128  # a shell's exit code for a command that a signal killed: this + its number
+DEADLY: Final = (
+    signal.SIGILL,
+    signal.SIGTRAP,
+    signal.SIGABRT,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGKILL,
+    signal.SIGSEGV,
+)
 FATAL: Final = "Fatal Python error"  # faulthandler's dump says where: its start is worth more
 
 _STOPPED: Final[dict[Ending, str]] = {
@@ -33,9 +44,20 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+def killed_by(exit_code: int) -> int | None:
+    """The signal that killed: -11 as the kernel says it, 139 as a shell hands it on."""
+    if exit_code < 0:
+        return -exit_code
+    return exit_code - SHELL if exit_code - SHELL in DEADLY else None
+
+
 def exit_words(exit_code: int) -> str:
-    """An exit code, or the signal that killed (negative), in words."""
-    return f"killed by {signal_name(-exit_code)}" if exit_code < 0 else f"exit code {exit_code}"
+    """An exit code, or the signal that killed, in words."""
+    number = killed_by(exit_code)
+    if number is None:
+        return f"exit code {exit_code}"
+    through = f" (exit code {exit_code})" if exit_code > 0 else ""
+    return f"killed by {signal_name(number)}{through}"
 
 
 def last_output(log: bytes) -> str:
@@ -87,6 +109,8 @@ def died(
     Args:
         now_s: when the process ended, or was told to: what it took to stop is not the unit's time.
     """
+    if ending == "setup_failed":
+        return ()
     running = state.running[process]
     victims = state.victims(process)
     message = f"{_STOPPED.get(ending, 'the process died')} ({exit_words(exit_code)})"
@@ -100,7 +124,7 @@ def died(
         said = message
         if ending == "timeout" and planned.timeout_s is not None:
             said = f"{_STOPPED[ending]} of {planned.timeout_s:g} s"
-        started_s = running.open.get(unit)
+        started_s = running.open.get(unit, NEVER_S)
         result = Result(
             unit=planned.unit,
             outcome="died",
@@ -109,7 +133,7 @@ def died(
             case=planned.unit,
             ending=ending,
             at_s=now_s,
-            wall_s=None if started_s is None else max(0.0, round(now_s - started_s, 6)),
+            wall_s=None if started_s == NEVER_S else max(0.0, round(now_s - started_s, 6)),
             peak_lower_bytes=state.process_bytes.get(process),
             concurrent=len(victims),
             try_number=1 + state.tries.get(unit, 0),

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
 from ciguard.model import EventLine, ProcessLine
+from ciguard.run.endings import killed_by
 from ciguard.run.state import (
     MIB,
     UNKNOWN_DELTA_BYTES,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 MARGIN_RATIO: Final = 0.10  # of the budget, kept free where a process is recycled...
 MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this
 IDLE_PROCESSES: Final = 3  # in a row without one finished unit: the fourth would not do better
+NOT_RUN: Final = (126, 127)  # what a shell says of a program that it cannot run or find
 SAMPLES: Final = 2  # one low sample is a hiccup
 LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom that is worth a word
 LAST_DITCH_BYTES, LAST_DITCH_RATIO = 256 * MIB, 0.015  # headroom below which the runner dies next
@@ -43,7 +45,7 @@ def ending_of(running: Running, exit_code: int, *, clean: bool, out_of_memory: b
 
     Args:
         running: as observed until now; decides who stopped it and whether a unit was open.
-        exit_code: < 0 is the signal that killed it.
+        exit_code: < 0 is the signal that killed it; 128 + signal is a shell's word for the same.
         clean: the framework uses this exit code when it has said all it had to say.
         out_of_memory: the kernel counted an out-of-memory kill while it ended.
     """
@@ -51,7 +53,9 @@ def ending_of(running: Running, exit_code: int, *, clean: bool, out_of_memory: b
         return running.stopping
     # A unit with several cases stays open until the next one begins, or until a clean end.
     silent = any(unit not in running.reported for unit in running.open)
-    if silent or exit_code < 0:
+    if exit_code in NOT_RUN and not running.spoke:
+        return "setup_failed"
+    if silent or killed_by(exit_code) is not None:
         # A child that a test started and lost to the kernel is the test's affair: it goes on.
         return "out_of_memory" if out_of_memory else "crash"
     if clean or running.recycled:  # told to stop early, a framework says "interrupted"
@@ -117,7 +121,7 @@ def _next_moment_s(state: State) -> float | None:
         for unit, at_s in running.open.items():
             limit_s = state.units[unit].timeout_s
             if limit_s is not None:
-                moments.append(at_s + limit_s)
+                moments.append(at_s + limit_s)  # never, where the start has no time
     return min(moments) if moments else None
 
 
@@ -235,7 +239,11 @@ def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action 
     light = [unit for unit in group if unit not in heavy]
     if not light:
         return None
-    share = _longest_first_share(state, light, state.processes - len(state.running))
+    suspects = [unit for unit in state.suspects if unit in light]
+    if suspects:
+        share = suspects[: max(1, len(suspects) // 2)]
+    else:
+        share = _longest_first_share(state, light, state.processes - len(state.running))
     cap = _cap_bytes(state)
     resident = state.base_bytes[state.units[share[0]].suite]
     fitting: list[int] = []
@@ -248,6 +256,8 @@ def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action 
         fitting.append(unit)
         resident += max(0, planned.retained_bytes or 0)
     reason = "first" if state.started == 0 else "next"
+    if suspects:
+        reason = f"search: one of {len(suspects)} units killed a process without a word"
     if len(fitting) < len(share):
         reason += f": {len(share) - len(fitting)} units later, the cap is {int(cap) // MIB} MiB"
     start = _start(state, fitting, reason)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ciguard.model import LegPolicy, PlannedUnit, Shard, Suite
 
 MIB: Final = 1 << 20
+NEVER_S: Final = float("inf")
+SEARCHED: Final = frozenset({"crash", "out_of_memory", "memory_guard", "timeout"})
 UNKNOWN_BASE_BYTES: Final = 50 * MIB  # a Python with a test framework and nothing else: 40-60 MiB
 UNKNOWN_DELTA_BYTES: Final = 50 * MIB  # most tests need less; the guard rail is for the others
 
@@ -102,6 +104,8 @@ class Running:
     reported: set[int] = field(default_factory=set)  # has a result, and may get more cases
     closed: set[int] = field(default_factory=set)
     bad: set[int] = field(default_factory=set)  # some case of it went wrong here
+    spoke: bool = False  # it wrote a line itself
+    named: bool = False  # some unit of it is to blame
     resident_bytes: int | None = None  # behind its last result
     stopping: Ending | None = None
     blamed: int | None = None  # by the Stop
@@ -156,6 +160,7 @@ class State:
         self.tries: dict[int, int] = {}  # unit -> executions that ended
         self.started = 0
         self.idle_processes = 0
+        self.suspects: tuple[int, ...] = ()  # one of them killed a process that named nobody
         self.interrupted: Ending | None = None
         self.memory_bytes: int | None = None
         self.headrooms: tuple[int, ...] = ()  # of the last two samples
@@ -170,9 +175,14 @@ class State:
         return self.base_bytes[planned.suite] + (UNKNOWN_DELTA_BYTES if delta is None else delta)
 
     def victims(self, process: int) -> tuple[int, ...]:
-        """The units to blame for an abnormal end: one by name, else all that it was at."""
+        """The units to blame for an abnormal end: one by name, else all that it was at.
+
+        A process that had one unit and said nothing died of that one.
+        """
         running = self.running[process]
         at = {*running.open, *running.reported}
+        if not at and not running.spoke and len(running.start.units) == 1:
+            at.update(running.start.units)
         return tuple(sorted(at if running.blamed is None else at & {running.blamed}))
 
     def position(self, key: UnitKey) -> int | None:
@@ -201,9 +211,15 @@ class State:
     def _observe_start(self, line: StartLine) -> None:
         running = self.running.get(line.process or 0)
         unit = self.position(UnitKey(line.suite, line.variant, line.unit))
-        if running is not None and unit is not None:
+        if running is None or unit is None:
+            return
+        running.spoke = running.spoke or not line.assumed
+        if line.at_s is None:  # the leg says when it heard of it, in a line of its own
             running.close_reported()
-            running.open[unit] = line.at_s or 0.0
+            running.open.setdefault(unit, NEVER_S)
+        else:
+            running.close_reported()
+            running.open[unit] = line.at_s
 
     def _observe_result(self, line: Result) -> None:
         running = self.running.get(line.process or 0)
@@ -213,6 +229,8 @@ class State:
         if unit not in running.reported:
             running.close_reported()
         running.reported.add(unit)
+        running.spoke = running.spoke or line.outcome != "died"
+        running.named = running.named or line.outcome == "died"
         if line.outcome in BAD_OUTCOMES:
             running.bad.add(unit)
         if line.case in ("", line.unit):
@@ -227,7 +245,7 @@ class State:
         self.process_bytes.pop(line.process, None)
         if line.ending == "completed":
             running.close_reported()
-        self.idle_processes = 0 if running.closed else self.idle_processes + 1
+        self._search(running, line.ending)
         for unit in running.closed:
             self.tries[unit] = self.tries.get(unit, 0) + 1
         again = [
@@ -240,6 +258,20 @@ class State:
         disturbed = running.recycled or line.ending != "completed"
         rest = running.unfinished() if disturbed else ()
         self.waiting = sorted({*self.waiting, *again, *rest})
+
+    def _search(self, running: Running, ending: Ending) -> None:
+        """Narrow down what kills processes that do not say what they are at.
+
+        The next one gets half of the suspects, so a culprit costs log2(units) processes: cheap
+        ones where the program reports as it goes, for what is left begins with the culprit.
+        """
+        silent = ending in SEARCHED and not running.named and len(running.start.units) > 1
+        if running.closed and running.spoke:
+            self.idle_processes = 0
+        elif not silent:
+            self.idle_processes += 1
+        suspects = running.unfinished() if silent else () if running.named else self.suspects
+        self.suspects = tuple(unit for unit in suspects if unit not in running.closed)
 
     def apply(self, action: Action) -> None:
         """Take in a decision of `next_action` that is being carried out."""
@@ -260,7 +292,9 @@ class State:
 
     def complete(self, process: int) -> None:
         """For simulation: the process has finished all its units."""
-        self.running[process].closed.update(self.running[process].start.units)
+        running = self.running[process]
+        running.closed.update(running.start.units)
+        running.spoke = True
         self._observe_end(ProcessEndLine(process, "completed"))
 
 

@@ -165,6 +165,9 @@ class Supervisor:
     def _follow(self, live: Live, *, last: bool = False) -> None:
         for line in live.lines(self._now_s(), last=last):
             self._take_in(line)
+            if isinstance(line, StartLine) and line.at_s is None:
+                # Without a time there is no limit; in the leg's own record, so that it replays.
+                self._observed(replace(line, at_s=self._now_s()))
         if self._streams:
             self._console.follow(live.log)
 
@@ -292,9 +295,10 @@ class Supervisor:
         self._record.append(replace(line, pid=live.process.pid))
         if live.process.pid is None:
             return
-        if self._job.whole:
-            unit = self._job.shard.units[0].unit
-            self._observed(StartLine(unit, process=action.process, at_s=now_s))
+        if len(action.units) == 1 and not self._job.executor(action.suite).ANNOUNCES:
+            suite, variant, unit = self._job.shard.units[action.units[0]].key
+            assumed = None if self._job.whole else True
+            self._observed(StartLine(unit, suite, variant, action.process, now_s, assumed))
         if not live.process.subreaper and not self._lacks_subreaper:
             self._lacks_subreaper = True
             lack = "a subreaper (Linux, ctypes): daemons of a test may outlive it"

@@ -34,6 +34,8 @@ def suite_of(command: Sequence[str]) -> Suite:
 class Wrapped:
     """An executor whose program writes nothing; `supervisor` itself writes the result."""
 
+    ANNOUNCES: Final = False
+
     def execution(self, suite: Suite, variant: str, batch: Batch) -> Invocation:  # noqa: ARG002
         """The command itself, with nothing added."""
         return Invocation(suite.command)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from ciguard.model import LegPolicy as Policy
 from ciguard.model import PlannedUnit, Prediction, SampleLine, Shard, StartLine, Suite
 from ciguard.run.endings import OUTPUT_BYTES, died, exit_words, last_output, signal_name
@@ -39,6 +41,19 @@ def test_several_open_units_are_a_culprit_set() -> None:
     expected = "killed by the kernel: out of memory (killed by SIGKILL); one of 2 units that ran"
     assert all((result.message or "").startswith(expected) for result in results)
     assert {result.concurrent for result in results} == {2}
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "words"),
+    [
+        (0, "exit code 0"),
+        (130, "exit code 130"),
+        (139, "killed by SIGSEGV (exit code 139)"),
+        (-9, "killed by SIGKILL"),
+    ],
+)
+def test_an_exit_code_in_words(exit_code: int, words: str) -> None:
+    assert exit_words(exit_code) == words
 
 
 def test_nothing_open_nobody_blamed() -> None:

@@ -92,6 +92,63 @@ def test_a_crash_is_blamed_on_the_unit_that_began_last(project: Path) -> None:
     replays(leg.record_folder, plan)
 
 
+SILENT = """
+import json, os, sys, time
+for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
+    if unit == "kills":
+        os.abort()
+    while unit == "hangs":
+        time.sleep(1)
+    with open(os.environ["CIGUARD_RECORD_FILE"], "a") as record:
+        record.write(json.dumps({"type": "result", "unit": unit, "outcome": "passed"}) + chr(10))
+"""
+
+
+@pytest.mark.parametrize("through", [(), ("sh", "-c", '"$@"; exit $?', "sh")])
+def test_a_crash_without_start_lines_is_searched_for(tmp_path: Path, through: list[str]) -> None:
+    """Its units say nothing before they run; a shell may hand the signal on as 134."""
+    suite = Suite("command", (*through, sys.executable, "-c", SILENT))
+    planned = [PlannedUnit(unit, suite="s") for unit in ("a", "b", "kills", "c", "d")]
+    plan = plan_of(planned, suites={"s": suite})
+    leg = start_shard(tmp_path, plan).wait(10)
+    assert leg.outcomes() == {
+        unit.unit: "died" if unit.unit == "kills" else "passed" for unit in planned
+    }
+    (victim,) = (result for result in leg.record().results if result.outcome == "died")
+    assert "killed by SIGABRT" in (victim.message or "")
+    replays(leg.record_folder, plan)
+
+
+def test_a_hang_without_start_lines_is_stopped_where_it_is_alone(tmp_path: Path) -> None:
+    suite = Suite("command", (sys.executable, "-c", SILENT))
+    planned = [PlannedUnit("hangs", suite="s", timeout_s=0.5)]
+    leg = start_shard(tmp_path, plan_of(planned, suites={"s": suite})).wait(10)
+    (victim,) = leg.record().results
+    assert (victim.unit, victim.ending) == ("hangs", "timeout")
+    assert 0.5 <= (victim.wall_s or 0) < 5
+
+
+def test_a_start_line_without_a_time_is_given_one(tmp_path: Path) -> None:
+    """Late in a leg, a limit counts from the unit's start and not from the leg's."""
+    code = """
+import json, os, time
+def say(**line):
+    with open(os.environ["CIGUARD_RECORD_FILE"], "a") as record:
+        record.write(json.dumps(line) + chr(10))
+for unit in ("a", "b", "c"):
+    say(type="start", unit=unit)
+    time.sleep(60 if unit == "c" else 0.6)
+    say(type="result", unit=unit, outcome="passed")
+"""
+    suite = Suite("command", (sys.executable, "-c", code))
+    planned = [PlannedUnit(unit, suite="s", timeout_s=1.0) for unit in ("a", "b", "c")]
+    plan = plan_of(planned, suites={"s": suite})
+    leg = start_shard(tmp_path, plan).wait(10)
+    assert leg.outcomes() == {"a": "passed", "b": "passed", "c": "died"}
+    assert leg.record().results[-1].ending == "timeout"
+    replays(leg.record_folder, plan)
+
+
 def test_a_failing_unit_is_tried_again_as_a_whole(project: Path) -> None:
     policy = LegPolicy(guard_rail="off", tries=2)
     plan = plan_of(units()[:3], suites={"tables": SUITE}, policy=policy)

@@ -235,6 +235,53 @@ def test_processes_that_finish_nothing_are_not_repeated_for_ever() -> None:
     assert action.ending == "setup_failed"
 
 
+def test_a_silent_death_is_searched_for_by_halves() -> None:
+    """No start line, no result: the culprit is the third of six."""
+    state = state_of(*"abcdef")
+    shares = []
+    while not isinstance(action := next_action(state, 1.0), Finish):
+        assert isinstance(action, Start)
+        state.apply(action)
+        number, units = action.process, action.units
+        shares.append("".join(state.units[unit].unit for unit in units))
+        dies = 2 in units
+        if dies and len(units) == 1:
+            assert state.victims(number) == units
+            state.observe(Result("c", "died", process=number))
+        elif not dies:
+            for unit in units:
+                state.observe(Result(state.units[unit].unit, "passed", process=number))
+        state.observe(ProcessEndLine(number, "crash" if dies else "completed", -11 if dies else 0))
+    assert shares == ["abcdef", "abc", "a", "b", "c", "def"]
+    assert state.idle_processes == 0
+    assert action.ending == "completed"
+
+
+def test_a_program_that_kills_every_unit_is_given_up() -> None:
+    state = state_of(*"abcdefgh")
+    sizes = []
+    while not isinstance(action := next_action(state, 1.0), Finish):
+        assert isinstance(action, Start)
+        state.apply(action)
+        sizes.append(len(action.units))
+        for unit in state.victims(action.process):
+            state.observe(Result(state.units[unit].unit, "died", process=action.process))
+        state.observe(ProcessEndLine(action.process, "crash", -11))
+    assert action.ending == "crash"
+    assert sizes == [8, 4, 2, 1, 7, 3, 1, 6, 3, 1]
+    assert sizes.count(1) == IDLE_PROCESSES
+
+
+def test_a_start_without_a_time_has_no_limit_before_the_leg_gives_it_one() -> None:
+    state = state_of(PlannedUnit("a", timeout_s=5.0))
+    start(state)
+    state.observe(StartLine("a", process=1))
+    assert isinstance(next_action(state, 1000.0), Wait)
+    state.observe(StartLine("a", process=1, at_s=998.0))
+    assert isinstance(next_action(state, 1000.0), Wait)
+    assert next_action(state, 1003.5) == Stop(1, "timeout", "over its limit of 5 s", 0)
+
+
 def test_what_a_clean_end_left_out_is_not_asked_for_again() -> None:
     state = state_of("here", "vanished")
     start(state)
@@ -327,6 +374,9 @@ STARTED = Start(1, (0, 1), "", "", 0, "first")
         (Running(STARTED, closed={0}, recycled=True), 2, False, False, "completed"),
         (Running(STARTED, closed={0}, recycled=True), -11, False, False, "crash"),
         (Running(STARTED), 4, False, False, "setup_failed"),
+        (Running(STARTED), 139, False, False, "crash"),  # SIGSEGV, handed on by a shell
+        (Running(STARTED, open={0: 0.0}), 127, False, False, "setup_failed"),  # no such program
+        (Running(STARTED, open={0: 0.0}, spoke=True), 127, False, False, "crash"),
         (Running(STARTED, stopping="deadline"), -9, False, True, "deadline"),
     ],
 )

@@ -79,6 +79,10 @@ if TYPE_CHECKING:
     class Executor(Protocol):
         """The part of a framework that running needs."""
 
+        @property
+        def ANNOUNCES(self) -> bool:
+            """Whether a start line comes before each unit, whatever the project does."""
+
         def execution(self, suite: Suite, variant: str, batch: Batch) -> Invocation:
             """The program that runs a batch and appends to its record file."""
 

@@ -3,7 +3,8 @@
 `list` prints one unit a line, or JSON lines with `unit` and, where known, `file` and `categories`.
 The command is given the units in a file, one a line, and appends the record's `start` and `result`
 lines to another one; `{"type":"result","unit":...,"outcome":...}` suffices, and a unit may have
-several cases. A program that writes `start` lines gives a death its culprit.
+several cases. A program that writes `start` lines gives a death its culprit at once; where it does
+not, the leg searches for it, with ever fewer units in a process.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ IS_DEFAULT: Final = False
 FILE_PATTERNS: Final[tuple[str, ...]] = ()
 DEFAULT_COMMAND: Final[tuple[str, ...]] = ()
 READS_LINES: Final = True
+ANNOUNCES: Final = False  # the project's own program may or may not
 
 PASSED, FAILED = 0, 1
 

@@ -22,6 +22,7 @@ IS_DEFAULT: Final = True
 FILE_PATTERNS: Final[tuple[str, ...]] = ("test_*.py", "*_test.py")
 DEFAULT_COMMAND: Final[tuple[str, ...]] = ("python", "-m", "pytest")
 READS_LINES: Final = False
+ANNOUNCES: Final = True
 
 PLUGIN: Final = ("-p", "ciguard_pytest", "-p", "ciguard_selected")
 LAST_LINES: Final = 10
