@@ -33,6 +33,8 @@ _UNIT_BYTES: Final = {
 def seconds(value: object) -> object:
     """ "10m", "1h30m", "90s" or a number of seconds, as a float; anything else unchanged."""
     if isinstance(value, str):
+        if re.fullmatch(r"\d+(\.\d+)?", value):
+            return float(value)
         if re.fullmatch(r"(\d+(\.\d+)?[smh])+", value):
             parts = re.findall(r"([\d.]+)([smh])", value)
             return float(sum(float(number) * _UNIT_S[unit] for number, unit in parts))
@@ -77,7 +79,9 @@ class SuiteConfig(_Section):
     cwd: str = Field(".", description="working folder, relative to the repository")
     args: Words = Field((), description="arguments for listing and running")
     env: dict[str, str] = Field({}, description="environment added for listing and running")
-    files: Words = Field((), description="patterns of test files; the framework's where empty")
+    files: Words = Field(
+        (), description="patterns of files that must give units; the framework's where empty"
+    )
     exclude: Words = Field((), description="patterns of units that are not planned")
     timeout: Seconds | None = Field(None, description="limit of one unit")
     pool: str | None = Field(None, description="pool where its units run; the first where absent")
@@ -149,6 +153,7 @@ ENVIRONMENT: Final[dict[str, tuple[str, ...]]] = {
     **{f"CIGUARD_POLICY_{key.upper()}": ("policy", key) for key in PolicyConfig.model_fields},
     "CIGUARD_HISTORY_CARRIER": ("history", "carrier"),
 }
+_SECTIONS: Final = ("CIGUARD_PLAN_", "CIGUARD_POLICY_", "CIGUARD_HISTORY_")
 
 
 def load(folder: Path, environ: Mapping[str, str]) -> Config:
@@ -158,6 +163,9 @@ def load(folder: Path, environ: Mapping[str, str]) -> Config:
         UsageError: every mistake of the file and of the environment, each with where and a fix.
     """
     source, content = _read(folder)
+    unknown = [name for name in environ if name.startswith(_SECTIONS) and name not in ENVIRONMENT]
+    if unknown:
+        raise together([_unknown_variable(name) for name in sorted(unknown)])
     origins: dict[tuple[str, ...], str] = {}
     for name, keys in ENVIRONMENT.items():
         if environ.get(name):
@@ -185,6 +193,12 @@ def _read(folder: Path) -> tuple[str, dict[str, Any]]:
     return FILE, {}
 
 
+def _unknown_variable(name: str) -> CiguardError:
+    close = difflib.get_close_matches(name, ENVIRONMENT, n=1)
+    fix = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(ENVIRONMENT))}"
+    return UsageError("sets no key of the configuration", where=f"environment: {name}", fix=fix)
+
+
 def _set(content: dict[str, Any], keys: tuple[str, ...], text: str) -> None:
     for key in keys[:-1]:
         content = content.setdefault(key, {})
@@ -201,12 +215,35 @@ def _mistakes(
         if detail["type"] == "extra_forbidden":
             yield UsageError("unknown key", where=where, fix=_suggestion(location))
         else:
-            yield UsageError(f"{_said(detail)}, found {detail['input']!r:.60}", where=where)
+            yield UsageError(mistake(detail), where=where)
 
 
-def _said(detail: ErrorDetails) -> str:
-    text = detail["msg"].removeprefix("Value error, ")
-    return text[:1].lower() + text[1:]
+# The validator's words for types are Python's; who writes TOML or flags has others.
+_EXPECTED: Final = {
+    "tuple_type": "expected a list",
+    "dict_type": "expected a table",
+    "model_type": "expected a table",
+    "string_type": "expected text",
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "greater_than": "expected more than {gt:g}",
+    "greater_than_equal": "expected at least {ge:g}",
+    "less_than": "expected less than {lt:g}",
+    "less_than_equal": "expected at most {le:g}",
+    "literal_error": "expected {expected}",
+    "finite_number": "expected a finite number",
+}
+
+
+def mistake(detail: ErrorDetails) -> str:
+    """What a validator found, in words: what is expected, and what stands there."""
+    said = detail["msg"].removeprefix("Value error, ")
+    form = _EXPECTED.get(detail["type"])
+    text = form.format(**detail.get("ctx", {})) if form else said[:1].lower() + said[1:]
+    return f"{text}, found {detail['input']!r:.60}"
 
 
 _NAMED: Final[dict[str, type[BaseModel]]] = {

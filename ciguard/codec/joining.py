@@ -76,7 +76,8 @@ class _Index:
         position = self.by_id.get((suite, variant, unit))
         if position is not None:
             return (position,)
-        if spelling.name is None and (spelling.classname or spelling.file):
+        # Our own records say in which file a unit is, and are no file's total for that.
+        if spelling.name is None and (spelling.classname or spelling.file == unit):
             return self._group(suite, variant, spelling)
         for text in _texts(unit, spelling):
             found = self.by_key.get((suite, variant, text), ())

@@ -16,7 +16,7 @@ from ciguard.codec import history as history_codec
 from ciguard.codec import inventory as inventory_codec
 from ciguard.codec.base import unpacked
 from ciguard.codec.inventory import InventoryUnit
-from ciguard.config import PlanConfig, VariantConfig
+from ciguard.config import PlanConfig, VariantConfig, mistake
 from ciguard.errors import CiguardError, ExitCode, InputError, UsageError, together
 from ciguard.github import commands
 from ciguard.github.payload import current_run
@@ -28,7 +28,7 @@ from ciguard.plan.estimates import Estimates, estimates, no_past
 from ciguard.plan.inventory import assigned, file_of, inventory, reject_repeated
 from ciguard.plan.limits import limit
 from ciguard.plan.matrix import as_output, matrix
-from ciguard.plan.past import Share, costed, past
+from ciguard.plan.past import Share, costed, elsewhere, past
 from ciguard.plan.planning import Basis, Origin, Planned, Wishes, plan
 from ciguard.run.frameworks.table import framework
 from ciguard.runners import HOSTED
@@ -152,9 +152,7 @@ def _asked(configured: PlanConfig, flags: Mapping[str, str | None]) -> PlanConfi
 
 
 def _mistake(detail: ErrorDetails) -> UsageError:
-    said = detail["msg"].removeprefix("Value error, ")
-    what = f"{said[:1].lower()}{said[1:]}, found {detail['input']!r:.60}"
-    return UsageError(what, where=f"--{str(detail['loc'][0]).replace('_', '-')}")
+    return UsageError(mistake(detail), where=f"--{str(detail['loc'][0]).replace('_', '-')}")
 
 
 def _adopting(config: Config, units: Sequence[InventoryUnit]) -> Config:
@@ -200,7 +198,7 @@ def _pools(config: Config, names: Sequence[str]) -> dict[str, Pool]:
     found = {}
     for name in names or config.pool:
         if name not in config.pool:
-            fix = f"there are {', '.join(sorted(config.pool))}"
+            fix = f"the configuration has: {', '.join(sorted(config.pool))}"
             raise UsageError(f"no pool {name!r}", where="--pool", fix=fix)
         entry = config.pool[name]
         hosted = HOSTED.get(entry.runs_on) if isinstance(entry.runs_on, str) else None
@@ -238,6 +236,13 @@ def _inventory(  # noqa: PLR0917  # each is one thing it needs
         )
         for name, suite in suites.items()
     }
+    notes = [
+        f"suite.{name}.files: {', '.join(config.suite[name].files)} matches no file"
+        for name in suites
+        if config.suite[name].files and not there[name]
+    ]
+    for note in notes:
+        console.err(f"warning: {note}")
     if listed is None:
         env = {name: pools[pool].env for name, pool in _pool_of(config, pools).items()}
         units = _collected(invocation, suites, env)
@@ -306,11 +311,13 @@ def _known(
     rows, share = past(history, found)
     values = estimates(rows, len(found.units), names)
     console.err(f"history: {place}, runs: {len(history.runs)}; {_joined(share)}")
+    notes = [note] if note else []
     if not values.known.any():
-        note = f"the history at {place} knows none of the units: they are taken for equal"
+        notes.append(f"the history at {place} knows none of the units: they are taken for equal")
+    notes += elsewhere(history, found)
     told = {"source": place, "runs": len(history.runs), "entries": share.entries}
     told |= {"joined": share.joined, "known": int(values.known.sum())}
-    return _Known(values, costed(suites, history), told, (note,) if note else ())
+    return _Known(values, costed(suites, history), told, tuple(notes))
 
 
 def _joined(share: Share) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.plan.inventory import named
-from ciguard.plan.limits import MINUTE_S, too_large, z_of_each
+from ciguard.plan.limits import too_large, z_of_each
 from ciguard.plan.shards import MOST_SHARDS, ROUNDING
-from ciguard.text import one_line
+from ciguard.text import duration, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.model import Plan, Shard
+    from ciguard.model import Plan, PlannedUnit, Shard
     from ciguard.plan.limits import Spread
 
 MIB: Final = 1 << 20
@@ -36,20 +36,17 @@ def findings(
     )
 
 
-def _minutes(value_s: float) -> str:
-    return f"{value_s / MINUTE_S:.1f} min" if value_s >= MINUTE_S else f"{value_s:.1f} s"
-
-
 def _target(plan: Plan, target_wall_s: float | None) -> Iterator[str]:
     makespan_s = max(shard.predicted.wall_s for shard in plan.shards)
     if target_wall_s is None or makespan_s <= target_wall_s * (1 + ROUNDING):
         return
-    said = f"the target of {_minutes(target_wall_s)} cannot be kept: "
+    said = f"the target of {duration(target_wall_s)} cannot be kept: "
     floor = plan.floor
     if floor is not None and floor.wall_s + plan.suites[floor.suite].setup_s > target_wall_s:
-        yield f"{said}{one_line(floor.unit)} alone takes {_minutes(floor.wall_s)}"
+        guessed = "" if floor.known else ", as its siblings do: nobody has measured it"
+        yield f"{said}{one_line(floor.unit)} alone takes {duration(floor.wall_s)}{guessed}"
     else:
-        why = f"{len(plan.shards)} shards take {_minutes(makespan_s)}"
+        why = f"{len(plan.shards)} shards take {duration(makespan_s)}"
         most = f", and a matrix has at most {MOST_SHARDS}" * (len(plan.shards) >= MOST_SHARDS)
         yield f"{said}{why}{most}"
 
@@ -82,18 +79,21 @@ def _risky(plan: Plan, spreads: Sequence[Spread], risk: float) -> Iterator[str]:
 
 def _shards(walls_s: Mapping[Shard, float]) -> str:
     slowest = sorted(walls_s.items(), key=lambda one: (-one[1], one[0].key))
-    return named([f"{shard.key} ({_minutes(wall_s)})" for shard, wall_s in slowest])
+    return named([f"{shard.key} ({duration(wall_s)})" for shard, wall_s in slowest])
 
 
 def _limit(plan: Plan) -> str:
-    stops = _minutes(plan.policy.deadline_s or 0.0)
-    return f"limit of {plan.shards[0].timeout_minutes} min (a leg stops itself after {stops})"
+    return f"{duration(plan.policy.deadline_s)} after which a leg stops itself"
 
 
 def _longest(shards: Sequence[Shard]) -> str:
     units = [unit for shard in shards for unit in shard.units]
     longest = sorted(units, key=lambda unit: (-unit.wall_s, unit.key))
-    return named([f"{one_line(unit.unit)} ({_minutes(unit.wall_s)})" for unit in longest])
+    return named([f"{one_line(unit.unit)} ({_taken(unit)})" for unit in longest])
+
+
+def _taken(unit: PlannedUnit) -> str:
+    return duration(unit.wall_s) + (", guessed" if not unit.known else "")
 
 
 def _heavy(plan: Plan) -> Iterator[str]:

@@ -30,7 +30,7 @@ Z95: Final = _NORMAL.inv_cdf(0.95)
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The limit of every shard's step, in the whole minutes that GitHub takes."""
+    """The limit of every shard's step and job, in GitHub's whole minutes, and the leg's own."""
 
     step_minutes: int
     job_minutes: int
@@ -38,15 +38,15 @@ class Limit:
 
 
 def limit(limit_s: float, setup_s: float) -> Limit:
-    """Round to whole minutes, at least one.
+    """What the platform is told, and when the leg stops itself.
 
     Args:
-        limit_s: of the step, > 0; rounded down, for nobody asked for more.
+        limit_s: of the step, > 0. The leg keeps it to the second; the platform, which only takes
+            whole minutes, is told the next one.
         setup_s: the rest of the job, >= 0; rounded up.
     """
-    step = max(1, int(limit_s // MINUTE_S))
-    step_s = float(step * MINUTE_S)
-    deadline_s = SHORT_RATIO * step_s if step_s <= SHORT_S else step_s - CLOSING_S
+    step = max(1, math.ceil(limit_s / MINUTE_S))
+    deadline_s = max(SHORT_RATIO * min(limit_s, SHORT_S), limit_s - CLOSING_S)
     return Limit(step, step + max(1, math.ceil(setup_s / MINUTE_S)), deadline_s)
 
 

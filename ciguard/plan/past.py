@@ -74,6 +74,30 @@ def past(history: History, found: Inventory) -> tuple[Past, Share]:
     return _by_run(rows, values.run[row]), share
 
 
+def elsewhere(history: History, found: Inventory) -> list[str]:
+    """Say where units without a past have one: a suite or variant that had another name.
+
+    A suite is part of a unit's key, so that renaming it would begin its history anew in silence.
+    """
+    ways = {key[:2] for key in found.keys}
+    past_units: dict[tuple[str, str], set[str]] = {}
+    for key in history.keys:
+        past_units.setdefault(key[:2], set()).add(key.unit)
+    said = []
+    for way in sorted(ways - past_units.keys()):
+        units = {key.unit for key in found.keys if key[:2] == way}
+        for other, theirs in sorted(past_units.items()):
+            same = len(units & theirs)
+            if other not in ways and 2 * same > len(units):
+                named = f"{_way(*other)} of the history has {same} of the units of {_way(*way)}"
+                said.append(f"{named}: give it that name to keep its past")
+    return said
+
+
+def _way(suite: str, variant: str) -> str:
+    return f'suite "{suite}"' + (f' variant "{variant}"' if variant else "")
+
+
 def _counts(key: NDArray[np.int32], bound: Flags) -> Flags:
     """Say which rows an estimate can look at: all bounds, and each key's last clean values."""
     clean = np.flatnonzero(~bound)

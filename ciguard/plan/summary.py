@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 80
 POOL_WIDTH: Final = 18
+LEAST_MEASURED: Final = 0.5  # share of a shard's units
 HEAD: Final = ("shard", "units", "predicted wall", "95 %", "peak", "pool")
 RIGHT: Final = frozenset({1, 2, 3, 4})
 PLAIN: Final = frozenset(" /.,;-()%'")  # what no Markdown reader takes for markup within a line
@@ -30,8 +31,16 @@ def _row(shard: Shard, measured: bool) -> tuple[str, ...]:
         f"{len(shard.units):,}",
         duration(predicted.wall_s if measured else None),
         duration(predicted.wall_p95_s if measured else None),
-        size(predicted.peak_bytes),
+        _peak(shard),
         one_line(shard.pool, POOL_WIDTH),
+    )
+
+
+def _peak(shard: Shard) -> str:
+    """The predicted peak; ">" where so few units were measured that the others may need more."""
+    measured = sum(unit.peak_delta_bytes is not None for unit in shard.units)
+    return ">" * (0 < measured < LEAST_MEASURED * len(shard.units)) + size(
+        shard.predicted.peak_bytes
     )
 
 
@@ -50,8 +59,9 @@ def _facts(plan: Plan, split: Sequence[str]) -> list[tuple[str, str]]:
             ("lower bound", f"{duration(plan.lower_bound_s)}; gap {plan.gap:.1%}"),
         ]
         if plan.floor is not None:
-            unit = one_line(plan.floor.unit, WIDTH - 28)
-            facts.append(("floor", f"{duration(plan.floor.wall_s)}, {unit}"))
+            guessed = "" if plan.floor.known else ", guessed"
+            unit = one_line(plan.floor.unit, WIDTH - 28 - len(guessed))
+            facts.append(("floor", f"{duration(plan.floor.wall_s)}{guessed}, {unit}"))
     if split:
         facts.append(("split", _some(split, WIDTH - 15)))
     return facts

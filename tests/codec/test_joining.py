@@ -39,7 +39,8 @@ def found(unit: str, spelling: Spelling | None = None, way: str = "/") -> tuple[
         ("pkg/test_a.py", Spelling(file="pkg/test_a.py"), "/", (0, 1, 2)),
         ("pkg/test_a", Spelling(file="pkg/test_a"), "/", (0, 1, 2)),
         ("x", Spelling("TestX", None, "pkg/test_a"), "/", (0, 1)),
-        ("x", Spelling(file="src/CartTests.cs"), "net/v1", (4,)),
+        ("src/CartTests.cs", Spelling(file="src/CartTests.cs"), "net/v1", (4,)),
+        ("pkg/test_a.py::test_gone", Spelling(file="pkg/test_a.py"), "/", ()),  # no total of it
         ("x", Spelling(file="web/cart.spec.ts"), "web/", (3,)),
     ],
 )

@@ -241,8 +241,8 @@ def test_a_folder_that_is_read_only_is_said(listed: Path, ciguard: Ciguard) -> N
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--shards", "257"), "--shards: input should be less than or equal to 256, found '257'"),
-        (("--shards", "0"), "--shards: input should be greater than or equal to 1"),
+        (("--shards", "257"), "--shards: expected at most 256, found '257'"),
+        (("--shards", "0"), "--shards: expected at least 1"),
         (("--shards", "four"), "--shards: "),
         (("--target-wall", "-1m"), "--target-wall: expected a time like"),
         (("--target-wall", "0s"), "--target-wall: "),
@@ -251,7 +251,7 @@ def test_a_folder_that_is_read_only_is_said(listed: Path, ciguard: Ciguard) -> N
         (("--group", "module"), "--group: "),
         (("--processes", "0"), "--processes: "),
         (("--shards", "2", "--target-wall", "5m"), "both --shards and --target-wall"),
-        (("--pool", "nowhere"), "no pool 'nowhere'\n  fix: there are default"),
+        (("--pool", "nowhere"), "no pool 'nowhere'\n  fix: the configuration has: default"),
         (("--github",), "GITHUB_OUTPUT is not set"),
     ],
 )
@@ -280,7 +280,7 @@ def test_a_limit_that_cannot_be_kept_is_a_warning(listed: Path, ciguard: Ciguard
     plan = plan_of(done.stdout)
     assert len(ids(plan)) == 30
     assert "tests/test_a.py::test_0" in done.stderr
-    assert any("over the limit of 5 min" in text for text in plan["warnings"])
+    assert any("over the 3 min 30 s after which a leg stops" in text for text in plan["warnings"])
     assert {shard["timeout_minutes"] for shard in plan["shards"]} == {5}
     assert plan["policy"]["deadline_s"] == 210.0
 
@@ -412,6 +412,41 @@ def test_the_environment_may_say_what_the_configuration_says(
     assert len(plan_of(flagged.stdout)["shards"]) == 2
     timed = ciguard(*words, "--target-wall", "1h", cwd=listed, CIGUARD_PLAN_SHARDS="5")
     assert len(plan_of(timed.stdout)["shards"]) == 1
+
+
+def test_a_variable_that_sets_nothing_is_refused(listed: Path, ciguard: Ciguard) -> None:
+    words = ("plan", "--inventory", "units.txt", *NONE)
+    wrong = {"CIGUARD_PLAN_SHARD": "3", "CIGUARD_POLICY_TRIS": "2"}
+    done = ciguard(*words, cwd=listed, expect=2, **wrong)
+    assert "environment: CIGUARD_PLAN_SHARD: sets no key of the configuration" in done.stderr
+    assert "did you mean CIGUARD_PLAN_SHARDS?" in done.stderr
+    assert "did you mean CIGUARD_POLICY_TRIES?" in done.stderr
+
+
+def test_a_bare_number_is_seconds_and_a_limit_is_kept_to_the_second(
+    listed: Path, ciguard: Ciguard
+) -> None:
+    words = ("plan", "--inventory", "units.txt", *NONE, "--json", "--limit")
+    for text in ("90", "90s", "1m30s"):
+        plan = plan_of(ciguard(*words, text, cwd=listed).stdout)
+        assert plan["policy"]["deadline_s"] == 72.0
+        assert {shard["timeout_minutes"] for shard in plan["shards"]} == {2}
+
+
+def test_patterns_that_match_no_file_are_told(tmp_path: Path, ciguard: Ciguard) -> None:
+    (tmp_path / "units.txt").write_text("a\n")
+    (tmp_path / "ciguard.toml").write_text('[suite.x]\nfiles = ["nosuch_*.py"]\n')
+    done = ciguard("plan", "--inventory", "units.txt", *NONE, cwd=tmp_path)
+    assert "suite.x.files: nosuch_*.py matches no file" in done.stderr
+
+
+def test_words_for_wrong_types_are_those_of_who_wrote_them(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    (tmp_path / "ciguard.toml").write_text('[suite.x]\nfiles = "test_*.py"\n[plan]\nrisk = 2\n')
+    done = ciguard("plan", *NONE, cwd=tmp_path, expect=2)
+    assert "suite.x.files: expected a list, found 'test_*.py'" in done.stderr
+    assert "plan.risk: expected less than 1, found 2" in done.stderr
 
 
 def test_what_a_plan_says_can_be_run(project: Path, ciguard: Ciguard) -> None:

@@ -16,10 +16,11 @@ from ciguard.run.state import UNKNOWN_BASE_BYTES
     ("limit_s", "setup_s", "expected"),
     [
         (2700.0, 300.0, Limit(45, 50, 2610.0)),
-        (2759.0, 301.0, Limit(45, 51, 2610.0)),
+        (2759.0, 301.0, Limit(46, 52, 2669.0)),
+        (90.0, 60.0, Limit(2, 3, 72.0)),
         (180.0, 60.0, Limit(3, 4, 144.0)),
         (240.0, 60.0, Limit(4, 5, 150.0)),
-        (20.0, 0.0, Limit(1, 2, 48.0)),
+        (20.0, 0.0, Limit(1, 2, 16.0)),
     ],
 )
 def test_limits_are_whole_minutes(limit_s: float, setup_s: float, expected: Limit) -> None:
@@ -32,7 +33,7 @@ def test_the_leg_stops_before_its_step_and_the_step_before_its_job(
 ) -> None:
     found = limit(limit_s, setup_s)
     assert found.step_minutes >= 1
-    assert 0 < found.deadline_s < found.step_minutes * 60
+    assert 0 < found.deadline_s < min(limit_s, found.step_minutes * 60)
     assert found.step_minutes < found.job_minutes
 
 

@@ -13,7 +13,7 @@ from ciguard.codec.inventory import InventoryUnit
 from ciguard.model import CaseKey
 from ciguard.plan.estimates import DEPTH
 from ciguard.plan.inventory import Inventory, inventory
-from ciguard.plan.past import Share, costed, past
+from ciguard.plan.past import Share, costed, elsewhere, past
 
 NAN = float("nan")
 PASSED, COMPLETED, TIMEOUT = 1, 1, 2
@@ -98,6 +98,15 @@ def test_times_are_scaled_to_the_common_speed() -> None:
     assert found.wall_s == pytest.approx(np.ones(len(rows)))
     assert found.speed_spread is not None
     assert 0.05 < found.speed_spread < 0.2
+
+
+def test_a_suite_that_got_a_name_is_told_where_its_past_is() -> None:
+    named = inventory([InventoryUnit(unit, "unit") for unit in "abc"], exclude={}, ordered=True)
+    told = history([("a", 0, 1.0), ("b", 0, 1.0), ("gone", 0, 1.0)])
+    (said,) = elsewhere(told, named)
+    assert said.startswith('suite "" of the history has 2 of the units of suite "unit": give')
+    assert elsewhere(told, there("a", "b", "c")) == []
+    assert elsewhere(history([("a", 0, 1.0)]), named) == [], "one of three is no renaming"
 
 
 def test_another_programs_spelling_is_joined() -> None:

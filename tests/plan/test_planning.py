@@ -94,7 +94,7 @@ def test_never_beyond_the_floor() -> None:
     assert made.floor is not None
     assert made.floor.unit == "long"
     assert made.gap == 0.0
-    assert made.warnings == ("the target of 20.0 s cannot be kept: long alone takes 1.7 min",)
+    assert made.warnings == ("the target of 20 s cannot be kept: long alone takes 1 min 40 s",)
 
 
 def test_shards_are_counted_by_what_memory_lets_run_at_once() -> None:
@@ -132,8 +132,8 @@ def test_a_limit_that_cannot_be_kept_names_the_units_and_plans_all_of_them() -> 
     plan = planned({"endless": 4000.0, "short": 1.0}, shards=2).plan
     assert len(keys(plan)) == 2
     (warning,) = plan.warnings
-    assert "shard 01 (66.7 min)" in warning
-    assert "limit of 45 min (a leg stops itself after 43.5 min)" in warning
+    assert "shard 01 (1 h 07 min)" in warning
+    assert "over the 43 min 30 s after which a leg stops itself" in warning
     assert "endless" in warning
 
 
