@@ -95,7 +95,9 @@ class PoolConfig(_Section):
     cpus: int | None = Field(None, ge=1, description="known for GitHub's own runners")
     memory: Bytes | None = Field(None, description="known for GitHub's own runners")
     reserve: Bytes = Field(2**30, description="memory left for the runner itself")
-    price: float | None = Field(None, ge=0, description="USD a minute")
+    price: float | None = Field(None, ge=0, description="USD a minute; known for GitHub's own")
+    concurrency: int | None = Field(None, ge=1, description="jobs that run at once, if fewer")
+    setup: Seconds | None = Field(None, description="time of a job before its tests, as it is")
     env: dict[str, str] = Field({}, description="environment of its legs")
 
 
@@ -108,7 +110,9 @@ class PlanConfig(_Section):
     setup: Seconds = Field(300.0, description="job limit minus step limit: checkout, installing")
     risk: float = Field(0.01, gt=0, lt=1, description="P(any shard over the limit) aimed at")
     processes: int = Field(1, ge=1, le=256, description="tested processes side by side in a leg")
-    group: Literal["none", "class", "file"] = Field("file", description="what stays together")
+    group: Literal["none", "class", "file", "fixture"] = Field(
+        "file", description="what stays together; fixture: files with dear shared fixtures"
+    )
 
 
 class PolicyConfig(_Section):

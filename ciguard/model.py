@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Mapping, NamedTuple, Union
+from typing import Any, Final, Literal, Mapping, NamedTuple, Union, get_args
 
 SCHEMA: Final = 1
 
@@ -37,31 +37,10 @@ Ending = Literal[
     "never_started",
     "unknown",
 ]
-ENDINGS: Final[tuple[Ending, ...]] = (
-    "completed",
-    "timeout",
-    "out_of_memory",
-    "crash",
-    "deadline",
-    "memory_guard",
-    "cancelled",
-    "superseded",
-    "lost_runner",
-    "runner_shutdown",
-    "disk_full",
-    "setup_failed",
-    "never_started",
-    "unknown",
-)
+ENDINGS: Final[tuple[Ending, ...]] = get_args(Ending)
 
 MeasuredBy = Literal["mark", "mark_untrimmed", "cgroup", "window", "sample"]
-MEASURED_BY: Final[tuple[MeasuredBy, ...]] = (
-    "mark",
-    "mark_untrimmed",
-    "cgroup",
-    "window",
-    "sample",
-)
+MEASURED_BY: Final[tuple[MeasuredBy, ...]] = get_args(MeasuredBy)
 
 
 class UnitKey(NamedTuple):
@@ -291,7 +270,8 @@ class Record:
     """What one leg wrote down in one attempt, joined over its files.
 
     `header` is None where no file said whose lines these are. `damage` names each place that could
-    not be read ("process-001.jsonl:17: cut"); what stands before it is kept.
+    not be read ("process-001.jsonl:17: cut"); what stands before it is kept. `copies` names the
+    files with its shard line where there are several: then the record arrived more than once.
     """
 
     source: str
@@ -305,6 +285,7 @@ class Record:
     process_ends: tuple[ProcessEndLine, ...] = ()
     end: EndLine | None = None
     damage: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
 
     @property
     def wall_s(self) -> float | None:
@@ -359,13 +340,20 @@ class Suite:
 
 @dataclass(frozen=True, **SLOTS)
 class Pool:
-    """Where legs run. `runs_on` is any JSON that GitHub takes there."""
+    """Where legs run. `runs_on` is any JSON that GitHub takes there.
+
+    `usd_per_minute` of a job, billed in whole minutes. `concurrency`: jobs that run at once, more
+    come in waves. `setup_s`: of a job before its tests; None where nobody has said.
+    """
 
     runs_on: Any
     cpus: int | None = None
     memory_bytes: int | None = None
     reserve_bytes: int = 0
     env: Mapping[str, str] = field(default_factory=dict)
+    usd_per_minute: float | None = None
+    concurrency: int | None = None
+    setup_s: float | None = None
 
 
 GuardRail = Literal["off", "observe", "auto", "enforce"]
@@ -445,11 +433,48 @@ class InventorySummary:
 
 
 @dataclass(frozen=True, **SLOTS)
+class Choice:
+    """A number of shards: the run's wall time with set-up and waves, and its billed minutes."""
+
+    shards: int
+    wall_s: float
+    minutes: int
+    price_usd: float | None = None
+    chosen: bool = False
+
+
+@dataclass(frozen=True, **SLOTS)
+class Moved:
+    """A unit that the base's plan has in another shard."""
+
+    unit: str
+    before: str
+    now: str
+    suite: str = ""
+    variant: str = ""
+
+
+@dataclass(frozen=True, **SLOTS)
+class Suspect:
+    """A unit that was in `losses` shards of which one of their units killed the runner.
+
+    `alone`: away from all others, in shards of suspects; else they are spread over all shards.
+    """
+
+    unit: str
+    losses: int
+    alone: bool
+    suite: str = ""
+    variant: str = ""
+
+
+@dataclass(frozen=True, **SLOTS)
 class Plan:
     """The contract of a run, frozen for it. `id` is a hash of everything else in the file.
 
     `gap` = makespan / `lower_bound_s` - 1, of predicted wall times; `floor` is the one unit that no
-    number of shards can go below. `history` says what the estimates come from.
+    number of shards can go below. `history` says what the estimates come from. `choices` are the
+    numbers of shards around the chosen one, and `stopped_by` says why there are not more.
     """
 
     id: str
@@ -466,4 +491,9 @@ class Plan:
     repository: str | None = None
     workflow: str | None = None
     head_sha: str | None = None
+    base: str | None = None  # the plan or run whose shards were kept where they do
+    choices: tuple[Choice, ...] = ()
+    stopped_by: str = ""
+    moved: tuple[Moved, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ SPOKEN = (
     *("__version__", "errors", "model", "codec", "runners", "text"),
     *("run.policy", "run.state", "run.frameworks"),
 )
-AT_THE_RIM = ("config", "console", "files", "github", "history", "invocation", "rendering")
+AT_THE_RIM = ("config", "configured", "console", "files", "github", "history", "invocation", "rendering")
 
 # By first folder or file below ciguard/; a verb's own folder is always allowed to itself.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -43,6 +43,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "invocation": ("config",),
     "console": ("errors", "text"),
     "config": ("errors", "model", "run.frameworks"),
+    "configured": ("config", "errors", "model", "codec", "runners", "run.frameworks"),
     "cli": ("__version__", "errors", "console", "invocation"),
     "github": ("__version__", "errors", "model"),
     "plan": SPOKEN,

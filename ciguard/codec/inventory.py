@@ -1,7 +1,7 @@
 """An inventory file: the units that exist, one a line or as JSON -> values. Pure.
 
 A line is a unit's id as it is, or a JSON object; a whole file may be a JSON list of ids or objects
-`{"unit", "suite", "variant", "file", "categories"}`, of which `unit` alone is needed. Gzip as well.
+`{"unit", "suite", "variant", "file", "categories", "group"}`, of which `unit` alone is needed. Gzip as well.
 An id with an end of line in it can only be given in JSON.
 """
 
@@ -31,6 +31,7 @@ class InventoryUnit:
     variant: str = ""
     file: str | None = None
     categories: tuple[str, ...] = ()
+    group: str | None = None  # of the suite's own: its units run in one shard
 
     @property
     def key(self) -> UnitKey:

@@ -17,15 +17,18 @@ from ciguard.errors import InputError
 from ciguard.model import (
     GUARD_RAILS,
     SCHEMA,
+    Choice,
     Exclusion,
     InventorySummary,
     LegPolicy,
+    Moved,
     Plan,
     PlannedUnit,
     Pool,
     Prediction,
     Shard,
     Suite,
+    Suspect,
     Variant,
 )
 
@@ -162,6 +165,9 @@ _CHECKS["Prediction"] = Shape(Prediction, _CHECKS).build
 _CHECKS["PlannedUnit | None"] = Shape(PlannedUnit, _CHECKS).build
 _CHECKS["tuple[PlannedUnit, ...]"] = _units
 _CHECKS["tuple[Exclusion, ...]"] = _each(Shape(Exclusion, _CHECKS))
+_CHECKS["tuple[Choice, ...]"] = _each(Shape(Choice, _CHECKS))
+_CHECKS["tuple[Moved, ...]"] = _each(Shape(Moved, _CHECKS))
+_CHECKS["tuple[Suspect, ...]"] = _each(Shape(Suspect, _CHECKS))
 _CHECKS["InventorySummary"] = Shape(InventorySummary, _CHECKS).build
 _CHECKS["tuple[Shard, ...]"] = _each(Shape(Shard, _CHECKS))
 _PLAN: Final = Shape(Plan, _CHECKS)

@@ -14,24 +14,31 @@ from pydantic import ValidationError
 from ciguard import console, files
 from ciguard.codec import history as history_codec
 from ciguard.codec import inventory as inventory_codec
+from ciguard.codec import plan as plan_codec
 from ciguard.codec.base import unpacked
 from ciguard.codec.inventory import InventoryUnit
-from ciguard.config import PlanConfig, VariantConfig, mistake
+from ciguard.config import PlanConfig, mistake
+from ciguard.configured import adopting, pool_of_suites, pools_of, suites_of
 from ciguard.errors import CiguardError, ExitCode, InputError, UsageError, together
 from ciguard.github import commands
 from ciguard.github.payload import current_run
 from ciguard.history.carriers import open_carrier
-from ciguard.model import LegPolicy, Pool, Suite, Variant
+from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.plan import artifact, summary
+from ciguard.plan.base import Base, of_history, of_plan
 from ciguard.plan.collect import collected, matching_files
 from ciguard.plan.estimates import Estimates, estimates, no_past
 from ciguard.plan.inventory import assigned, file_of, inventory, reject_repeated
 from ciguard.plan.limits import limit
 from ciguard.plan.matrix import as_output, matrix
-from ciguard.plan.past import Share, costed, elsewhere, past
-from ciguard.plan.planning import Basis, Origin, Planned, Wishes, plan
+from ciguard.plan.overheads import Overheads, overheads
+from ciguard.plan.past import Share, costed, elsewhere, past, places_of
+from ciguard.plan.planning import Origin, Planned, plan
+from ciguard.plan.pools import learned
+from ciguard.plan.shards import NO_OVERHEADS
+from ciguard.plan.suspects import Suspicion, suspicions
+from ciguard.plan.works import Basis, Wishes
 from ciguard.run.frameworks.table import framework
-from ciguard.runners import HOSTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,12 +53,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the history gave: estimates, suites with their costs, its own words, what is odd."""
+    """What the history gave: estimates, costs, its own words, what is odd."""
 
     estimates: Estimates
     suites: Mapping[str, Suite]
+    pools: Mapping[str, Pool]
     told: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    overheads: Overheads = NO_OVERHEADS
+    suspicions: tuple[Suspicion, ...] = ()
+    history: History | None = None
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")
@@ -67,7 +78,10 @@ class _Known:
 @click.option("--risk", metavar="P", help="Accepted probability that any shard passes its limit.")
 @click.option("--processes", metavar="N", help="Tested processes side by side in a leg.")
 @click.option("--pool", "pools", metavar="NAME", multiple=True, help="Where legs run; repeatable.")
-@click.option("--group", metavar="none|class|file", help="What stays together.")
+@click.option("--group", metavar="none|class|file|fixture", help="What stays together.")
+@click.option(
+    "--base-plan", "base", metavar="FILE|history", help="Move no unit of it without need."
+)
 @click.option("-o", "--output", metavar="FILE", help="Write the plan here.")
 @click.option("--artifact", "folder", metavar="DIR", help="Write all that a leg needs here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan itself.")
@@ -80,6 +94,7 @@ def command(
     listed: str | None,
     place: str | None,
     pools: tuple[str, ...],
+    base: str | None,
     output: str | None,
     folder: str | None,
     as_json: bool,
@@ -89,17 +104,26 @@ def command(
     """Balance the tests over shards by time and memory, with a lower bound beside it."""
     outputs = _outputs(invocation.environ) if github else None
     units = _listed(invocation.folder, listed) if listed is not None else None
-    config = _adopting(invocation.config(), units or ())
+    config = adopting(invocation.config(), units or ())
     asked = _asked(config.plan, flags)
-    suites = _suites(config)
-    chosen = _pools(config, pools)
-    pool_of = _pool_of(config, chosen)
+    suites = suites_of(config)
+    chosen = pools_of(config, pools)
+    pool_of = pool_of_suites(config, chosen)
     run = current_run(invocation.environ)
     found = _inventory(invocation, config, suites, chosen, units, listed or "")
-    known = _known(invocation, place or config.history.carrier, found, suites)
+    known = _known(invocation, place or config.history.carrier, found, suites, chosen)
     bounds = limit(asked.limit, asked.setup)
     made = plan(
-        Basis(found, known.estimates, known.suites, chosen, _kin(suites)),
+        Basis(
+            inventory=found,
+            estimates=known.estimates,
+            suites=known.suites,
+            pools=known.pools,
+            kin=_kin(suites),
+            overheads=known.overheads,
+            suspicions=known.suspicions,
+            base=_base(base, known),
+        ),
         Wishes(
             limit=bounds,
             pool_of=pool_of,
@@ -155,70 +179,6 @@ def _mistake(detail: ErrorDetails) -> UsageError:
     return UsageError(mistake(detail), where=f"--{str(detail['loc'][0]).replace('_', '-')}")
 
 
-def _adopting(config: Config, units: Sequence[InventoryUnit]) -> Config:
-    """Where no suite is configured, those that an inventory names are run as the default one is."""
-    ways = {(unit.suite, unit.variant) for unit in units}
-    if "suite" in config.model_fields_set or ways <= {("", "")}:
-        return config
-    (default,) = config.suite.values()
-    found = {
-        name: default.model_copy(
-            update={
-                "variant": {way: VariantConfig() for suite, way in sorted(ways) if suite == name}
-            }
-        )
-        for name in sorted({suite for suite, _ in ways})
-    }
-    return config.model_copy(update={"suite": found})
-
-
-def _suites(config: Config) -> dict[str, Suite]:
-    found = {}
-    for name, entry in sorted(config.suite.items()):
-        command_ = entry.command or framework(entry.framework).DEFAULT_COMMAND
-        if not command_:
-            what = f"framework {entry.framework} has no command of its own"
-            fix = 'set command = ["program", "{units_file}", ...]'
-            raise UsageError(what, where=f"suite.{name}", fix=fix)
-        found[name] = Suite(
-            framework=entry.framework,
-            command=command_,
-            cwd=entry.cwd,
-            args=entry.args,
-            env=entry.env,
-            variants={key: Variant(one.args, one.env) for key, one in entry.variant.items()}
-            or {"": Variant()},
-            list_command=entry.list_command,
-        )
-    return found
-
-
-def _pools(config: Config, names: Sequence[str]) -> dict[str, Pool]:
-    """The pools that may be used, the first one first."""
-    found = {}
-    for name in names or config.pool:
-        if name not in config.pool:
-            fix = f"the configuration has: {', '.join(sorted(config.pool))}"
-            raise UsageError(f"no pool {name!r}", where="--pool", fix=fix)
-        entry = config.pool[name]
-        hosted = HOSTED.get(entry.runs_on) if isinstance(entry.runs_on, str) else None
-        found[name] = Pool(
-            runs_on=entry.runs_on,
-            cpus=entry.cpus or (hosted.cpus if hosted else None),
-            memory_bytes=entry.memory or (hosted.memory_bytes if hosted else None),
-            reserve_bytes=entry.reserve,
-            env=entry.env,
-        )
-    return found
-
-
-def _pool_of(config: Config, chosen: Mapping[str, Pool]) -> dict[str, str]:
-    """By suite: its own pool where that may be used, else the first one."""
-    first = next(iter(chosen))
-    wanted = {name: entry.pool or first for name, entry in config.suite.items()}
-    return {name: pool if pool in chosen else first for name, pool in wanted.items()}
-
-
 def _inventory(  # noqa: PLR0917  # each is one thing it needs
     invocation: Invocation,
     config: Config,
@@ -244,7 +204,9 @@ def _inventory(  # noqa: PLR0917  # each is one thing it needs
     for note in notes:
         console.err(f"warning: {note}")
     if listed is None:
-        env = {name: pools[pool].env for name, pool in _pool_of(config, pools).items()}
+        first = next(iter(pools))
+        pool_of = pool_of_suites(config, pools)
+        env = {name: pools[pool or first].env for name, pool in pool_of.items()}
         units = _collected(invocation, suites, env)
     else:
         units = assigned(listed, suites, source)
@@ -300,15 +262,29 @@ def _kin(suites: Mapping[str, Suite]) -> dict[str, Kin]:
     return {name: framework(suite.framework).kin for name, suite in suites.items()}
 
 
+def _base(place: str | None, known: _Known) -> Base | None:
+    """The plan whose units are to stay where they are."""
+    if place is None:
+        return None
+    if place == "history":
+        return of_history(known.history) if known.history is not None else None
+    return of_plan(plan_codec.decode(files.read(place), place))
+
+
 def _known(
-    invocation: Invocation, place: str, found: Inventory, suites: Mapping[str, Suite]
+    invocation: Invocation,
+    place: str,
+    found: Inventory,
+    suites: Mapping[str, Suite],
+    pools: Mapping[str, Pool],
 ) -> _Known:
     names = found.kin(_kin(suites))
     history, note = _history(invocation, place)
     if history is None:
         values = estimates(no_past(), len(found.units), names)
-        return _Known(values, suites, {"source": None, "runs": 0}, (note,))
-    rows, share = past(history, found)
+        return _Known(values, suites, pools, {"source": None, "runs": 0}, (note,))
+    where = places_of(history, found)
+    rows, share = past(history, found, where)
     values = estimates(rows, len(found.units), names)
     console.err(f"history: {place}, runs: {len(history.runs)}; {_joined(share)}")
     notes = [note] if note else []
@@ -317,7 +293,16 @@ def _known(
     notes += elsewhere(history, found)
     told = {"source": place, "runs": len(history.runs), "entries": share.entries}
     told |= {"joined": share.joined, "known": int(values.known.sum())}
-    return _Known(values, costed(suites, history), told, tuple(notes))
+    return _Known(
+        estimates=values,
+        suites=costed(suites, history),
+        pools=learned(pools, history),
+        told=told,
+        notes=tuple(notes),
+        overheads=overheads(history, found, where.unit_of_key),
+        suspicions=suspicions(history, found, where.unit_of_key),
+        history=history,
+    )
 
 
 def _joined(share: Share) -> str:

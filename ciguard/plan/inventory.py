@@ -60,6 +60,16 @@ class Inventory:
 
         return names
 
+    def file_places(self) -> tuple[list[int], int]:
+        """For each unit the number of its file, or -1; and how many there are. By way and name."""
+        numbers: dict[tuple[str, str, str], int] = {}
+        places = []
+        for unit in self.units:
+            file = file_of(unit)
+            way = (unit.suite, unit.variant, file or "")
+            places.append(numbers.setdefault(way, len(numbers)) if file else -1)
+        return places, len(numbers)
+
     def summary(self) -> InventorySummary:
         """As the plan keeps it. The hash is the SHA-256 of all keys, excluded ones too, as JSON."""
         excluded = (UnitKey(one.suite, one.variant, one.unit) for one in self.excluded)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -21,15 +21,20 @@ if TYPE_CHECKING:
 
 LARGE_RATIO: Final = 0.5  # of a shard's target: a larger group decides how long the shard takes
 RUN_RATIO: Final = 0.125  # of the target: what is left of a split group fills gaps of this size
+SETUP_RATIO: Final = 4.0  # a part of a split group takes at least so many times its set-up
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Units that stay together; `part_of` is the first unit of the group that was split."""
+    """Units that stay together; `part_of` is the first unit of the group that was split.
+
+    `is_solid`: the suite itself says so.
+    """
 
     members: tuple[int, ...]  # ascending
     wall_s: float
     part_of: int | None = None
+    is_solid: bool = False
 
 
 def lower_bound_s(total_s: float, floor_s: float, slots: int, *, setup_s: float = 0.0) -> float:
@@ -50,11 +55,15 @@ def grouped(
     target_s: float,
     at_least: int = 1,
     units: Sequence[int] | None = None,
+    *,
+    setups_s: Sequence[float] | None = None,
+    marked: Sequence[Sequence[int]] = (),
 ) -> tuple[Group, ...]:
     """Keep units together by their widest border, splitting what is too large for balance.
 
     A group over half of `target_s` is split along its next border, what is still too large into
-    runs of neighbours. If there are fewer than `at_least` groups, the longest are halved.
+    runs of neighbours. Every part pays the set-up that the group shares, so that parts are larger
+    where it is dear. If there are fewer than `at_least` groups, the longest are halved.
 
     Args:
         walls_s: estimate of each unit, finite and >= 0.
@@ -62,17 +71,40 @@ def grouped(
         target_s: the load wanted for a shard, > 0.
         at_least: groups wanted; reached whenever there are as many units.
         units: positions to group, ascending; all where None.
+        setups_s: by unit, what the widest group that it is in sets up once; nothing where None.
+        marked: units that belong together whatever it costs; only `at_least` divides them.
 
     Returns:
         Groups by their first member. O(units log units).
     """
     everything: Sequence[int] = range(len(walls_s)) if units is None else units
+    costs = _Costs(walls_s, setups_s if borders else None)
+    there = set(everything) if marked else set()
+    solid = [members for one in marked if (members := [unit for unit in one if unit in there])]
+    taken = {unit for members in solid for unit in members}
+    loose = [unit for unit in everything if unit not in taken] if taken else everything
     groups = [
         part
-        for members in _along(borders[:1], everything)
-        for part in _fitting(walls_s, borders[1:], members, target_s, None)
+        for members in _along(borders[:1], loose)
+        for part in _fitting(costs, borders[1:], members, target_s, None)
     ]
-    return tuple(sorted(_halved(walls_s, groups, at_least), key=lambda group: group.members))
+    groups += [replace(_group(costs, members, None), is_solid=True) for members in solid]
+    return tuple(sorted(_halved(costs, groups, at_least), key=lambda group: group.members))
+
+
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """What units take, and what their group sets up."""
+
+    walls_s: Sequence[float]
+    setups_s: Sequence[float] | None
+
+    def setup_s(self, members: Sequence[int]) -> float:
+        return self.setups_s[members[0]] if self.setups_s is not None else 0.0
+
+    def of(self, members: Sequence[int]) -> float:
+        # Adding first: the groups of one unit are many.
+        return self.setup_s(members) + math.fsum([self.walls_s[index] for index in members])
 
 
 def _along(borders: Sequence[Border], members: Iterable[int]) -> Iterable[list[int]]:
@@ -88,51 +120,64 @@ def _along(borders: Sequence[Border], members: Iterable[int]) -> Iterable[list[i
     return found.values()
 
 
-def _group(walls_s: Sequence[float], members: Sequence[int], part_of: int | None) -> Group:
-    wall_s = math.fsum([walls_s[index] for index in members])
-    return Group(tuple(members), wall_s, part_of)
+def _group(costs: _Costs, members: Sequence[int], part_of: int | None) -> Group:
+    return Group(tuple(members), costs.of(members), part_of)
 
 
 def _fitting(
-    walls_s: Sequence[float],
+    costs: _Costs,
     borders: Sequence[Border],
     members: list[int],
     target_s: float,
     part_of: int | None,
 ) -> list[Group]:
-    group = _group(walls_s, members, part_of)
+    group = _group(costs, members, part_of)
     if len(members) == 1 or group.wall_s <= LARGE_RATIO * target_s:
         return [group]
     whole = members[0] if part_of is None else part_of
+    setup_s = costs.setup_s(members)
+    most_s = max(RUN_RATIO * target_s, SETUP_RATIO * setup_s)
     if borders:
-        return [
+        parts = [
             part
             for inner in _along(borders[:1], members)
-            for part in _fitting(walls_s, borders[1:], inner, target_s, whole)
+            for part in _fitting(costs, borders[1:], inner, target_s, whole)
         ]
-    runs = _runs(walls_s, members, RUN_RATIO * target_s)
-    return [_group(walls_s, run, whole) for run in runs]
+        return _joined(costs, parts, most_s, whole) if setup_s else parts
+    return [
+        _group(costs, [index for (index,) in run], whole)
+        for run in _runs([((index,), costs.walls_s[index]) for index in members], most_s)
+    ]
 
 
-def _runs(walls_s: Sequence[float], members: Sequence[int], most_s: float) -> list[list[int]]:
-    """Neighbours together up to `most_s`; a longer unit is a run by itself."""
-    runs: list[list[int]] = []
+def _joined(costs: _Costs, parts: Sequence[Group], most_s: float, whole: int) -> list[Group]:
+    """Small parts of a group that shares a set-up, put together again so that fewer pay it."""
+    setup_s = costs.setup_s(parts[0].members)
+    runs = _runs([(part.members, part.wall_s - setup_s) for part in parts], most_s)
+    return [_group(costs, sorted(sum(run, ())), whole) for run in runs]
+
+
+def _runs(
+    parts: Sequence[tuple[tuple[int, ...], float]], most_s: float
+) -> list[list[tuple[int, ...]]]:
+    """Neighbours together up to `most_s`; what is longer is a run by itself."""
+    runs: list[list[tuple[int, ...]]] = []
     load_s = math.inf
-    for index in members:
-        if load_s + walls_s[index] > most_s:
+    for members, wall_s in parts:
+        if load_s + wall_s > most_s:
             runs.append([])
             load_s = 0.0
-        runs[-1].append(index)
-        load_s += walls_s[index]
+        runs[-1].append(members)
+        load_s += wall_s
     return runs
 
 
-def _halved(walls_s: Sequence[float], groups: list[Group], at_least: int) -> list[Group]:
+def _halved(costs: _Costs, groups: list[Group], at_least: int) -> list[Group]:
     missing = min(at_least, sum(len(group.members) for group in groups)) - len(groups)
     if missing <= 0:
         return groups
     # The second number: where all take no time, the one with the most units is halved.
-    heap = [(-group.wall_s, -len(group.members), group.members, group) for group in groups]
+    heap = [_turn(group) for group in groups]
     heapq.heapify(heap)
     whole: list[Group] = []
     while missing > 0:
@@ -140,36 +185,46 @@ def _halved(walls_s: Sequence[float], groups: list[Group], at_least: int) -> lis
         if len(group.members) == 1:
             whole.append(group)
             continue
-        for half in _halves(walls_s, group):
-            heapq.heappush(heap, (-half.wall_s, -len(half.members), half.members, half))
+        for half in _halves(costs, group):
+            heapq.heappush(heap, _turn(half))
         missing -= 1
     return [*whole, *(entry[-1] for entry in heap)]
 
 
-def _halves(walls_s: Sequence[float], group: Group) -> tuple[Group, Group]:
+def _turn(group: Group) -> tuple[bool, float, int, tuple[int, ...], Group]:
+    return (group.is_solid, -group.wall_s, -len(group.members), group.members, group)
+
+
+def _halves(costs: _Costs, group: Group) -> tuple[Group, Group]:
     """Two parts of neighbours, as equal in time as the order allows, neither of them empty."""
     members = group.members
     load_s, cut = 0.0, 1
+    total_s = group.wall_s - costs.setup_s(members)
     for cut in range(1, len(members)):
-        load_s += walls_s[members[cut - 1]]
-        if load_s >= group.wall_s / 2 and (load_s > 0 or 2 * cut >= len(members)):
+        load_s += costs.walls_s[members[cut - 1]]
+        if load_s >= total_s / 2 and (load_s > 0 or 2 * cut >= len(members)):
             break
     whole = members[0] if group.part_of is None else group.part_of
-    return _group(walls_s, members[:cut], whole), _group(walls_s, members[cut:], whole)
+    return _group(costs, members[:cut], whole), _group(costs, members[cut:], whole)
 
 
-def longest_first(groups: Sequence[Group], shard_count: int) -> tuple[tuple[int, ...], ...]:
+def longest_first(
+    groups: Sequence[Group], shard_count: int, begin_s: Sequence[float] | None = None
+) -> tuple[tuple[int, ...], ...]:
     """Give the longest remaining group to the least loaded shard.
 
     Args:
         shard_count: >= 1.
+        begin_s: what each shard already has to do; 0 where None.
 
     Returns:
         Positions of units by shard, ascending; every one in exactly one shard. With as many groups
         as shards none is empty. Ties go to the shard with fewer units, then to the first one. The
         makespan is at most 4/3 - 1/(3 m) of the best one for these groups. O(groups log groups).
     """
-    heap = [(0.0, 0, shard) for shard in range(shard_count)]
+    loads_s = begin_s if begin_s is not None else [0.0] * shard_count
+    heap = [(loads_s[shard], 0, shard) for shard in range(shard_count)]
+    heapq.heapify(heap)
     shards: list[list[int]] = [[] for _ in range(shard_count)]
     for group in sorted(groups, key=lambda group: (-group.wall_s, group.members[0])):
         load_s, count, shard = heap[0]

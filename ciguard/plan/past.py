@@ -37,7 +37,15 @@ class Share:
     entries: int
 
 
-def past(history: History, found: Inventory) -> tuple[Past, Share]:
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the history's keys belong: for each its unit or -1; for keys of totals their units."""
+
+    unit_of_key: Positions
+    totals: Mapping[int, tuple[int, ...]]
+
+
+def past(history: History, found: Inventory, places: Places | None = None) -> tuple[Past, Share]:
     """Bring the history's values to the inventory's units.
 
     A unit's time in a run is the sum over its cases, its peak the largest of them. The total of a
@@ -45,12 +53,14 @@ def past(history: History, found: Inventory) -> tuple[Past, Share]:
 
     Args:
         found: the units that exist now.
+        places: of `places_of`, where they are known already.
 
     Returns:
         Rows by unit, and how many of the history's keys found one. O(values) in numpy.
     """
     values = history.values
-    single, totals = _targets(history, found)
+    where = places_of(history, found) if places is None else places
+    single, totals = where.unit_of_key, where.totals
     speed = speed_factors(history)
     bound = is_censored(values) | ~in_complete_leg(history, values)
     row = np.flatnonzero(_counts(values.key, bound) & (single[values.key] >= 0))
@@ -108,8 +118,8 @@ def _counts(key: NDArray[np.int32], bound: Flags) -> Flags:
     return counts
 
 
-def _targets(history: History, found: Inventory) -> tuple[Positions, dict[int, tuple[int, ...]]]:
-    """For each key its unit or -1, and for keys that are totals their units."""
+def places_of(history: History, found: Inventory) -> Places:
+    """Join the history's keys to the units. O(keys)."""
     by_key: dict[tuple[str, ...], int] = {key: place for place, key in enumerate(found.keys)}
     # A slice of a key is equal to the unit's key, and made in a third of the time.
     single = np.fromiter(
@@ -117,7 +127,7 @@ def _targets(history: History, found: Inventory) -> tuple[Positions, dict[int, t
     )
     others = np.flatnonzero(single < 0).tolist()
     if not others:
-        return single, {}
+        return Places(single, {})
     # Normalising an inventory takes longer than all the rest. What no other program spelled can
     # only be a unit that has no entry of its own; mostly it is one that is gone.
     places = range(len(found.units))
@@ -131,7 +141,7 @@ def _targets(history: History, found: Inventory) -> tuple[Positions, dict[int, t
             single[key] = places[target[0]]
         elif target:
             totals[key] = tuple(places[place] for place in target)
-    return single, totals
+    return Places(single, totals)
 
 
 def _shared_rows(

@@ -2,55 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec import plan as codec
-from ciguard.errors import UsageError
-from ciguard.model import LegPolicy, Plan, PlannedUnit
+from ciguard.model import Plan, Suspect
+from ciguard.plan.base import moved
+from ciguard.plan.choices import around, choice, chosen
 from ciguard.plan.findings import findings
-from ciguard.plan.inventory import class_of, file_of
-from ciguard.plan.limits import budget_bytes
-from ciguard.plan.shards import MOST_SHARDS, Distribution, Work, apportioned, even, fitting
+from ciguard.plan.pools import assignment
+from ciguard.plan.shards import MOST_SHARDS, apportioned, outlined_s
+from ciguard.plan.works import Works, made, planned_units
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.model import Pool, Shard, Suite
-    from ciguard.plan.estimates import Estimates
-    from ciguard.plan.inventory import Inventory, Kin
+    from ciguard.model import Choice, PlannedUnit, Pool, Shard
     from ciguard.plan.limits import Limit
-    from ciguard.plan.packing import Border
+    from ciguard.plan.shards import Distribution, Work
+    from ciguard.plan.works import Basis, Wishes
 
-Grouping = Literal["none", "class", "file"]
 DIGITS: Final = 6
 LEAST_KEY_WIDTH: Final = 2
-DEFAULT_POLICY: Final = LegPolicy()
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the user asks of a plan.
-
-    Attributes:
-        shards: exactly so many, or as many as `target_wall_s` needs.
-        risk: accepted P(any shard passes its limit).
-        processes: side by side in each leg.
-        pool_of: by suite, a name of `pools`.
-        timeout_s: of one unit, by suite.
-        policy: of the legs; its deadline comes from `limit`.
-    """
-
-    limit: Limit
-    pool_of: Mapping[str, str]
-    shards: int | None = None
-    target_wall_s: float = 600.0
-    risk: float = 0.01
-    processes: int = 1
-    group: Grouping = "file"
-    timeout_s: Mapping[str, float | None] = field(default_factory=dict)
-    policy: LegPolicy = DEFAULT_POLICY
+OUTLINED_UNITS: Final = 50_000  # above, only the chosen number of shards is worked out
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,161 +47,97 @@ class Planned:
     split: tuple[str, ...]
 
 
-class Name(NamedTuple):
-    """A group's name: within its suite and variant."""
-
-    suite: str
-    variant: str
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """What is there.
-
-    Attributes:
-        estimates: for the inventory's units.
-        suites: with what their processes cost.
-        kin: by suite, names of the groups that a unit belongs to, nearest first.
-    """
-
-    inventory: Inventory
-    estimates: Estimates
-    suites: Mapping[str, Suite]
-    pools: Mapping[str, Pool]
-    kin: Mapping[str, Kin]
-
-
 def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
     """Make the plan: every unit in exactly one shard, the same bytes for the same input.
 
     Raises:
         UsageError: fewer shards are asked for than pools are needed.
     """
-    units = _planned_units(basis, wishes.timeout_s)
-    works = _works(basis, units, wishes)
-    made = _made(works, wishes)
-    shards = _keyed([shard for one in made for shard in one.shards], wishes.limit)
-    bound_s = max(one.bound_s for one in made)
+    units = planned_units(basis, wishes.timeout_s)
+    making = Works(basis, units, wishes)
+    assigned = assignment(basis, units, wishes, making)
+    works = making.all(assigned.pools)
+    distributions = made(works, wishes)
+    shards = _keyed([shard for one in distributions for shard in one.shards], wishes.limit)
+    pools = {name: basis.pools[name] for name in sorted({shard.pool for shard in shards})}
+    bound_s = max(one.bound_s for one in distributions)
     floor_work = max(works, key=lambda work: work.alone_s(work.floor))
     found = Plan(
         id="",
         suites={name: basis.suites[name] for name in sorted({unit.suite for unit in units})},
-        pools={name: basis.pools[name] for name in sorted({shard.pool for shard in shards})},
+        pools=pools,
         policy=replace(wishes.policy, deadline_s=wishes.limit.deadline_s),
         shards=shards,
         lower_bound_s=round(bound_s, DIGITS),
-        gap=_gap(max(one.makespan_s for one in made), bound_s),
+        gap=_gap(max(one.makespan_s for one in distributions), bound_s),
         inventory=basis.inventory.summary(),
         floor=units[floor_work.floor],
         history=origin.history,
         repository=origin.repository,
         workflow=origin.workflow,
         head_sha=origin.head_sha,
+        base=basis.base.name if basis.base else None,
+        choices=_choices(works, shards, pools),
+        stopped_by=_stopped_by(works, distributions),
+        moved=moved(basis.base, shards) if basis.base else (),
+        suspects=_suspects(basis, units),
     )
-    spreads = [spread for one in made for spread in one.spreads]
+    spreads = [spread for one in distributions for spread in one.spreads]
     said = findings(found, spreads, target_wall_s=_target_s(wishes), risk=wishes.risk)
-    found = replace(found, warnings=(*origin.notes, *_shortage(found, wishes), *said))
+    notes = (*origin.notes, *assigned.notes, *_shortage(found, wishes))
+    found = replace(found, warnings=(*notes, *said))
     content = codec.encode(found)
     # The id comes first; to read a large plan back for it would take as long again.
     plan_id = content.split(b'"', 4)[3].decode("ascii")
-    border = works[0].borders[:1]
-    names = sorted(str(border[0](first)) for one in made for first in one.split if border)
-    return Planned(replace(found, id=plan_id), content, tuple(dict.fromkeys(names)))
+    return Planned(replace(found, id=plan_id), content, _split(works, distributions))
 
 
-def _works(basis: Basis, units: Sequence[PlannedUnit], wishes: Wishes) -> list[Work]:
-    """What each pool has to do, pools by name."""
-    variances_s2 = basis.estimates.variance_s2.tolist()
-    borders = _borders(basis, wishes.group)
-    return [
-        Work(
-            pool=name,
-            budget_bytes=budget_bytes(basis.pools[name]),
-            processes=wishes.processes,
-            units=units,
-            positions=positions,
-            turn=basis.inventory.turn,
-            variances_s2=variances_s2,
-            speed_spread=basis.estimates.speed_spread,
-            borders=borders,
-            suites=basis.suites,
-        )
-        for name, positions in _by_pool(units, wishes.pool_of).items()
+def _split(works: Sequence[Work], distributions: Sequence[Distribution]) -> tuple[str, ...]:
+    """Names of the groups that are in several shards."""
+    names = {
+        str(work.borders[0](first))
+        for work, one in zip(works, distributions, strict=True)
+        for first in one.split
+        if work.borders
+    }
+    return tuple(sorted(names))
+
+
+def _choices(
+    works: Sequence[Work], shards: Sequence[Shard], pools: Mapping[str, Pool]
+) -> tuple[Choice, ...]:
+    """Other numbers of shards beside the chosen one, ascending."""
+    taken = chosen(shards, pools)
+    most = [len(work.positions) for work in works]
+    if sum(most) > OUTLINED_UNITS:
+        return (taken,)
+    found = [taken]
+    for count in around(len(shards), min(MOST_SHARDS, sum(most))):
+        if count < len(works):
+            continue
+        counts = apportioned([work.total_s for work in works], most, count)
+        walls_s: dict[str, list[float]] = {}
+        for work, number in zip(works, counts, strict=True):
+            walls_s.setdefault(work.pool, []).extend(outlined_s(work, number))
+        found.append(choice(walls_s, pools, chosen=False))
+    return tuple(sorted(found, key=lambda one: one.shards))
+
+
+def _stopped_by(works: Sequence[Work], distributions: Sequence[Distribution]) -> str:
+    if len(works) == 1:
+        return distributions[0].stopped_by
+    return "; ".join(
+        f"{work.pool}: {one.stopped_by}" for work, one in zip(works, distributions, strict=True)
+    )
+
+
+def _suspects(basis: Basis, units: Sequence[PlannedUnit]) -> tuple[Suspect, ...]:
+    found = [
+        Suspect(unit.unit, one.losses, one.is_alone, unit.suite, unit.variant)
+        for one in basis.suspicions
+        for unit in (units[position] for position in one.units)
     ]
-
-
-def _planned_units(basis: Basis, timeout_s: Mapping[str, float | None]) -> tuple[PlannedUnit, ...]:
-    estimates = basis.estimates
-    columns = zip(
-        basis.inventory.units,
-        estimates.wall_s.tolist(),
-        estimates.peak_delta_bytes.tolist(),
-        estimates.retained_bytes.tolist(),
-        estimates.known.tolist(),
-        strict=True,
-    )
-    return tuple(
-        PlannedUnit(
-            unit=unit.unit,
-            suite=unit.suite,
-            variant=unit.variant,
-            wall_s=wall_s,
-            peak_delta_bytes=None if math.isnan(peak) else int(peak),
-            retained_bytes=None if math.isnan(retained) else int(retained),
-            timeout_s=timeout_s.get(unit.suite),
-            known=known,
-        )
-        for unit, wall_s, peak, retained, known in columns
-    )
-
-
-def _borders(basis: Basis, group: Grouping) -> tuple[Border, ...]:
-    """What keeps units together; groups of different suites and variants are different groups."""
-
-    def file(position: int) -> Name | None:
-        unit = basis.inventory.units[position]
-        name = file_of(unit)
-        return Name(unit.suite, unit.variant, name) if name else None
-
-    def class_(position: int) -> Name | None:
-        unit = basis.inventory.units[position]
-        name = class_of(unit.unit, basis.kin[unit.suite](unit.unit))
-        return Name(unit.suite, unit.variant, name) if name else None
-
-    return {"none": (), "class": (class_,), "file": (file, class_)}[group]
-
-
-def _by_pool(
-    units: Sequence[PlannedUnit], pool_of: Mapping[str, str]
-) -> dict[str, tuple[int, ...]]:
-    found: dict[str, list[int]] = {}
-    for position, unit in enumerate(units):
-        found.setdefault(pool_of[unit.suite], []).append(position)
-    return {name: tuple(found[name]) for name in sorted(found)}
-
-
-def _made(works: Sequence[Work], wishes: Wishes) -> list[Distribution]:
-    pools = ", ".join(work.pool for work in works)
-    if wishes.shards is None:
-        most = MOST_SHARDS - len(works) + 1
-        made = []
-        for work in works:
-            one = fitting(work, wishes.target_wall_s, wishes.limit.deadline_s, wishes.risk, most)
-            most -= len(one.shards) - 1
-            made.append(one)
-        return made
-    if wishes.shards < len(works):
-        what = f"{wishes.shards} shards for the units of {len(works)} pools: {pools}"
-        fix = f"pass --shards {len(works)}, or name one pool for all with --pool"
-        raise UsageError(what, fix=fix)
-    counts = apportioned(
-        [work.total_s for work in works], [len(work.positions) for work in works], wishes.shards
-    )
-    return [even(work, count) for work, count in zip(works, counts, strict=True)]
+    return tuple(sorted(found, key=lambda one: (one.suite, one.variant, one.unit)))
 
 
 def _keyed(shards: Sequence[Shard], limit: Limit) -> tuple[Shard, ...]:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import Prediction, Shard
 from ciguard.plan.limits import Z95, Spread, z_of_each
+from ciguard.plan.overheads import Overheads
 from ciguard.plan.packing import grouped, longest_first, lower_bound_s, scattered
 from ciguard.plan.simulate import course
+from ciguard.plan.sticky import kept
+from ciguard.plan.suspects import placed
+from ciguard.text import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ciguard.model import PlannedUnit, Suite
-    from ciguard.plan.packing import Border
+    from ciguard.plan.packing import Border, Group
+    from ciguard.plan.suspects import Suspicion
 
 MOST_SHARDS: Final = 256  # jobs that GitHub lets a matrix have
 DIGITS: Final = 6
 ROUNDING: Final = 1e-9  # of sums of the same numbers in another order
 _UNPREDICTED: Final = Prediction(0.0, 0.0)
+NO_OVERHEADS: Final = Overheads()
+NEAR_RATIO: Final = 1.1  # of the least number of shards: up to there the base's is kept
+FLOOR_RATIO: Final = 0.99  # of the makespan: so much in one unit is why it takes so long
 WORTH_RATIO: Final = 0.99  # more shards that do not save 1 % of the wall time save nothing
 
 
@@ -33,6 +41,11 @@ class Work:
         units: of the whole inventory, by key; `positions` says which are meant.
         turn, variances_s2: by position, as in `Inventory` and `Estimates`.
         borders: what keeps units together, widest first.
+        overheads: of this pool's shards.
+        marked: units that the suite itself keeps together.
+        homes: by position, the number of the shard in which the base's plan has it.
+        base_count: shards that the base's plan has in this pool.
+        suspicions: units that may have killed shards.
     """
 
     pool: str
@@ -45,16 +58,34 @@ class Work:
     speed_spread: float
     borders: Sequence[Border]
     suites: Mapping[str, Suite]
+    overheads: Overheads = NO_OVERHEADS
+    marked: Sequence[tuple[int, ...]] = ()
+    homes: Mapping[int, int] = field(default_factory=dict)
+    base_count: int = 0
+    suspicions: Sequence[Suspicion] = ()
+    concurrency: int | None = None
 
     @cached_property
     def walls_s(self) -> tuple[float, ...]:
-        """Estimates by position, of the whole inventory."""
-        return tuple(unit.wall_s for unit in self.units)
+        """What each unit costs a shard, by position, of the whole inventory."""
+        ratios = self.overheads.ratio
+        if not ratios:
+            return tuple(unit.wall_s for unit in self.units)
+        by_suite = {name: ratios.get((name, self.pool), 1.0) for name in self.suites}
+        return tuple(unit.wall_s * by_suite[unit.suite] for unit in self.units)
+
+    @cached_property
+    def setups_s(self) -> tuple[float, ...] | None:
+        """By position, what the fixtures that its file shares take once; None where none do."""
+        by_file = self.overheads.setup_s
+        if not any(by_file):
+            return None
+        return tuple(by_file[file] if file >= 0 else 0.0 for file in self.overheads.file)
 
     @cached_property
     def total_s(self) -> float:
-        """Sum over its units."""
-        return math.fsum(self.walls_s[position] for position in self.positions)
+        """Sum over its units, and over what their files set up once."""
+        return self.takes_s(self.positions)
 
     @cached_property
     def floor(self) -> int:
@@ -67,9 +98,19 @@ class Work:
         names = {self.units[position].suite for position in self.positions}
         return min(self.suites[name].setup_s for name in names)
 
+    def takes_s(self, positions: Iterable[int]) -> float:
+        """What units take in one process together, once it has started."""
+        members = list(positions)
+        walls_s = [self.walls_s[position] for position in members]
+        if self.setups_s is not None:
+            first = {self.overheads.file[position]: position for position in members}
+            walls_s += [self.setups_s[position] for position in first.values()]
+        return math.fsum(walls_s)
+
     def alone_s(self, position: int) -> float:
-        """What a unit takes by itself, with what its process needs first."""
-        return self.walls_s[position] + self.suites[self.units[position].suite].setup_s
+        """What a unit takes by itself, with what its process and its fixtures need first."""
+        setup_s = self.setups_s[position] if self.setups_s is not None else 0.0
+        return self.walls_s[position] + setup_s + self.suites[self.units[position].suite].setup_s
 
     def bound_s(self, shard_count: int) -> float:
         """The least wall time that this many shards can have."""
@@ -87,6 +128,7 @@ class Distribution:
     spreads: tuple[Spread, ...]
     bound_s: float
     split: tuple[int, ...]
+    stopped_by: str = ""
 
     @property
     def makespan_s(self) -> float:
@@ -108,8 +150,7 @@ def distributed(work: Work, shard_count: int, target_s: float) -> Distribution:
         target_s: load wanted for a shard; groups over half of it are split.
     """
     count = min(shard_count, len(work.positions))
-    groups = grouped(work.walls_s, work.borders, target_s, count, work.positions)
-    packed = longest_first(groups, count)
+    groups, packed = packing(work, count, target_s)
     made = [_shard(work, members) for members in packed]
     return Distribution(
         tuple(shard for shard, _ in made),
@@ -119,8 +160,41 @@ def distributed(work: Work, shard_count: int, target_s: float) -> Distribution:
     )
 
 
+def packing(
+    work: Work, count: int, target_s: float
+) -> tuple[tuple[Group, ...], tuple[tuple[int, ...], ...]]:
+    """Groups, and the units of each shard: suspects in their places, then what the base has.
+
+    Args:
+        count: of shards, at most as many as there are units.
+    """
+    own, spread = placed(work.suspicions, work.positions, count)
+    begun = [list(members) for members in spread]
+    apart = {unit for members in (*own, *spread) for unit in members}
+    rest = [position for position in work.positions if position not in apart]
+    others = count - len(own)
+    at_least = sum(not members for members in begun)
+    groups = grouped(
+        work.walls_s,
+        work.borders,
+        target_s,
+        at_least,
+        rest,
+        setups_s=work.setups_s,
+        marked=work.marked,
+    )
+    begin_s = [work.takes_s(members) for members in begun] if apart else None
+    if work.homes:
+        packed = kept(groups, work.homes, others, begin_s)
+    else:
+        packed = longest_first(groups, others, begin_s)
+    shards = [tuple(sorted((*members, *more))) for members, more in zip(begun, packed, strict=True)]
+    return groups, (*shards, *own)
+
+
 def _shard(work: Work, members: Sequence[int]) -> tuple[Shard, Spread]:
-    units = tuple(work.units[member] for member in sorted(members, key=work.turn.__getitem__))
+    ordered = sorted(members, key=work.turn.__getitem__)
+    units = tuple(work.units[member] for member in ordered)
     processes = min(work.processes, len(units))
     shard = Shard(
         key="",
@@ -130,7 +204,9 @@ def _shard(work: Work, members: Sequence[int]) -> tuple[Shard, Spread]:
         processes=processes,
         budget_bytes=work.budget_bytes,
     )
-    expected = course(shard, work.suites)
+    expected = course(
+        shard, work.suites, lambda taken: work.takes_s(ordered[unit] for unit in taken)
+    )
     variance_s2 = math.fsum(work.variances_s2[member] for member in members)
     spread = Spread(variance_s2, processes, work.speed_spread)
     wall_s = round(expected.wall_s, DIGITS)
@@ -145,7 +221,20 @@ def _shard(work: Work, members: Sequence[int]) -> tuple[Shard, Spread]:
 
 def even(work: Work, shard_count: int) -> Distribution:
     """Exactly `shard_count` shards as equal as can be."""
-    return distributed(work, shard_count, work.total_s / shard_count or 1.0)
+    found = distributed(work, shard_count, work.total_s / shard_count or 1.0)
+    return replace(found, stopped_by="so many were asked for")
+
+
+def outlined_s(work: Work, shard_count: int) -> list[float]:
+    """Wall times of so many shards, by sums: memory and the order of processes are left out."""
+    count = min(shard_count, len(work.positions))
+    _, packed = packing(work, count, work.total_s / count or 1.0)
+    found = []
+    for members in packed:
+        slots = min(work.processes, len(members))
+        longest_s = max(work.alone_s(member) for member in members) if slots > 1 else 0.0
+        found.append(max(work.takes_s(members) / slots + work.least_setup_s, longest_s))
+    return found
 
 
 def fitting(
@@ -154,7 +243,9 @@ def fitting(
     """The smallest number of shards that keeps the target and the limit.
 
     A target or limit that the floor unit alone breaks cannot be kept by any number: then the
-    number is the smallest that gets down to the floor.
+    number is the smallest that gets down to the floor. Jobs beyond the pool's concurrency cap wait
+    for others, so that they can only serve the limit. The base's number is taken where it does as
+    well and is at most a tenth larger.
 
     Args:
         risk: P(any shard passes `deadline_s`) that is accepted.
@@ -162,24 +253,42 @@ def fitting(
     """
     floor = work.floor
     alone = Spread(work.variances_s2[floor], 1, work.speed_spread)
-    aim_s = max(target_wall_s, work.alone_s(floor)) * (1 + ROUNDING)
+    floor_s = work.alone_s(floor)
+    aim_s = max(target_wall_s, floor_s) * (1 + ROUNDING)
     most = min(most, len(work.positions))
+    cap = most if work.concurrency is None else work.concurrency
     least = next((count for count in range(1, most) if work.bound_s(count) <= aim_s), most)
+    least = min(least, max(cap, 1))
     best: Distribution | None = None
-    for count in range(least, most + 1):
+    for count in _counts(least, most, work.base_count):
         z = z_of_each(risk, count)
-        can_keep = alone.at(work.alone_s(floor), z) <= deadline_s
+        can_keep = alone.at(floor_s, z) <= deadline_s
         # On the slowest machine that the risk leaves, a shard may have no more than this.
         load_s = min(aim_s, deadline_s / alone.slowness(z)) if can_keep else aim_s
         # Where the target is out of reach, files are not split for it either.
         target_s = max(load_s * work.processes, work.total_s / count)
         found = distributed(work, count, target_s)
-        if found.makespan_s <= aim_s and (not can_keep or found.is_within(deadline_s, z)):
-            return found
+        is_short = found.makespan_s <= aim_s
+        if (is_short or count >= cap) and (not can_keep or found.is_within(deadline_s, z)):
+            return replace(found, stopped_by=_reason(work, found, target_wall_s))
         if best is None or found.makespan_s < WORTH_RATIO * best.makespan_s:
             best = found
     assert best is not None  # least <= most
-    return best
+    return replace(best, stopped_by="more would save nothing")
+
+
+def _counts(least: int, most: int, base: int) -> Iterator[int]:
+    if least < base <= min(most, math.ceil(NEAR_RATIO * least)):
+        yield base
+    yield from range(least, most + 1)
+
+
+def _reason(work: Work, found: Distribution, target_wall_s: float) -> str:
+    if found.makespan_s <= target_wall_s * (1 + ROUNDING):
+        return f"they keep {duration(target_wall_s)}"
+    if work.alone_s(work.floor) >= found.makespan_s * FLOOR_RATIO:
+        return "the floor unit alone takes as long"
+    return f"pool {work.pool} runs {work.concurrency} jobs at once"
 
 
 def apportioned(loads_s: Sequence[float], most: Sequence[int], count: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from ciguard.run.policy import next_action
 from ciguard.run.state import Start, State, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ciguard.model import Shard, Suite
 
@@ -36,11 +36,20 @@ class Course:
     processes_started: int
 
 
-def course(shard: Shard, suites: Mapping[str, Suite]) -> Course:
+def course(
+    shard: Shard,
+    suites: Mapping[str, Suite],
+    takes_s: Callable[[Sequence[int]], float] | None = None,
+) -> Course:
     """Run the shard on paper: every process takes its suite's set-up and its units' estimates.
 
     O(processes started x units).
+
+    Args:
+        takes_s: what units of the shard, by position, take in one process together; the sum of
+            their estimates where None.
     """
+    took_s = takes_s or (lambda units: math.fsum(shard.units[unit].wall_s for unit in units))
     state = State(shard, suites, _UNSTOPPED)
     now_s, peak_bytes = 0.0, 0
     ends: list[tuple[float, int]] = []
@@ -48,8 +57,8 @@ def course(shard: Shard, suites: Mapping[str, Suite]) -> Course:
         action = next_action(state, now_s)
         if isinstance(action, Start):
             state.apply(action)
-            wall_s = math.fsum(shard.units[unit].wall_s for unit in action.units)
-            heapq.heappush(ends, (now_s + suites[action.suite].setup_s + wall_s, action.process))
+            end_s = now_s + suites[action.suite].setup_s + took_s(action.units)
+            heapq.heappush(ends, (end_s, action.process))
             held = sum(one.start.predicted_peak_bytes for one in state.running.values())
             peak_bytes = max(peak_bytes, held)
         elif isinstance(action, Wait) and ends:

@@ -11,10 +11,16 @@ from ciguard.model import Pool, Suite, Variant
 from ciguard.plan.estimates import Estimates
 from ciguard.plan.inventory import inventory
 from ciguard.plan.limits import limit
-from ciguard.plan.planning import Basis, Origin, Planned, Wishes, plan
+from ciguard.plan.planning import Origin, Planned, plan
+from ciguard.plan.shards import NO_OVERHEADS
+from ciguard.plan.works import Basis, Wishes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from ciguard.plan.base import Base
+    from ciguard.plan.overheads import Overheads
+    from ciguard.plan.suspects import Suspicion
 
 GIB = 1 << 30
 POOLS = {
@@ -51,7 +57,11 @@ def planned(
     spread: float = 0.0,
     limit_s: float = 2700.0,
     origin: Origin | None = None,
-    pool_of: Mapping[str, str] | None = None,
+    pool_of: Mapping[str, str | None] | Mapping[str, str] | None = None,
+    pools: Mapping[str, Pool] | None = None,
+    overheads: Overheads = NO_OVERHEADS,
+    suspicions: Sequence[Suspicion] = (),
+    base: Base | None = None,
     **wishes: Any,
 ) -> Planned:
     """A plan of units whose times are given; they neither vary nor meet slow machines."""
@@ -81,8 +91,11 @@ def planned(
                 speed_spread=spread,
             ),
             suites=suites,
-            pools=POOLS,
+            pools=POOLS if pools is None else pools,
             kin=dict.fromkeys(suites, kin),
+            overheads=overheads,
+            suspicions=suspicions,
+            base=base,
         ),
         Wishes(
             limit=limit(limit_s, 300.0),

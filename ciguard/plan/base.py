@@ -1,0 +1,110 @@
+"""The base's plan: where its units are, and which of them are elsewhere now. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ciguard.codec.series import units
+from ciguard.model import Moved, UnitKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.codec.history import History
+    from ciguard.model import Plan, Shard
+
+
+@dataclass(frozen=True, slots=True)
+class BaseShard:
+    """A shard of the base's plan."""
+
+    key: str
+    pool: str
+    units: tuple[UnitKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The base's shards, by key; `name` is what a person calls it."""
+
+    name: str
+    shards: tuple[BaseShard, ...]
+
+
+def of_plan(plan: Plan) -> Base:
+    """As a plan file has it."""
+    return Base(
+        plan.id,
+        tuple(
+            BaseShard(shard.key, shard.pool, tuple(unit.key for unit in shard.units))
+            for shard in plan.shards
+        ),
+    )
+
+
+def of_history(history: History) -> Base | None:
+    """As the newest run was planned of which every leg ended by itself; None without one.
+
+    Its records say in which shard each unit ran: no plan file has to be kept for it.
+    """
+    values = history.values
+    keys, unit_of_key = units(history)
+    for number in range(len(history.runs) - 1, -1, -1):
+        run = history.runs[number]
+        if not run.complete or not all(leg.shard for leg in run.legs):
+            continue
+        rows = np.flatnonzero(values.run == number)
+        held: dict[int, set[UnitKey]] = defaultdict(set)
+        for unit, leg in zip(
+            unit_of_key[values.key[rows]].tolist(), values.leg[rows].tolist(), strict=True
+        ):
+            held[leg].add(keys[unit])
+        shards = [
+            BaseShard(leg.shard, leg.runner.pool, tuple(sorted(held[place])))
+            for place, leg in enumerate(run.legs)
+        ]
+        return Base(f"run {run.run_id}", tuple(sorted(shards, key=lambda shard: shard.key)))
+    return None
+
+
+def homes(
+    base: Base, keys: Sequence[UnitKey]
+) -> tuple[Mapping[str, Mapping[int, int]], Mapping[str, int]]:
+    """Where the base has the units that exist now.
+
+    Args:
+        keys: of the inventory.
+
+    Returns:
+        By pool: for positions in the inventory the number of the shard among that pool's, and how
+        many shards the pool has. O(units).
+    """
+    position = {key: place for place, key in enumerate(keys)}
+    counts: Counter[str] = Counter()
+    found: dict[str, dict[int, int]] = {}
+    for shard in base.shards:
+        of_pool = found.setdefault(shard.pool, {})
+        for key in shard.units:
+            place = position.get(key)
+            if place is not None:
+                of_pool[place] = counts[shard.pool]
+        counts[shard.pool] += 1
+    return found, counts
+
+
+def moved(base: Base, shards: Sequence[Shard]) -> tuple[Moved, ...]:
+    """Units of both that are in another shard now, by key of the unit."""
+    before = {key: shard.key for shard in base.shards for key in shard.units}
+    found = [
+        (unit.key, before[unit.key], shard.key)
+        for shard in shards
+        for unit in shard.units
+        if before.get(unit.key, shard.key) != shard.key
+    ]
+    return tuple(
+        Moved(key.unit, was, now, key.suite, key.variant) for key, was, now in sorted(found)
+    )

@@ -1,0 +1,129 @@
+"""Which pool a unit runs in: as configured, the cheapest, a larger one if it is too big. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from ciguard.codec.series import legs
+from ciguard.plan.choices import bill
+from ciguard.plan.limits import budget_bytes
+from ciguard.plan.shards import ROUNDING
+from ciguard.plan.works import made
+from ciguard.run.state import UNKNOWN_BASE_BYTES
+from ciguard.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.codec.history import History
+    from ciguard.model import PlannedUnit, Pool
+    from ciguard.plan.works import Basis, Wishes, Works
+
+LEGS: Final = 40  # newest ones of a pool that say what its machines have
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The pool of each unit, by position, and what there is to say of it."""
+
+    pools: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def assignment(
+    basis: Basis, units: Sequence[PlannedUnit], wishes: Wishes, works: Works
+) -> Assignment:
+    """Give every unit its pool.
+
+    A suite that names no pool runs where it costs least of the pools that keep the target; prices
+    must be known of all of them, else the first one is taken. A unit that needs more memory than
+    its pool gives goes to the smallest one that has enough; where none has, or the number of shards
+    that was asked for leaves no room for another pool, it stays.
+    """
+    chosen = _of_suites(basis, units, wishes, works)
+    as_chosen = tuple(chosen[unit.suite] for unit in units)
+    pools = list(as_chosen)
+    larger: Counter[tuple[str, str]] = Counter()
+    for position, unit in enumerate(units):
+        fits = _fitting_pool(basis, unit, pools[position])
+        if fits != pools[position]:
+            larger[pools[position], fits] += 1
+            pools[position] = fits
+    if wishes.shards is not None and len(set(pools)) > wishes.shards:
+        return Assignment(as_chosen)  # no shard is left for another pool: they are named instead
+    notes = tuple(
+        f"{counted(count, 'unit')} too big for the memory of pool {small} run in {big}"
+        for (small, big), count in sorted(larger.items())
+    )
+    return Assignment(tuple(pools), notes)
+
+
+def _of_suites(
+    basis: Basis, units: Sequence[PlannedUnit], wishes: Wishes, works: Works
+) -> dict[str, str]:
+    names = list(basis.pools)
+    found = {suite: pool or names[0] for suite, pool in wishes.pool_of.items()}
+    free = sorted(suite for suite, pool in wishes.pool_of.items() if pool is None)
+    priced = all(pool.usd_per_minute is not None for pool in basis.pools.values())
+    if len(names) < 2 or not priced or not free:  # noqa: PLR2004  # nothing to choose from
+        return found
+    members: dict[str, list[int]] = defaultdict(list)
+    for position, unit in enumerate(units):
+        members[unit.suite].append(position)
+    for suite in free:
+        if members[suite]:
+            found[suite] = _cheapest(basis, wishes, works, members[suite], names)
+    return found
+
+
+def _cheapest(
+    basis: Basis, wishes: Wishes, works: Works, positions: Sequence[int], names: Sequence[str]
+) -> str:
+    """Of the pools that keep the target the cheapest; ties go to the first."""
+    offers = []
+    for rank, name in enumerate(names):
+        work = works.of(name, positions)
+        (one,) = made([work], wishes)
+        cost = bill([shard.predicted.wall_s for shard in one.shards], basis.pools[name])
+        late_s = cost.wall_s - (basis.pools[name].setup_s or 0.0) - wishes.target_wall_s
+        # Too big for it: those units go to another pool, and their price with them.
+        homeless = sum(_fitting_pool(basis, work.units[place], name) != name for place in positions)
+        late = max(0.0, late_s - ROUNDING * wishes.target_wall_s)
+        offers.append((late, homeless, cost.price_usd or 0.0, rank, name))
+    return min(offers)[-1]
+
+
+def _fitting_pool(basis: Basis, unit: PlannedUnit, name: str) -> str:
+    """This pool, or the smallest one in which the unit fits by itself."""
+    if unit.peak_delta_bytes is None:
+        return name
+    base = basis.suites[unit.suite].base_bytes
+    need = (UNKNOWN_BASE_BYTES if base is None else base) + unit.peak_delta_bytes
+    budget = budget_bytes(basis.pools[name])
+    if budget is None or need <= budget:
+        return name
+    budgets = {other: budget_bytes(pool) for other, pool in basis.pools.items()}
+    enough = [(size, other) for other, size in budgets.items() if size is not None and size >= need]
+    return min(enough)[1] if enough else name
+
+
+def learned(pools: Mapping[str, Pool], history: History) -> dict[str, Pool]:
+    """Pools with the memory and the cores that their legs found, where nobody has said.
+
+    Machines of one pool may differ: the smallest of the last legs is what can be counted on.
+    """
+    found: dict[str, list[tuple[int | None, int | None]]] = defaultdict(list)
+    for leg in reversed(legs(history)):
+        if leg.runner.pool in pools and len(found[leg.runner.pool]) < LEGS:
+            found[leg.runner.pool].append((leg.runner.cpus, leg.runner.memory_bytes))
+    return {
+        name: replace(
+            pool,
+            cpus=pool.cpus or min((one for one, _ in found[name] if one), default=None),
+            memory_bytes=pool.memory_bytes
+            or min((one for _, one in found[name] if one), default=None),
+        )
+        for name, pool in pools.items()
+    }

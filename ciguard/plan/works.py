@@ -1,0 +1,255 @@
+"""What each pool has to do: units, estimates and wishes become `Work`. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from ciguard.errors import UsageError
+from ciguard.model import LegPolicy, PlannedUnit
+from ciguard.plan.base import homes
+from ciguard.plan.inventory import class_of, file_of
+from ciguard.plan.limits import budget_bytes
+from ciguard.plan.shards import (
+    MOST_SHARDS,
+    NO_OVERHEADS,
+    Distribution,
+    Work,
+    apportioned,
+    even,
+    fitting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.model import Pool, Suite
+    from ciguard.plan.base import Base
+    from ciguard.plan.estimates import Estimates
+    from ciguard.plan.inventory import Inventory, Kin
+    from ciguard.plan.limits import Limit
+    from ciguard.plan.overheads import Overheads
+    from ciguard.plan.packing import Border
+    from ciguard.plan.suspects import Suspicion
+
+Grouping = Literal["none", "class", "file", "fixture"]
+DEFAULT_POLICY: Final = LegPolicy()
+DEAR_S: Final = 0.05  # of shared fixtures: cheaper ones are no reason to keep a file together
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user asks of a plan.
+
+    Attributes:
+        pool_of: by suite, a name of `pools`; None leaves it to price and target.
+        shards: exactly so many, or as many as `target_wall_s` needs.
+        risk: accepted P(any shard passes its limit).
+        processes: side by side in each leg.
+        timeout_s: of one unit, by suite.
+        policy: of the legs; its deadline comes from `limit`.
+    """
+
+    limit: Limit
+    pool_of: Mapping[str, str | None]
+    shards: int | None = None
+    target_wall_s: float = 600.0
+    risk: float = 0.01
+    processes: int = 1
+    group: Grouping = "file"
+    timeout_s: Mapping[str, float | None] = field(default_factory=dict)
+    policy: LegPolicy = DEFAULT_POLICY
+
+
+class Name(NamedTuple):
+    """A group's name: within its suite and variant."""
+
+    suite: str
+    variant: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What is there.
+
+    Attributes:
+        estimates: for the inventory's units.
+        suites: with what their processes cost.
+        pools: the preferred one first.
+        kin: by suite, names of the groups that a unit belongs to, nearest first.
+        base: the base's plan, whose units stay where they are.
+    """
+
+    inventory: Inventory
+    estimates: Estimates
+    suites: Mapping[str, Suite]
+    pools: Mapping[str, Pool]
+    kin: Mapping[str, Kin]
+    overheads: Overheads = NO_OVERHEADS
+    suspicions: Sequence[Suspicion] = ()
+    base: Base | None = None
+
+
+def planned_units(basis: Basis, timeout_s: Mapping[str, float | None]) -> tuple[PlannedUnit, ...]:
+    """Every unit of the inventory with its estimate, in its order."""
+    estimates = basis.estimates
+    columns = zip(
+        basis.inventory.units,
+        estimates.wall_s.tolist(),
+        estimates.peak_delta_bytes.tolist(),
+        estimates.retained_bytes.tolist(),
+        estimates.known.tolist(),
+        strict=True,
+    )
+    return tuple(
+        PlannedUnit(
+            unit=unit.unit,
+            suite=unit.suite,
+            variant=unit.variant,
+            wall_s=wall_s,
+            peak_delta_bytes=None if math.isnan(peak) else int(peak),
+            retained_bytes=None if math.isnan(retained) else int(retained),
+            timeout_s=timeout_s.get(unit.suite),
+            known=known,
+        )
+        for unit, wall_s, peak, retained, known in columns
+    )
+
+
+class Works:
+    """Makes the work of one plan; what all of its pools share is made once.
+
+    Args:
+        units: of `planned_units`.
+    """
+
+    def __init__(self, basis: Basis, units: Sequence[PlannedUnit], wishes: Wishes) -> None:
+        self._basis = basis
+        self._units = units
+        self._wishes = wishes
+        self._variances_s2 = basis.estimates.variance_s2.tolist()
+        self._borders = _borders(basis, wishes.group)
+        self._homes, self._counts = (
+            homes(basis.base, basis.inventory.keys) if basis.base else ({}, {})
+        )
+
+    def of(self, pool: str, positions: Sequence[int]) -> Work:
+        """The work of one pool with these units."""
+        return Work(
+            pool=pool,
+            budget_bytes=budget_bytes(self._basis.pools[pool]),
+            processes=self._wishes.processes,
+            units=self._units,
+            positions=tuple(sorted(positions)),
+            turn=self._basis.inventory.turn,
+            variances_s2=self._variances_s2,
+            speed_spread=self._basis.estimates.speed_spread,
+            borders=self._borders,
+            suites=self._basis.suites,
+            overheads=self._basis.overheads,
+            marked=_marked(self._basis.inventory, positions),
+            homes=self._homes.get(pool, {}),
+            base_count=self._counts.get(pool, 0),
+            suspicions=self._basis.suspicions,
+            concurrency=self._basis.pools[pool].concurrency,
+        )
+
+    def all(self, pools: Sequence[str]) -> list[Work]:
+        """All units' work, by pool and command.
+
+        A shard holds units of one pool and command: whoever looks at it has one program to start.
+        Where the shards that were asked for are too few, commands of one pool are put together.
+
+        Args:
+            pools: of each unit.
+        """
+        ways: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
+        for position, unit in enumerate(self._units):
+            ways[pools[position], self._basis.suites[unit.suite].command].append(position)
+        parts = [(pool, members) for (pool, _), members in sorted(ways.items())]
+        if self._wishes.shards is not None:
+            parts = _merged(parts, self._wishes.shards)
+        return [self.of(pool, members) for pool, members in parts]
+
+
+def _marked(inventory: Inventory, positions: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Units that the suite itself says belong together."""
+    found: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for position in sorted(positions):
+        unit = inventory.units[position]
+        if unit.group:
+            found[unit.suite, unit.variant, unit.group].append(position)
+    return tuple(tuple(members) for members in found.values())
+
+
+def _merged(parts: Sequence[tuple[str, list[int]]], count: int) -> list[tuple[str, list[int]]]:
+    found = list(parts)
+    while len(found) > count:
+        pools = Counter(pool for pool, _ in found)
+        crowded = sorted(
+            (part for part in found if pools[part[0]] > 1), key=lambda part: (len(part[1]), part)
+        )
+        if not crowded:
+            break
+        first = crowded[0]
+        second = next(part for part in crowded[1:] if part[0] == first[0])
+        rest = [part for part in found if part not in (first, second)]
+        found = sorted([*rest, (first[0], [*first[1], *second[1]])])
+    return found
+
+
+def _borders(basis: Basis, group: Grouping) -> tuple[Border, ...]:
+    """What keeps units together; groups of different suites and variants are different groups."""
+
+    def file(position: int) -> Name | None:
+        unit = basis.inventory.units[position]
+        name = file_of(unit)
+        return Name(unit.suite, unit.variant, name) if name else None
+
+    def class_(position: int) -> Name | None:
+        unit = basis.inventory.units[position]
+        name = class_of(unit.unit, basis.kin[unit.suite](unit.unit))
+        return Name(unit.suite, unit.variant, name) if name else None
+
+    def fixture(position: int) -> Name | None:
+        place = basis.overheads.file[position] if basis.overheads.file else -1
+        is_dear = place >= 0 and basis.overheads.setup_s[place] > DEAR_S
+        return file(position) if is_dear else None
+
+    return {
+        "none": (),
+        "class": (class_,),
+        "file": (file, class_),
+        "fixture": (fixture, class_),
+    }[group]
+
+
+def made(works: Sequence[Work], wishes: Wishes) -> list[Distribution]:
+    """Distribute each; together they have at most as many shards as a matrix may have.
+
+    Raises:
+        UsageError: fewer shards are asked for than pools are needed.
+    """
+    if wishes.shards is None:
+        most = MOST_SHARDS - len(works) + 1
+        found = []
+        for work in works:
+            one = fitting(work, wishes.target_wall_s, wishes.limit.deadline_s, wishes.risk, most)
+            most -= len(one.shards) - 1
+            found.append(one)
+        return found
+    if wishes.shards < len(works):
+        pools = ", ".join(work.pool for work in works)
+        what = f"{wishes.shards} shards for the units of {len(works)} pools: {pools}"
+        fix = f"pass --shards {len(works)}, or name one pool for all with --pool"
+        raise UsageError(what, fix=fix)
+    counts = apportioned(
+        [work.total_s for work in works], [len(work.positions) for work in works], wishes.shards
+    )
+    return [even(work, count) for work, count in zip(works, counts, strict=True)]

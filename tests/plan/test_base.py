@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plan.making import planned
+from plan.test_past import history
+
+from ciguard.codec.history_runs import HistoryLeg
+from ciguard.model import Moved, Runner, UnitKey
+from ciguard.plan.base import Base, BaseShard, moved, of_history, of_plan
+
+WALLS_S = {f"t{number:02}": 10.0 + number % 7 for number in range(40)}
+
+
+def places(plan: object) -> dict[str, str]:
+    return {unit.unit: shard.key for shard in plan.shards for unit in shard.units}  # type: ignore[attr-defined]
+
+
+def test_the_same_units_stay_in_their_shards() -> None:
+    before = planned(WALLS_S, group="none", shards=4).plan
+    slower = {
+        unit: wall_s * (1.01 + 0.01 * (n % 3)) for n, (unit, wall_s) in enumerate(WALLS_S.items())
+    }
+    fresh = planned(slower, group="none", shards=4).plan
+    again = planned(slower, group="none", shards=4, base=of_plan(before)).plan
+    assert places(fresh) != places(before), "else there is nothing to see"
+    assert places(again) == places(before)
+    assert again.moved == ()
+    assert again.base == before.id
+
+
+def test_what_must_move_is_listed() -> None:
+    before = planned(WALLS_S, group="none", shards=4).plan
+    longest = before.shards[0].units
+    slower = {
+        unit: WALLS_S[unit] * (2 if unit in {u.unit for u in longest} else 1) for unit in WALLS_S
+    }
+    again = planned(slower, group="none", shards=4, base=of_plan(before)).plan
+    there, here = places(before), places(again)
+    assert again.moved
+    assert {one.unit: (one.before, one.now) for one in again.moved} == {
+        unit: (there[unit], here[unit]) for unit in WALLS_S if there[unit] != here[unit]
+    }
+    assert len(again.moved) < len(WALLS_S) / 2
+    assert again.gap < 0.06
+
+
+def test_one_shard_more_than_needed_is_kept() -> None:
+    before = planned(WALLS_S, group="none", shards=13).plan
+    fresh = planned(WALLS_S, group="none", target_wall_s=50.0).plan
+    again = planned(WALLS_S, group="none", target_wall_s=50.0, base=of_plan(before)).plan
+    assert len(fresh.shards) == 12
+    assert len(again.shards) == 13
+    assert again.moved == ()
+
+
+def test_units_of_one_plan_only_have_not_moved() -> None:
+    base = Base("x", (BaseShard("01", "linux", (UnitKey("", "", "gone"), UnitKey("", "", "a"))),))
+    shards = planned({"a": 1.0, "new": 1.0}, group="none", shards=2).plan.shards
+    assert moved(base, shards) == ()
+    elsewhere = Base("x", (BaseShard("07", "linux", (UnitKey("", "", "a"),)),))
+    assert moved(elsewhere, shards) == (Moved("a", "07", "01"),)
+
+
+def test_the_newest_complete_run_is_a_base_too() -> None:
+    rows = [("a", 0, 1.0), ("b|1", 0, 1.0), ("b|2", 0, 1.0), ("a", 1, 1.0)]
+    told = history(rows)
+    assert of_history(told) is None, "each run has a leg that did not end"
+    whole = HistoryLeg("03", ending="completed", complete=True, runner=Runner(pool="linux"))
+    runs = (told.runs[0], told.runs[1])
+    told = replace(told, runs=(replace(runs[0], legs=(whole,)), runs[1]))
+    assert of_history(told) == Base(
+        "run 1", (BaseShard("03", "linux", (UnitKey("", "", "a"), UnitKey("", "", "b"))),)
+    )

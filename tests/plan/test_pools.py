@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plan.making import GIB, planned, suite
+
+from ciguard.codec.history import History, of_columns
+from ciguard.codec.history_runs import HistoryLeg, HistoryRun
+from ciguard.codec.inventory import InventoryUnit
+from ciguard.errors import UsageError
+from ciguard.model import Pool, Runner
+from ciguard.plan.pools import learned
+
+SMALL = Pool("small", memory_bytes=8 * GIB, reserve_bytes=GIB, usd_per_minute=0.01)
+LARGE = Pool("large", memory_bytes=64 * GIB, reserve_bytes=GIB, usd_per_minute=0.08)
+POOLS = {"small": SMALL, "large": LARGE}
+FREE = {"": None}
+
+
+def test_what_is_too_big_goes_to_the_smallest_pool_that_has_enough() -> None:
+    pools = {"small": SMALL, "huge": replace(LARGE, memory_bytes=99 * GIB), "large": LARGE}
+    made = planned({"a": 1.0, "b": 1.0}, peaks={"b": 9 * GIB}, pools=pools, pool_of={"": "small"})
+    assert [(shard.pool, len(shard.units)) for shard in made.plan.shards] == [
+        ("large", 1),
+        ("small", 1),
+    ]
+    assert made.plan.warnings == ("1 unit too big for the memory of pool small run in large",)
+
+
+def test_what_fits_nowhere_stays_and_is_named() -> None:
+    made = planned({"a": 1.0}, peaks={"a": 90 * GIB}, pools=POOLS, pool_of={"": "small"})
+    assert [shard.pool for shard in made.plan.shards] == ["small"]
+    assert "more memory than pool small gives to tests" in made.plan.warnings[0]
+
+
+def test_the_cheapest_pool_that_keeps_the_target() -> None:
+    units = {f"t{number}": 60.0 for number in range(8)}
+    cheap = planned(units, pools=POOLS, pool_of=FREE, target_wall_s=120.0)
+    assert {shard.pool for shard in cheap.plan.shards} == {"small"}
+    slow = {"small": replace(SMALL, concurrency=1), "large": LARGE}
+    dear = planned(units, pools=slow, pool_of=FREE, target_wall_s=120.0)
+    assert {shard.pool for shard in dear.plan.shards} == {"large"}
+
+
+def test_without_all_prices_the_first_pool_is_taken() -> None:
+    pools = {"large": LARGE, "small": replace(SMALL, usd_per_minute=None)}
+    made = planned({"a": 1.0}, pools=pools, pool_of=FREE)
+    assert [shard.pool for shard in made.plan.shards] == ["large"]
+
+
+def test_more_jobs_than_run_at_once_are_not_worth_planning() -> None:
+    units = {f"t{number}": 60.0 for number in range(12)}
+    pools = {"small": replace(SMALL, concurrency=3)}
+    made = planned(units, pools=pools, pool_of=FREE, target_wall_s=60.0).plan
+    assert len(made.shards) == 3
+    assert made.stopped_by == "pool small runs 3 jobs at once"
+    (taken,) = (one for one in made.choices if one.chosen)
+    assert (taken.shards, taken.wall_s, taken.minutes) == (3, 240.0, 12)
+    assert taken.price_usd == pytest.approx(0.12)
+    twice = next(one for one in made.choices if one.shards == 6)
+    assert twice.wall_s == 240.0, "two waves of 120 s"
+
+
+def test_beyond_the_cap_for_the_limit_alone() -> None:
+    units = {f"t{number}": 60.0 for number in range(12)}
+    pools = {"small": replace(SMALL, concurrency=1)}
+    made = planned(units, pools=pools, pool_of=FREE, target_wall_s=60.0, limit_s=400.0).plan
+    assert len(made.shards) > 1
+    assert max(shard.predicted.wall_s for shard in made.shards) <= (made.policy.deadline_s or 0)
+
+
+def test_a_shard_holds_one_command() -> None:
+    other = replace(suite(), command=("other", "{units_file}"))
+    suites = {"one": suite(), "two": suite(), "three": other}
+    units = [(InventoryUnit(f"u{n}", name), 1.0) for name in suites for n in range(2)]
+    pool_of = dict.fromkeys(suites, "linux")
+    made = planned(units, suites=suites, pool_of=pool_of).plan
+    assert [{unit.suite for unit in shard.units} for shard in made.shards] == [
+        {"three"},
+        {"one", "two"},
+    ]
+    only = planned(units, suites=suites, pool_of=pool_of, shards=1).plan
+    assert len(only.shards) == 1, "exactly as asked for"
+
+
+def test_fewer_shards_than_pools_is_a_mistake() -> None:
+    suites = {"one": suite(), "two": suite()}
+    units = [(InventoryUnit("u", name), 1.0) for name in suites]
+    with pytest.raises(UsageError, match="1 shards for the units of 2 pools"):
+        planned(units, suites=suites, pool_of={"one": "linux", "two": "large"}, shards=1)
+
+
+def test_pools_learn_what_their_machines_have() -> None:
+    runners = (Runner("small", cpus=4, memory_bytes=16), Runner("small", cpus=2, memory_bytes=8))
+    legs = tuple(HistoryLeg(f"0{n}", runner=runner) for n, runner in enumerate(runners))
+    columns = {name: np.zeros(0, np.int32) for name in ("key", "run", "leg")}
+    codes = ("outcome", "ending", "measured_by", "try_number")
+    columns |= {name: np.zeros(0, np.uint8) for name in codes}
+    history = History(of_columns(columns), (HistoryRun(1, legs=legs),))
+    found = learned({"small": Pool("x"), "said": Pool("y", cpus=1, memory_bytes=5)}, history)
+    assert found["small"] == Pool("x", cpus=2, memory_bytes=8)
+    assert found["said"] == Pool("y", cpus=1, memory_bytes=5)

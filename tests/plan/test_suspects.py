@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.codec.history import WORDS, History, of_columns
+from ciguard.codec.history_runs import HistoryLeg, HistoryRun
+from ciguard.codec.inventory import InventoryUnit
+from ciguard.model import CaseKey, UnitKey
+from ciguard.plan.inventory import inventory
+from ciguard.plan.past import places_of
+from ciguard.plan.suspects import Suspicion, placed, suspicions
+
+if TYPE_CHECKING:
+    from ciguard.model import Ending
+
+NAMES = "abcdefgh"
+
+
+def found(*runs: tuple[str, str], ending: Ending = "unknown") -> tuple[Suspicion, ...]:
+    """Runs as (units that ended well, units of the shard that was lost), oldest first."""
+    there = inventory([InventoryUnit(name) for name in NAMES], exclude={}, ordered=True)
+    known = tuple(
+        HistoryRun(
+            number,
+            legs=(
+                HistoryLeg("01", ending="completed", complete=True),
+                HistoryLeg("02", ending=ending, lost=tuple(UnitKey("", "", u) for u in lost)),
+            ),
+        )
+        for number, (_, lost) in enumerate(runs, 1)
+    )
+    rows = sorted((name, run) for run, (good, _) in enumerate(runs) for name in good)
+    keys = sorted({name for name, _ in rows})
+    columns: dict[str, Any] = {
+        "key": np.array([keys.index(name) for name, _ in rows], np.int32),
+        "run": np.array([run for _, run in rows], np.int32),
+        "leg": np.zeros(len(rows), np.int32),
+        "outcome": np.full(len(rows), WORDS["outcome"].index("passed"), np.uint8),
+        "ending": np.full(len(rows), WORDS["ending"].index("completed"), np.uint8),
+        "measured_by": np.zeros(len(rows), np.uint8),
+        "try_number": np.ones(len(rows), np.uint8),
+    }
+    history = History(
+        of_columns(columns), known, tuple(CaseKey("", "", name, name) for name in keys)
+    )
+    return suspicions(history, there, places_of(history, there).unit_of_key)
+
+
+def named(*said: tuple[str, int]) -> tuple[Suspicion, ...]:
+    return tuple(Suspicion(tuple(map(NAMES.index, units)), losses) for units, losses in said)
+
+
+def test_units_of_a_lost_shard_are_suspects_until_they_end_well() -> None:
+    assert found(("ab", "cd")) == named(("cd", 1))
+    assert found(("ab", "cd"), ("c", "")) == named(("d", 1))
+    assert found(("ab", "cd"), ("cd", "")) == ()
+
+
+def test_what_ended_well_before_the_loss_is_not_innocent() -> None:
+    assert found(("abcd", ""), ("ab", "cd")) == named(("cd", 1))
+
+
+def test_losses_intersect_to_the_culprit() -> None:
+    assert found(("ef", "abcd"), ("cd", "aeg")) == named(("a", 2))
+    assert found(("", "abcd"), ("", "abe"), ("", "bfg")) == named(("b", 3))
+
+
+def test_losses_with_nothing_in_common_are_two_culprits() -> None:
+    assert found(("", "ab"), ("", "cd")) == named(("cd", 1), ("ab", 1))
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "superseded", "deadline", "setup_failed"])
+def test_who_stopped_the_leg_is_known(ending: Ending) -> None:
+    assert found(("", "ab"), ending=ending) == ()
+
+
+def test_suspects_of_one_loss_are_spread_and_of_two_apart_from_all_others() -> None:
+    once, twice = Suspicion((0, 1, 2), 1), Suspicion((5, 6), 2)
+    own, spread = placed((once,), range(8), 2)
+    assert (own, spread) == ([], [(0, 2), (1,)])
+    own, spread = placed((once, twice), range(8), 4)
+    assert own == [(5, 6)], "an eighth of four shards is one"
+    assert spread == [(0,), (1,), (2,)]
+    own, _ = placed((twice,), range(32), 16)
+    assert own == [(5,), (6,)]
+
+
+def test_where_nothing_else_is_there_they_have_nowhere_to_go() -> None:
+    assert placed((Suspicion((0, 1), 2),), (0, 1), 2) == ([], [(0,), (1,)])
+    assert placed((Suspicion((0,), 2),), (0, 1), 1) == ([], [(0,)])
+
+
+@given(
+    st.integers(1, 30).flatmap(
+        lambda units: st.tuples(
+            st.just(units), st.integers(1, units), st.sets(st.integers(0, units - 1))
+        )
+    ),
+    st.integers(1, 3),
+)
+def test_every_suspect_has_one_place_and_every_shard_can_be_filled(
+    sizes: tuple[int, int, set[int]], losses: int
+) -> None:
+    units, count, suspects = sizes
+    suspicion = (Suspicion(tuple(sorted(suspects)), losses),) if suspects else ()
+    own, spread = placed(suspicion, range(units), count)
+    assert len(own) + len(spread) == count
+    assert sorted(unit for one in (*own, *spread) for unit in one) == sorted(suspects)
+    assert all(own)
+    assert units - len(suspects) >= sum(not one for one in spread), "none stays empty"
+    assert max(map(len, spread), default=0) - min(map(len, spread), default=0) <= 1
