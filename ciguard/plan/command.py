@@ -27,7 +27,8 @@ from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.plan import artifact, summary
 from ciguard.plan.base import Base, of_history, of_plan
 from ciguard.plan.collect import collected, matching_files
-from ciguard.plan.estimates import Estimates, estimates, no_past
+from ciguard.plan.estimates import Estimates, Past, estimates, no_past
+from ciguard.plan.explain import Case, explained, position_of
 from ciguard.plan.inventory import assigned, file_of, inventory, reject_repeated
 from ciguard.plan.limits import limit
 from ciguard.plan.matrix import as_output, matrix
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 class _Known:
     """What the history gave: estimates, costs, its own words, what is odd."""
 
+    past: Past
     estimates: Estimates
     suites: Mapping[str, Suite]
     pools: Mapping[str, Pool]
@@ -84,6 +86,15 @@ class _Known:
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the plan here.")
 @click.option("--artifact", "folder", metavar="DIR", help="Write all that a leg needs here.")
+@click.option("--explain", "unit", metavar="UNIT", help="Say why a unit is where it is.")
+@click.option("--what-if", is_flag=True, help="Show the plan and write nothing.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "markdown", "html", "json"]),
+    default="text",
+    help="What is printed.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the plan itself.")
 @click.option("--github", is_flag=True, help="Set the step's outputs, write its summary.")
 @click.pass_obj
@@ -97,11 +108,17 @@ def command(
     base: str | None,
     output: str | None,
     folder: str | None,
+    unit: str | None,
+    what_if: bool,
+    format_: str,
     as_json: bool,
     github: bool,
     **flags: str | None,
 ) -> int:
     """Balance the tests over shards by time and memory, with a lower bound beside it."""
+    if what_if and (output or folder or github):
+        fix = "leave out -o, --artifact and --github: it writes nothing"
+        raise UsageError("nothing is written", where="--what-if", fix=fix)
     outputs = _outputs(invocation.environ) if github else None
     units = _listed(invocation.folder, listed) if listed is not None else None
     config = adopting(invocation.config(), units or ())
@@ -113,17 +130,19 @@ def command(
     found = _inventory(invocation, config, suites, chosen, units, listed or "")
     known = _known(invocation, place or config.history.carrier, found, suites, chosen)
     bounds = limit(asked.limit, asked.setup)
+    basis = Basis(
+        inventory=found,
+        estimates=known.estimates,
+        suites=known.suites,
+        pools=known.pools,
+        kin=_kin(suites),
+        overheads=known.overheads,
+        suspicions=known.suspicions,
+        base=_base(base, known),
+    )
+    meant = position_of(basis, unit) if unit is not None else None
     made = plan(
-        Basis(
-            inventory=found,
-            estimates=known.estimates,
-            suites=known.suites,
-            pools=known.pools,
-            kin=_kin(suites),
-            overheads=known.overheads,
-            suspicions=known.suspicions,
-            base=_base(base, known),
-        ),
+        basis,
         Wishes(
             limit=bounds,
             pool_of=pool_of,
@@ -148,8 +167,12 @@ def command(
         attempt = (run.run_attempt if run else None) or 1
         _tell_github(made, bounds.job_minutes, attempt, outputs, invocation.environ)
     _warn(made, github=github)
-    if output != "-":
-        _answer(made, as_json=as_json, is_kept=bool(output or folder))
+    if meant is not None:
+        console.out(explained(Case(made.plan, basis, known.past, meant)))
+    elif output != "-":
+        _answer(made, "json" if as_json else format_)
+        if not (output or folder or what_if or as_json):
+            console.err("the plan was not written: pass -o plan.json or --artifact DIR")
     return ExitCode.OK
 
 
@@ -282,7 +305,7 @@ def _known(
     history, note = _history(invocation, place)
     if history is None:
         values = estimates(no_past(), len(found.units), names)
-        return _Known(values, suites, pools, {"source": None, "runs": 0}, (note,))
+        return _Known(no_past(), values, suites, pools, {"source": None, "runs": 0}, (note,))
     where = places_of(history, found)
     rows, share = past(history, found, where)
     values = estimates(rows, len(found.units), names)
@@ -294,6 +317,7 @@ def _known(
     told = {"source": place, "runs": len(history.runs), "entries": share.entries}
     told |= {"joined": share.joined, "known": int(values.known.sum())}
     return _Known(
+        past=rows,
         estimates=values,
         suites=costed(suites, history),
         pools=learned(pools, history),
@@ -358,10 +382,10 @@ def _warn(made: Planned, *, github: bool) -> None:
             console.err(f"warning: {text}")
 
 
-def _answer(made: Planned, *, as_json: bool, is_kept: bool) -> None:
-    if as_json:
+def _answer(made: Planned, format_: str) -> None:
+    if format_ == "json":
         console.out(made.content.decode("ascii"))
-        return
-    console.out(summary.terminal(made.plan, made.split))
-    if not is_kept:
-        console.err("the plan was not written: pass -o plan.json or --artifact DIR")
+    elif format_ == "markdown":
+        console.out(summary.markdown(made.plan, made.split))
+    else:
+        console.out(summary.terminal(made.plan, made.split))

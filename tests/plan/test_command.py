@@ -449,6 +449,38 @@ def test_words_for_wrong_types_are_those_of_who_wrote_them(
     assert "plan.risk: expected less than 1, found 2" in done.stderr
 
 
+def test_what_if_writes_nothing(listed: Path, ciguard: Ciguard) -> None:
+    before = sorted(path.name for path in listed.iterdir())
+    words = ("plan", "--inventory", "units.txt", *NONE, "--what-if")
+    done = ciguard(*words, "--shards", "2", cwd=listed)
+    assert "in 2 shards" in done.stdout
+    assert "was not written" not in done.stderr
+    assert sorted(path.name for path in listed.iterdir()) == before
+    refused = ciguard(*words, "-o", "plan.json", cwd=listed, expect=2)
+    assert "--what-if: nothing is written" in refused.stderr
+
+
+def test_a_unit_is_explained(listed: Path, ciguard: Ciguard) -> None:
+    unit = (listed / "units.txt").read_text().splitlines()[0]
+    words = ("plan", "--inventory", "units.txt", *NONE, "--explain")
+    done = ciguard(*words, unit, cwd=listed)
+    assert done.stdout.startswith(f"{unit}\n\nshard ")
+    assert "nobody has measured anything" in done.stdout
+    ciguard(*words, "no such unit", cwd=listed, expect=3)
+
+
+def test_a_base_plan_keeps_units_where_they_are(listed: Path, ciguard: Ciguard) -> None:
+    words = ("plan", "--inventory", "units.txt", *NONE, "--group", "none", "--json")
+    before = plan_of(ciguard(*words, "--shards", "3", cwd=listed).stdout)
+    (listed / "base.json").write_text(json.dumps(before))
+    after = plan_of(ciguard(*words, "--shards", "3", "--base-plan", "base.json", cwd=listed).stdout)
+    assert after["base"] == before["id"]
+    assert after["moved"] == []
+    (listed / "base.json").write_text("{}")
+    refused = ciguard(*words, "--base-plan", "base.json", cwd=listed, expect=3)
+    assert "base.json: no plan" in refused.stderr
+
+
 def test_what_a_plan_says_can_be_run(project: Path, ciguard: Ciguard) -> None:
     """The plan's own program, run as a leg runs it, records every planned unit as passed."""
     ciguard("plan", *NONE, "--shards", "2", "--artifact", "art", cwd=project)

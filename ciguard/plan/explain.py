@@ -1,0 +1,208 @@
+"""Why one unit is where it is, and what its numbers come from. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.errors import InputError
+from ciguard.plan.estimates import DEPTH
+from ciguard.plan.inventory import file_of
+from ciguard.run.state import UNKNOWN_BASE_BYTES, UNKNOWN_DELTA_BYTES
+from ciguard.text import counted, duration, one_line, size, table, unit_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ciguard.model import Plan, PlannedUnit, Shard
+    from ciguard.plan.estimates import Past
+    from ciguard.plan.works import Basis
+
+SHOWN: Final = 8
+WIDTH: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One unit of a plan, and all that the plan was made of."""
+
+    plan: Plan
+    basis: Basis
+    past: Past
+    position: int
+
+    @property
+    def place(self) -> tuple[Shard, int]:
+        """Its shard, and where it stands in it."""
+        key = self.basis.inventory.keys[self.position]
+        for shard in self.plan.shards:
+            for number, unit in enumerate(shard.units):
+                if unit.key == key:
+                    return shard, number
+        raise AssertionError(f"{key} is in no shard")
+
+    @property
+    def unit(self) -> PlannedUnit:
+        """As planned."""
+        shard, number = self.place
+        return shard.units[number]
+
+
+def position_of(basis: Basis, text: str) -> int:
+    """Find the unit that is meant: its id, or a part that only one id has.
+
+    Raises:
+        InputError: none or several; names those that are near.
+    """
+    keys = basis.inventory.keys
+    tests: tuple[Callable[[str], bool], ...] = (
+        lambda unit: unit == text,
+        lambda unit: unit.endswith((f":{text}", f".{text}", f"/{text}")),
+        lambda unit: text in unit,
+    )
+    alike = ([place for place, key in enumerate(keys) if test(key.unit)] for test in tests)
+    found = next((places for places in alike if places), [])
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = ", ".join(unit_name(keys[place]) for place in found[:SHOWN])
+        what = f"{counted(len(found), 'unit')} are called like {text!r:.100}"
+        raise InputError(what, where="--explain", fix=f"give the whole id; there are {named}")
+    near = difflib.get_close_matches(text, [key.unit for key in keys], n=3, cutoff=0.5)
+    fix = f"did you mean {', '.join(near)}?" if near else "look at the inventory"
+    raise InputError(f"no planned unit is called {text!r:.100}", where="--explain", fix=fix)
+
+
+def explained(case: Case) -> str:
+    """All there is to say, a line or more for each fact; 80 columns but for the id."""
+    shard, number = case.place
+    rows: list[tuple[str, ...]] = [
+        ("shard", f"{shard.key} of {len(case.plan.shards)}, pool {one_line(shard.pool, 40)}"),
+        ("place", f"{number + 1} of {counted(len(shard.units), 'unit')}"),
+        *_time(case),
+        *_beside(case, shard),
+        *_memory(case),
+        *_group(case),
+        *_base(case, shard),
+        *_suspect(case),
+    ]
+    if case.unit.timeout_s is not None:
+        rows.append(("limit", f"{duration(case.unit.timeout_s)}, as configured"))
+    name = unit_name(case.unit.key, 2000)
+    return f"{name}\n\n{table(rows)}\n"
+
+
+def _values(column: Sequence[float], flags: Sequence[bool]) -> str:
+    return ", ".join(
+        f"{'over ' * flag}{duration(value)}" for value, flag in zip(column, flags, strict=True)
+    )
+
+
+def _time(case: Case) -> list[tuple[str, str]]:
+    wall_s = case.unit.wall_s
+    spread_s = float(np.sqrt(case.basis.estimates.variance_s2[case.position]))
+    rows = [("time", f"{duration(wall_s)}, give or take {duration(spread_s)}")]
+    mine = np.flatnonzero(case.past.unit == case.position)[-DEPTH:]
+    measured = mine[~np.isnan(case.past.wall_s[mine])]
+    if measured.size:
+        flags = case.past.is_lower_bound[measured].tolist()
+        values = _values(case.past.wall_s[measured].tolist(), flags)
+        rows.append(("from", f"its last {counted(len(measured), 'value')}, oldest first,"))
+        rows.append(("", "scaled to the common speed:"))
+        rows += [("", line) for line in _wrapped(values)]
+    if not measured.size or all(case.past.is_lower_bound[measured]):
+        rows.append(("guessed", _siblings(case)))
+    return rows
+
+
+def _wrapped(text: str) -> list[str]:
+    lines, line = [], ""
+    for word in text.split(", "):
+        if line and len(line) + len(word) > WIDTH - 16:
+            lines.append(line + ",")
+            line = ""
+        line = f"{line}, {word}" if line else word
+    return [*lines, line]
+
+
+def _siblings(case: Case) -> str:
+    """Whose mean its time is."""
+    names = case.basis.inventory.kin(case.basis.kin)
+    clean = ~case.past.is_lower_bound & ~np.isnan(case.past.wall_s)
+    measured = {int(unit) for unit in np.unique(case.past.unit[clean])}
+    held = {unit: set(names(unit)) for unit in measured}
+    for name in names(case.position):
+        count = sum(name in of_unit for of_unit in held.values())
+        if count:
+            text = str(name[-1] if isinstance(name, tuple) else name)
+            where = f"below {one_line(text, 40)}" if text else "of the suite"
+            return f"the mean of {counted(count, 'measured unit')} {where}"
+    return "nobody has measured anything: all units are taken for equal"
+
+
+def _beside(case: Case, shard: Shard) -> list[tuple[str, str]]:
+    overheads = case.basis.overheads
+    rows = []
+    ratio = overheads.ratio.get((case.unit.suite, shard.pool))
+    if ratio is not None:
+        rows.append(("overhead", f"x {ratio:.3g}: what legs of its suite take beside their tests"))
+    place = overheads.file[case.position] if overheads.file else -1
+    if place >= 0 and overheads.setup_s[place]:
+        what = duration(overheads.setup_s[place])
+        rows.append(("fixtures", f"{what}, shared by its file and paid once a shard"))
+    return rows
+
+
+def _memory(case: Case) -> list[tuple[str, str]]:
+    unit, suite = case.unit, case.basis.suites[case.unit.suite]
+    base = size(UNKNOWN_BASE_BYTES if suite.base_bytes is None else suite.base_bytes)
+    guessed = " (a guess)" if suite.base_bytes is None else ""
+    if unit.peak_delta_bytes is None:
+        said = f"not known: {size(UNKNOWN_DELTA_BYTES)} are kept free for it"
+        return [("memory", f"{said}, over {base}{guessed} of its process")]
+    rows = [("memory", f"{size(unit.peak_delta_bytes)} over {base}{guessed} of its process")]
+    if unit.retained_bytes:
+        rows.append(("", f"{size(unit.retained_bytes)} of them stay behind"))
+    return rows
+
+
+def _group(case: Case) -> list[tuple[str, str]]:
+    unit = case.basis.inventory.units[case.position]
+    file = file_of(unit)
+    name = unit.group or file
+    if name is None:
+        return []
+    there = {
+        one.key
+        for one in case.basis.inventory.units
+        if (one.suite, one.variant) == (unit.suite, unit.variant)
+        and (one.group == unit.group if unit.group else file_of(one) == file)
+    }
+    shards = [s.key for s in case.plan.shards if any(one.key in there for one in s.units)]
+    where = "whole" if len(shards) == 1 else f"divided over {len(shards)} shards"
+    word = "group" if unit.group else "file"
+    return [(word, f"{one_line(name, 44)}: {counted(len(there), 'unit')}, {where}")]
+
+
+def _base(case: Case, shard: Shard) -> list[tuple[str, str]]:
+    base = case.basis.base
+    if base is None:
+        return []
+    before = next((one.key for one in base.shards if case.unit.key in one.units), None)
+    if before is None:
+        return [("base", f"{base.name} did not have it")]
+    if before == shard.key:
+        return [("base", f"{base.name} had it in the same shard")]
+    return [("base", f"{base.name} had it in shard {before}: moved, for balance")]
+
+
+def _suspect(case: Case) -> list[tuple[str, str]]:
+    for one in case.basis.suspicions:
+        if case.position in one.units:
+            said = f"one of {counted(len(one.units), 'unit')} of which one killed "
+            place = "apart from all others" if one.is_alone else "spread over all shards"
+            return [("suspect", said + counted(one.losses, "shard")), ("", f"they run {place}")]
+    return []

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from plan.making import GIB, POOLS, kin, suite
+
+from ciguard.codec.inventory import InventoryUnit
+from ciguard.errors import InputError
+from ciguard.model import UnitKey
+from ciguard.plan.base import Base, BaseShard
+from ciguard.plan.estimates import Past, estimates, no_past
+from ciguard.plan.explain import Case, explained, position_of
+from ciguard.plan.inventory import inventory
+from ciguard.plan.limits import limit
+from ciguard.plan.overheads import Overheads
+from ciguard.plan.planning import Origin, plan
+from ciguard.plan.suspects import Suspicion
+from ciguard.plan.works import Basis, Wishes
+
+if TYPE_CHECKING:
+    from typing import Any
+
+UNITS = ("a.py::one", "a.py::two", "b.py::three", "b.py::three[x]")
+NAN = float("nan")
+MIB = 1 << 20
+
+
+def past(*rows: tuple[int, float, bool], peak: float = NAN) -> Past:
+    return Past(
+        unit=np.array([unit for unit, _, _ in rows], np.int32),
+        wall_s=np.array([wall_s for _, wall_s, _ in rows]),
+        peak_delta_bytes=np.full(len(rows), peak),
+        retained_bytes=np.full(len(rows), peak / 2),
+        is_lower_bound=np.array([stopped for _, _, stopped in rows], np.bool_),
+    )
+
+
+def said(told: Past, unit: str, **basis: Any) -> str:
+    there = inventory([InventoryUnit(one) for one in UNITS], exclude={}, ordered=True)
+    names = there.kin({"": kin})
+    found = Basis(
+        inventory=there,
+        estimates=estimates(told, len(UNITS), names),
+        suites={"": suite(base_bytes=100 * MIB)},
+        pools={"linux": POOLS["linux"]},
+        kin={"": kin},
+        **basis,
+    )
+    wishes = Wishes(limit(2700.0, 300.0), {"": "linux"}, shards=2, timeout_s={"": 60.0})
+    made = plan(found, wishes, Origin())
+    return explained(Case(made.plan, found, told, position_of(found, unit)))
+
+
+def test_its_values_and_its_place() -> None:
+    text = said(past((0, 2.0, False), (0, 3.0, False), (0, 9.0, True), peak=GIB), "one")
+    assert text.startswith("a.py::one\n\nshard   0")
+    assert "time    9.00 s, give or take" in text
+    assert "2.00 s, 3.00 s, over 9.00 s" in text
+    assert "memory  1.00 GiB over 100 MiB of its process" in text
+    assert "512 MiB of them stay behind" in text
+    assert "file    a.py: 2 units, divided over 2 shards" in text
+    assert "limit   1 min 00 s, as configured" in text
+    assert "guessed" not in text
+
+
+def test_whose_mean_a_new_unit_has() -> None:
+    told = past((0, 2.0, False), (3, 8.0, False))
+    assert "the mean of 1 measured unit below a.py" in said(told, "two")
+    assert "the mean of 1 measured unit below b.py" in said(told, "b.py::three")
+    nobody = said(no_past(), "two")
+    assert "nobody has measured anything: all units are taken for equal" in nobody
+    assert "memory   not known: 50.0 MiB are kept free for it" in nobody
+
+
+def test_what_comes_on_top_and_who_is_suspected_and_where_it_was() -> None:
+    base = Base("run 7", (BaseShard("09", "linux", (UnitKey("", "", "a.py::one"),)),))
+    text = said(
+        past((0, 2.0, False)),
+        "one",
+        overheads=Overheads({("", "linux"): 1.25}, (0, 0, 1, 1), (0.5, 0.0)),
+        suspicions=(Suspicion((0, 2), 2),),
+        base=base,
+    )
+    assert "overhead  x 1.25: what legs of its suite take beside their tests" in text
+    assert "fixtures  0.50 s, shared by its file and paid once a shard" in text
+    assert "one of 2 units of which one killed 2 shards" in text
+    assert "they run apart from all others" in text
+    assert "run 7 had it in shard 09: moved, for balance" in text
+
+
+def test_a_part_of_an_id_will_do_where_one_has_it() -> None:
+    assert said(no_past(), "three").startswith("b.py::three\n"), "the end of an id is meant first"
+    assert said(no_past(), "three[").startswith("b.py::three[x]\n")
+    with pytest.raises(InputError, match=r"2 units are called like 'a\.py'"):
+        said(no_past(), "a.py")
+    with pytest.raises(InputError, match="no planned unit is called") as raised:
+        said(no_past(), "a.py::oen")
+    assert raised.value.fix == "did you mean a.py::one, a.py::two, b.py::three?"
