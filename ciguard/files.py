@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec import plan as plan_codec
-from ciguard.codec.record import read_records
+from ciguard.codec.gathering import read_records
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:

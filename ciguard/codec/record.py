@@ -1,29 +1,16 @@
-"""A record: JSON Lines <-> the line values of `model.py`. The one reader and the one writer.
+"""A record's lines: JSON <-> the line values of `model.py`. The one reader and the one writer.
 
-A record is appended to by programs that get killed, and comes from machines nobody trusts, so the
-reader accepts a file cut at any byte, skips types and keys it does not know, and turns every line
-that is not what it should be into one entry of `Record.damage`; it raises nothing. Pure; standard
-library only, Python 3.8+ (travels in the leg).
+Types and keys that this schema does not know are skipped; a line that is not what it should be is
+a `LineError`. `gathering.py` reads whole files. Pure; standard library only, Python 3.8+ (travels
+in the leg).
 """
 
 from __future__ import annotations
 
 import json
 import math
-from codecs import BOM_UTF8
-from dataclasses import MISSING, dataclass, fields, replace
-from typing import (
-    Any,
-    Callable,
-    Final,
-    Iterable,
-    Iterator,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Tuple,
-    cast,
-)
+from dataclasses import MISSING, fields, replace
+from typing import Any, Callable, Final, Mapping, NamedTuple, cast
 
 from ciguard.model import (
     ENDINGS,
@@ -37,7 +24,6 @@ from ciguard.model import (
     MetricLine,
     ProcessEndLine,
     ProcessLine,
-    Record,
     Result,
     Runner,
     SampleLine,
@@ -47,7 +33,6 @@ from ciguard.model import (
 
 MAX_LINE_BYTES: Final = 1 << 20  # a message is cut at 4 KiB when written: longer is an attack
 MAX_INTEGER: Final = 1 << 62  # what every column of the history can hold
-MAX_DAMAGE: Final = 20  # places named in one file; a file of garbage is one finding, not a million
 _WORD_FOR: Final[dict[str, str]] = {"try_number": "try"}
 
 
@@ -299,46 +284,6 @@ def decode(text: bytes) -> Line | None:
     return line
 
 
-# --- Files -> records ----------------------------------------------------------------------------
-
-# (plan id, shard, run id, run attempt, folder); the folder only where a leg knew nothing else.
-_Identity = Tuple[str, str, Optional[int], Optional[int], str]
-
-
-class _File(NamedTuple):
-    """A file's lines, each with the leg that was named above it (None: no leg yet)."""
-
-    source: str
-    folder: str
-    lines: list[tuple[_Identity | None, Line]]
-    legs: list[_Identity]
-    damage: list[str]
-
-
-def _decoded(source: str, content: bytes, damage: list[str]) -> Iterator[Line]:
-    """Decode a file; what cannot be read is named in `damage`, and reading goes on behind it."""
-    if not content:
-        damage.append(f"{source}: empty")
-    wrong = 0
-    # Programs on Windows begin a file with a byte order mark; the first line says whose it is.
-    pieces = content[len(BOM_UTF8) * content.startswith(BOM_UTF8) :].split(b"\n")
-    for number, piece in enumerate(pieces, 1):
-        if not piece.strip():
-            continue
-        try:
-            line = decode(piece)
-        except LineError as error:
-            wrong += 1
-            if wrong <= MAX_DAMAGE:
-                what = "cut" if number == len(pieces) else str(error)
-                damage.append(f"{source}:{number}: {what}")
-            continue
-        if line is not None:
-            yield line
-    if wrong > MAX_DAMAGE:
-        damage.append(f"{source}: {wrong - MAX_DAMAGE} more lines that cannot be read")
-
-
 def with_defaults(line: Line, defaults: DefaultsLine) -> Line:
     """Fill what a program left out because the first line of its file says it."""
     if not isinstance(line, (StartLine, Result, EventLine)):
@@ -353,113 +298,3 @@ def with_defaults(line: Line, defaults: DefaultsLine) -> Line:
     if line.process is None and defaults.process is not None:
         changes["process"] = defaults.process
     return replace(line, **changes) if changes else line
-
-
-def _identity(line: Any, folder: str) -> _Identity:
-    named = (line.plan_id, line.shard, line.run_id, line.run_attempt)
-    return (*named, folder if named == ("", "", None, None) else "")
-
-
-def _read_file(source: str, content: bytes) -> _File:
-    file = _File(source, source.rpartition("/")[0], [], [], [])
-    leg: _Identity | None = None
-    defaults = DefaultsLine()
-    for line in _decoded(source, content, file.damage):
-        if isinstance(line, (ShardLine, DefaultsLine)):
-            leg = _identity(line, file.folder)
-            file.legs.append(leg)
-            defaults = line if isinstance(line, DefaultsLine) else DefaultsLine()
-        if not isinstance(line, DefaultsLine):
-            file.lines.append((leg, with_defaults(line, defaults)))
-    return file
-
-
-def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
-    """Say for each file whose its unnamed lines and its damage are.
-
-    The first leg that the file names; else the only one that its folder names; else the only one
-    named at all; else nobody's.
-    """
-    in_folder: dict[str, list[_Identity]] = {}
-    for file in files:
-        in_folder.setdefault(file.folder, []).extend(file.legs)
-    everywhere = {leg for legs in in_folder.values() for leg in legs}
-    for file in files:
-        near = set(in_folder[file.folder])
-        if file.legs:
-            yield file, file.legs[0]
-        elif len(near) == 1:
-            yield file, near.pop()
-        elif not near and len(everywhere) == 1:
-            yield file, next(iter(everywhere))
-        else:
-            yield file, None
-
-
-@dataclass
-class _Gathering:
-    """The lines of one leg while its files are read."""
-
-    source: str
-    lines: list[Line]
-    damage: list[str]
-
-    def record(self) -> Record:
-        by_kind: dict[Any, list[Any]] = {kind: [] for kind in _WORD_OF}
-        for line in self.lines:
-            by_kind[type(line)].append(line)
-        headers = by_kind[ShardLine]
-        if len(set(map(repr, headers))) > 1:
-            self.damage.append(f"{self.source}: {len(headers)} shard lines that differ")
-        return Record(
-            source=self.source,
-            header=headers[0] if headers else None,
-            processes=tuple(by_kind[ProcessLine]),
-            starts=tuple(by_kind[StartLine]),
-            results=tuple(by_kind[Result]),
-            samples=tuple(by_kind[SampleLine]),
-            metrics=tuple(by_kind[MetricLine]),
-            events=tuple(by_kind[EventLine]),
-            process_ends=tuple(by_kind[ProcessEndLine]),
-            end=by_kind[EndLine][-1] if by_kind[EndLine] else None,
-            damage=tuple(self.damage),
-        )
-
-
-def read_records(files: Iterable[tuple[str, bytes]]) -> tuple[Record, ...]:
-    """Join files into the records of the legs that wrote them.
-
-    A line belongs to the last `shard` or `defaults` line above it in its file, else where `_owners`
-    says. Folder and file names say nothing about a leg's identity.
-
-    Args:
-        files: (path with "/" as separator, content), in any order.
-
-    Returns:
-        Records sorted by identity, then source; lines in the order of sorted paths.
-    """
-    legs: dict[Any, _Gathering] = {}
-
-    def leg_of(identity: _Identity | None, file: _File) -> _Gathering:
-        # What nobody claims stays together by folder: one record without a header each.
-        key = identity if identity is not None else file.folder
-        return legs.setdefault(key, _Gathering(file.source, [], []))
-
-    parsed = [_read_file(source, content) for source, content in sorted(files)]
-    for file, owner in _owners(parsed):
-        leg_of(owner, file).damage.extend(file.damage)
-        for identity, line in file.lines:
-            leg_of(identity or owner, file).lines.append(line)
-    records = [gathering.record() for gathering in legs.values()]
-    return tuple(sorted(records, key=_by_identity))
-
-
-def _by_identity(record: Record) -> tuple[str, str, int, int, str]:
-    header = record.header or ShardLine()
-    return (
-        header.plan_id,
-        header.shard,
-        header.run_id or 0,
-        header.run_attempt or 0,
-        record.source,
-    )

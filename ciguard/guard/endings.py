@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from ciguard.errors import ExitCode
 from ciguard.model import BAD_OUTCOMES, Ending, Record, Result
 
 if TYPE_CHECKING:
@@ -42,6 +43,16 @@ ADVICE: Final[Mapping[Ending, str]] = {
     "unknown": "look at the log of its job, and run it again",
 }
 
+# What to do about units without a result, by the kind of the event in which the leg says why.
+CAUSES: Final[Mapping[str, str]] = {
+    "not_imported": "mend the import, or install what is missing in the leg too",
+    "deselected": "find the plugin or option that takes them out, and take it out of the leg",
+    "not_found": "renamed or moved since the plan was made? Make the plan again on this commit, "
+    "and look at the suite's working folder",
+    "not_reached": "look at the last output in its record",
+    "no_result": "let the command append one result line for each of its units",
+}
+
 
 def standing(result: Result) -> Standing:
     """What a result says of its case; an ending that is nobody's verdict outranks the outcome."""
@@ -74,11 +85,23 @@ def leg_end(record: Record) -> LegEnd:
         return LegEnd("unknown", what, ADVICE["unknown"])
     ending = record.end.ending
     if ending != "completed":
-        return LegEnd(ending, f"it ended by {ending}", ADVICE[ending])
+        return LegEnd(ending, f"it ended by {ending}{_last_output(record, ending)}", ADVICE[ending])
     code = record.end.exit_code
-    if code not in (None, 0, 10):
+    if code not in (None, ExitCode.OK, ExitCode.TESTS_FAILED, ExitCode.INCOMPLETE):
         return LegEnd(ending, f"it ended with exit code {code}", ADVICE["unknown"])
     return LegEnd(ending)
+
+
+def last_line(text: str) -> str:
+    """The last line that says something, without the ruler that may be drawn around it."""
+    lines = (line.strip().strip("=!-_* ") for line in text.splitlines())
+    return "".join([line for line in lines if line][-1:])
+
+
+def _last_output(record: Record, ending: Ending) -> str:
+    """What its processes said, where they kept the leg from going on."""
+    said = [last_line(one.detail) for one in record.events if one.kind == "last_output"]
+    return f": {said[-1]}" if said and ending in ("setup_failed", "crash") else ""
 
 
 def _last_sign(record: Record) -> str:

@@ -32,7 +32,8 @@ def _shards(keys: Sequence[str], all_legs: Sequence[Leg]) -> str:
 
 
 def _incomplete(verdict: Verdict) -> str:
-    parts = []
+    # Where all records are of another plan, nothing that follows can be mended otherwise.
+    parts = [one.what for one in _decisive(verdict) if one.kind == "other_plan"]
     absent = [leg.shard for leg in verdict.legs if not leg.recorded]
     if absent:
         verb = "has" if len(absent) == 1 else "have"
@@ -47,9 +48,7 @@ def _incomplete(verdict: Verdict) -> str:
         parts.append(f"{lost:,} of {counted(verdict.planned, 'unit')} {verb} no result")
     if not parts:
         parts = [finding.what for finding in _decisive(verdict)[:2]]
-    if verdict.failures:
-        parts.append(_count_of_failures(verdict))
-    return "; ".join(parts)
+    return "; ".join([*parts, *_bad(verdict)])
 
 
 def _decisive(verdict: Verdict) -> list[Finding]:
@@ -61,10 +60,18 @@ def _count_of_failures(verdict: Verdict) -> str:
     return f"{len(failed):,} of {counted(verdict.planned, 'unit')} failed"
 
 
+def _bad(verdict: Verdict) -> list[str]:
+    """What failed, beside what may be missing."""
+    parts = [_count_of_failures(verdict)] if verdict.failures else []
+    red = {finding.shard for finding in verdict.findings if finding.kind == "unexplained_exit"}
+    if red:
+        shards = _shards(sorted(red), verdict.legs)
+        parts.append(f"a process of {shards} failed, and no failed test explains it")
+    return parts
+
+
 def _failed(verdict: Verdict) -> str:
-    if verdict.failures:
-        return _count_of_failures(verdict)
-    return "; ".join(finding.what for finding in _decisive(verdict)[:2])
+    return "; ".join(_bad(verdict) or [one.what for one in _decisive(verdict)[:2]])
 
 
 def _passed(verdict: Verdict) -> str:

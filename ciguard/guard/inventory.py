@@ -49,7 +49,9 @@ def _drop(plan: Plan) -> Iterator[Finding]:
     before, now = plan.inventory.base_collected, plan.inventory.collected
     if before is not None and before - now > MAX_DROP_RATIO * before:
         percent = 100 * (before - now) / before
-        what = f"{now:,} units were collected, {before:,} on the base (-{percent:.1f} %)"
+        verb = "was" if now == 1 else "were"
+        on_base = f"{before:,} on the base (-{percent:.1f} %)"
+        what = f"{counted(now, 'unit')} {verb} collected, {on_base}"
         fix = "bring them back, or acknowledge the drop in the configuration of the base"
         yield Finding("incomplete", "fewer_units", what, fix=fix)
 

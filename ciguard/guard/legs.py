@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import ExitCode
-from ciguard.guard.endings import LegEnd, leg_end
-from ciguard.guard.units import UnitEnd, started, unit_ends
+from ciguard.guard.endings import CAUSES, LegEnd, last_line, leg_end
+from ciguard.guard.units import UnitEnd, causes, started, unit_ends
 from ciguard.guard.verdict import Finding, Leg
 from ciguard.model import OUTCOMES
 from ciguard.text import counted
@@ -16,12 +16,20 @@ from ciguard.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.model import Outcome, Record, Shard, UnitKey
+    from ciguard.model import Ending, EventLine, Outcome, Record, Shard, UnitKey
+
+
+# How a process ends that nobody stopped and that did not say it was done.
+UNASKED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
 
 
 @dataclass(frozen=True, slots=True)
 class LegProof:
-    """One planned shard with all that its record says."""
+    """One planned shard with all that its record says.
+
+    `instead` is a record that its own would have been, and why it does not count; `causes` are
+    the leg's words on units without a result.
+    """
 
     shard: Shard
     record: Record | None
@@ -29,6 +37,8 @@ class LegProof:
     units: Mapping[UnitKey, UnitEnd]
     started: frozenset[UnitKey]
     planned: frozenset[UnitKey]
+    causes: Mapping[UnitKey, EventLine] = field(default_factory=dict)
+    instead: Finding | None = None
 
     def counts(self) -> dict[Outcome, int]:
         """Final cases by outcome."""
@@ -36,15 +46,14 @@ class LegProof:
         return {outcome: found[outcome] for outcome in OUTCOMES if found[outcome]}
 
 
-def leg_proof(shard: Shard, record: Record | None) -> LegProof:
+def leg_proof(shard: Shard, record: Record | None, instead: Finding | None = None) -> LegProof:
     """Read a shard's record; None where there is none."""
     planned = frozenset(unit.key for unit in shard.units)
     if record is None:
         end = LegEnd("unknown", "it has no record")
-        return LegProof(shard, None, end, {}, frozenset(), planned)
-    return LegProof(
-        shard, record, leg_end(record), unit_ends(record), frozenset(started(record)), planned
-    )
+        return LegProof(shard, None, end, {}, frozenset(), planned, instead=instead)
+    ends, begun = unit_ends(record), frozenset(started(record))
+    return LegProof(shard, record, leg_end(record), ends, begun, planned, causes(record))
 
 
 def says_failed(leg: LegProof) -> bool:
@@ -57,39 +66,108 @@ def leg_findings(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
     """What is wrong with a leg; `lost` are its planned units without a final result."""
     shard = leg.shard.key
     if leg.record is None:
-        what = f"shard {shard} has no record"
-        fix = "look at its job: was it cancelled, skipped, or did its upload fail? Run it again"
-        yield Finding("incomplete", "no_record", what, shard, lost, fix)
+        yield _no_record(leg, lost)
         return
     if leg.end.problem:
         what = f"shard {shard}: {leg.end.problem}"
         kind = leg.end.ending if leg.record.end is not None else "cut"
         yield Finding("incomplete", kind, what, shard, lost, leg.end.fix)
     elif lost and not leg.record.damage:
-        what = f"shard {shard}: {counted(len(lost), 'planned unit')} without a final result"
-        fix = "do they still exist? Make the plan again on this commit"
-        yield Finding("incomplete", "vanished", what, shard, lost, fix)
+        yield from _vanished(leg, lost)
     if leg.record.damage:
         first, more = leg.record.damage[0], len(leg.record.damage) - 1
         what = f"shard {shard}: its record is damaged: {first}" + (f" and {more} more" * bool(more))
         fix = "run it again: what stood there is not known"
+        if leg.record.copies:
+            fix = "pass each record once: which of its copies is true is not known"
         yield Finding("incomplete", "damaged", what, shard, () if leg.end.problem else lost, fix)
     else:
-        yield from _contradictions(leg)
+        yield from _contradictions(leg, lost)
+    if leg.record.copies:
+        what = f"shard {shard}: its record is here more than once: {', '.join(leg.record.copies)}"
+        yield Finding("warning", "recorded_twice", what, shard, fix="pass each record once")
+    yield from _unexplained(leg)
+    yield from _unblamed(leg)
 
 
-def _contradictions(leg: LegProof) -> Iterator[Finding]:
+def _no_record(leg: LegProof, lost: tuple[UnitKey, ...]) -> Finding:
+    shard = leg.shard.key
+    what = f"shard {shard} has no record"
+    fix = "look at its job: was it cancelled, skipped, or did its upload fail? Run it again"
+    if leg.instead is not None:
+        why = f" that counts: {leg.instead.what}" if leg.instead.what else " of this plan"
+        what, fix = what + why, leg.instead.fix
+    return Finding("incomplete", "no_record", what, shard, lost, fix)
+
+
+def _vanished(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
+    """Units without a result in a leg that ended by itself, apart by what to do about them."""
+    shard = leg.shard.key
+    kinds = {key: leg.causes[key].kind if key in leg.causes else "vanished" for key in lost}
+    for kind in sorted(set(kinds.values())):
+        units = tuple(key for key in lost if kinds[key] == kind)
+        what = f"shard {shard}: {counted(len(units), 'planned unit')} without a final result"
+        fix = CAUSES.get(kind, "do they still exist? Make the plan again on this commit")
+        yield Finding("incomplete", kind, what, shard, units, fix)
+
+
+def unexplained(leg: LegProof) -> list[EventLine]:
+    """The ends of its processes that no result explains, each once."""
+    events = leg.record.events if leg.record is not None else ()
+    found = {one.process: one for one in events if one.kind == "unexplained_exit"}
+    return list(found.values())
+
+
+def _unexplained(leg: LegProof) -> Iterator[Finding]:
+    shard = leg.shard.key
+    for event in unexplained(leg):
+        code, _, output = event.detail.partition("\n")
+        killed = not code.startswith("exit code")
+        how = f"was {code}" if killed else f"ended with {code}"
+        what = f"shard {shard}: process {event.process} {how}, and no failed result explains it"
+        what += f"; its last output: {last_line(output) or 'nothing'}"
+        cause = (
+            "it died behind its last test"
+            if killed
+            else "a hook of the session or a coverage gate set it"
+        )
+        fix = f"{cause}? See the log of its job"
+        yield Finding("failed", "unexplained_exit", what, shard, fix=fix)
+
+
+def _unblamed(leg: LegProof) -> Iterator[Finding]:
+    """Processes that died between units, where what they left passed in another one."""
+    record = leg.record
+    if record is None or leg.end.problem or any(one.outcome == "died" for one in record.results):
+        return
+    said = {one.process: one.detail for one in record.events if one.kind == "last_output"}
+    red = {one.process for one in unexplained(leg)}
+    for end in record.process_ends:
+        if end.ending in UNASKED and end.process in said.keys() - red:
+            code, _, output = said.pop(end.process).partition("\n")
+            what = f"shard {leg.shard.key}: process {end.process} ended by {end.ending} ({code}) "
+            what += f"and no unit is to blame; its last output: {last_line(output) or 'nothing'}"
+            fix = "what it left ran in another process; look why it ended"
+            yield Finding("warning", "unblamed", what, leg.shard.key, fix=fix)
+
+
+def _contradictions(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
     """Where the last line of a leg does not agree with the lines before it."""
     shard = leg.shard.key
     end = leg.record.end if leg.record is not None else None
     if end is None or end.ending != "completed":
         return
+    if end.exit_code == ExitCode.INCOMPLETE and not lost:
+        what = f"shard {shard}: it ended with exit code 13, and all its units have a result"
+        fix = "look at the log of its job, and run it again"
+        yield Finding("incomplete", "says_incomplete", what, shard, fix=fix)
     told, found = sum(end.counts.values()), sum(leg.counts().values())
     if end.counts and told != found:
         what = f"its end line counts {counted(told, 'result')}, its record holds {found:,}"
         fix = "a file of the record is missing: look at its upload, run it again"
         yield Finding("incomplete", "lines_missing", f"shard {shard}: {what}", shard, fix=fix)
-    if says_failed(leg) and all(unit.standing == "good" for unit in leg.units.values()):
+    good = all(unit.standing == "good" for unit in leg.units.values())
+    if says_failed(leg) and good and not unexplained(leg):
         what = f"shard {shard} says that tests failed, and its record holds no failed result"
         yield Finding("failed", "failure_missing", what, shard, fix="look at the log of its job")
 

@@ -42,7 +42,10 @@ def prove(plan: Plan, records: Iterable[Record], needs: Sequence[Job] | None = N
         The same verdict for any order of the records. O(results).
     """
     selection = select(plan, records)
-    legs = [leg_proof(shard, selection.newest.get(shard.key)) for shard in plan.shards]
+    legs = [
+        leg_proof(shard, selection.newest.get(shard.key), selection.instead.get(shard.key))
+        for shard in plan.shards
+    ]
     where = _where(legs)
     final = {key: _one_end([end for _, end in found]) for key, found in where.items()}
     missing = tuple(_missing(legs, final))
@@ -126,9 +129,11 @@ def _why(leg: LegProof, key: UnitKey, end: UnitEnd | None) -> str:
         return f"it was stopped: {stopped.ending}" if stopped else "its last try did not finish"
     if key in leg.started:
         return "it was started and did not finish"
+    if key in leg.causes:
+        return leg.causes[key].detail
     if leg.end.problem:
         return f"it was not started: {leg.end.problem}"
-    return "its leg ended by itself without a word of it"
+    return "its leg ended by itself and wrote nothing about it"
 
 
 def _failures(

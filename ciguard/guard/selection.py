@@ -6,23 +6,30 @@ and never counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ciguard.guard.naming import NAMED
 from ciguard.guard.verdict import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ciguard.model import Plan, Record, ShardLine
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`newest` is the record that counts for each shard, `earlier` those of older attempts."""
+    """`newest` is the record that counts for each shard, `earlier` those of older attempts.
+
+    `instead` says of shards without a record which one was found in its place, and why it does not
+    count; nothing where that is the same for all and a finding says it.
+    """
 
     newest: Mapping[str, Record]
     earlier: Mapping[str, tuple[Record, ...]]
+    instead: Mapping[str, Finding]
     findings: tuple[Finding, ...]
 
 
@@ -32,13 +39,13 @@ def select(plan: Plan, records: Iterable[Record]) -> Selection:
     Of several runs the newest counts, of several attempts of a leg the newest that left a record:
     after "re-run failed jobs" the other legs have one of an earlier attempt only.
     """
-    findings: list[Finding] = []
+    strangers: list[Finding] = []
     ours: list[tuple[ShardLine, Record]] = []
     keys = {shard.key for shard in plan.shards}
     for record in records:
         stranger = _stranger(plan, keys, record)
         if stranger is not None:
-            findings.append(stranger)
+            strangers.append(stranger)
         elif record.header is not None:
             ours.append((record.header, record))
     newest_run = max((header.run_id or 0 for header, _ in ours), default=0)
@@ -46,18 +53,40 @@ def select(plan: Plan, records: Iterable[Record]) -> Selection:
     for header, record in ours:
         if (header.run_id or 0) != newest_run:
             what = f"{record.source} is of run {header.run_id or 'without id'}, not {newest_run}"
-            findings.append(_not_counted("other_run", what, header.shard))
+            strangers.append(_not_counted("other_run", what, header.shard))
             continue
         by_shard.setdefault(header.shard, []).append((header.run_attempt or 0, record))
     for found in by_shard.values():
         found.sort(key=lambda pair: pair[0])
+    instead, findings = _sorted_out(keys - by_shard.keys(), strangers, any_of_ours=bool(ours))
     return Selection(
         newest={shard: found[-1][1] for shard, found in by_shard.items()},
         earlier={
             shard: tuple(record for _, record in found[:-1]) for shard, found in by_shard.items()
         },
+        instead=instead,
         findings=tuple(findings),
     )
+
+
+def _sorted_out(
+    absent: AbstractSet[str], strangers: Sequence[Finding], *, any_of_ours: bool
+) -> tuple[dict[str, Finding], list[Finding]]:
+    """Where a shard has no record, the stranger in its place is the cause and no warning beside it.
+
+    Where all are of another plan that is one cause, and nothing need be done for any one shard.
+    """
+    others = [one for one in strangers if one.kind == "other_plan"]
+    if others and not any_of_ours:
+        rest = [one for one in strangers if one.kind != "other_plan"]
+        more = f", and {len(others) - 1:,} more like it" if len(others) > 1 else ""
+        what = f"no record is of this plan: {others[0].what}{more}"
+        fix = "pass the plan that these records were made with, or the records of this plan's run"
+        cause = Finding("incomplete", "other_plan", what, fix=fix)
+        return {shard: replace(cause, what="", fix="") for shard in absent}, [cause, *rest]
+    instead = {one.shard: one for one in strangers if one.shard in absent}
+    kept = [one for one in strangers if one not in instead.values()]
+    return instead, kept
 
 
 def _not_counted(kind: str, what: str, shard: str = "") -> Finding:
@@ -65,13 +94,23 @@ def _not_counted(kind: str, what: str, shard: str = "") -> Finding:
     return Finding("warning", kind, what, shard=shard, fix=fix)
 
 
+def _nobodys(record: Record) -> str:
+    if record.results or record.starts or record.processes or not record.damage:
+        return f"{record.source} has no shard line: nobody knows whose lines these are"
+    if len(record.damage) == 1:
+        return f"a file that belongs to no shard: {record.damage[0]}"
+    shown = record.damage[:NAMED]
+    more = len(record.damage) - len(shown)
+    listed = ", ".join(shown) + (f" and {more:,} more" if more else "")
+    return f"files that belong to no shard: {listed}"
+
+
 def _stranger(plan: Plan, keys: set[str], record: Record) -> Finding | None:
     """Why a record is not of this plan; None if it is."""
     header = record.header
     if header is None:
-        what = f"{record.source} has no shard line: nobody knows whose lines these are"
         fix = "the leg's own file of the record is missing or damaged: look at its upload"
-        return Finding("incomplete", "no_shard_line", what, fix=fix)
+        return Finding("incomplete", "no_shard_line", _nobodys(record), fix=fix)
     if header.plan_id != plan.id:
         what = f"{record.source} is of plan {header.plan_id or 'none'!r:.40}, not {plan.id}"
         return _not_counted("other_plan", what, header.shard)

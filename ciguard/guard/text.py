@@ -62,7 +62,8 @@ def _missing_units(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator
     told = sorted((reasons.get(key, ""), key) for key in finding.units)
     for reason, pairs in groupby(told, key=lambda pair: pair[0]):
         keys = [key for _, key in pairs]
-        yield _wrapped(f"{len(keys):,} without a result, because {reason}:", "    ", "    ")
+        because = "because" if len(keys) == 1 else "each because"
+        yield _wrapped(f"{len(keys):,} without a result, {because} {reason}:", "    ", "    ")
         yield from (f"      {name}" for name in some(keys, 70))
 
 

@@ -6,13 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.endings import Standing, standing
+from ciguard.guard.endings import CAUSES, Standing, standing
 from ciguard.model import UnitKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ciguard.model import Record, Result
+    from ciguard.model import EventLine, Record, Result
 
 _RANK: Final[dict[Standing, int]] = {"good": 0, "bad": 1, "unfinished": 2}
 
@@ -87,6 +87,15 @@ def unit_ends(record: Record) -> dict[UnitKey, UnitEnd]:
         key = UnitKey(line.suite, line.variant, line.unit)
         starts[key] = max(starts.get(key, 0), line.process or 0)
     return {key: unit_end(key, found, starts.get(key)) for key, found in results.items()}
+
+
+def causes(record: Record) -> dict[UnitKey, EventLine]:
+    """Why units got no result, where the leg says it; of several processes the last."""
+    return {
+        UnitKey(event.suite, event.variant, event.unit): event
+        for event in record.events
+        if event.kind in CAUSES and event.unit is not None
+    }
 
 
 def started(record: Record) -> set[UnitKey]:

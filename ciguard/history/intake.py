@@ -84,11 +84,12 @@ def history_of(
             shards that left no record at all, are known to be lost.
 
     Raises:
-        InputError: a run id is missing, two sources disagree, or a value is beyond measure; with
-            both values, and where.
+        InputError: a run id is missing, two sources disagree, a record is of another plan, or a
+            value is beyond measure; with both values, and where.
     """
     pieces = []
-    for record in records:
+    for record in _telling(tuple(records)):
+        _check_plan(record, plan)
         told = _with_facts(record, facts)
         run = run_of(told, facts)
         leg = leg_of(told, run.run_attempt, plan)
@@ -98,6 +99,21 @@ def history_of(
     if plan is not None:
         pieces.extend(_missing(pieces, plan))
     return _gathered(pieces)
+
+
+def _check_plan(record: Record, plan: Plan | None) -> None:
+    """Another plan's shards would be taken for lost, and its units for never run."""
+    header = record.header  # none of a leg that was killed at once: no contradiction
+    if plan is not None and header is not None and header.plan_id != plan.id:
+        what = f"the record is of plan {header.plan_id or 'none'!r:.40}, not {plan.id}"
+        fix = "name the plan that the record was made with, or leave --plan out"
+        raise InputError(what, where=record.source, fix=fix)
+
+
+def _telling(records: tuple[Record, ...]) -> Sequence[Record]:
+    """Without files that are nobody's and have no line that can be read, unless all are such."""
+    found = [one for one in records if one.header or one.results or one.starts or one.processes]
+    return found or records
 
 
 def _missing(pieces: Sequence[_Piece], plan: Plan) -> list[_Piece]:

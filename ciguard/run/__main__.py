@@ -9,7 +9,6 @@ import time
 
 ORIGIN_S = time.monotonic()  # before anything else: the deadline counts from the step's start
 
-import argparse  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
 from typing import TYPE_CHECKING, NoReturn, Sequence  # noqa: E402
@@ -20,39 +19,15 @@ if TYPE_CHECKING:
     from ciguard.run.verdict import Verdict
 
 KEEPER = "--keeper"  # internal: see keeper.py
-USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR
-       %(prog)s --record DIR -- COMMAND..."""
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ciguard run",
-        usage=USAGE,
-        description="Run one shard of a plan, or any command, under supervision.",
-        epilog="Exit code: 0 all passed, 10 tests failed, 13 something did not run, "
-        "130 and 143 interrupted.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--plan", metavar="FILE|DIR", help="the plan, or its artifact's folder")
-    parser.add_argument("--shard", metavar="KEY", help="which of its shards")
-    parser.add_argument("--record", metavar="DIR", required=True, help="new folder of the record")
-    return parser
-
-
-def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Our words, and the command behind `--`, whose words are its own."""
-    words = list(arguments)
-    if "--" not in words:
-        return words, []
-    place = words.index("--")
-    return words[:place], words[place + 1 :]
 
 
 def _run(arguments: Sequence[str]) -> Verdict:
-    ours, command = _split(arguments)
-    options = _parser().parse_args(ours)
     # Imported here: the keeper, which starts with every tested process, needs none of it.
     from ciguard.run import leg  # noqa: PLC0415
+    from ciguard.run.options import parse, split  # noqa: PLC0415
+
+    ours, command = split(arguments)
+    options = parse(ours)
 
     environ = dict(os.environ)
     if command:

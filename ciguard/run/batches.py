@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import TYPE_CHECKING, Mapping, Sequence
@@ -83,6 +84,11 @@ def write_batch(
         json.dump(ids, stream)
     with open(batch.lines_file, "wb") as lines:
         lines.writelines(unit.encode("utf-8", "surrogatepass") + b"\n" for unit in ids)
-    with open(batch.record_file, "ab") as record_file:
-        record_file.write(encode(defaults_line(header, suite, variant, process)))
+    try:
+        with open(batch.record_file, "ab") as record_file:
+            record_file.write(encode(defaults_line(header, suite, variant, process)))
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(batch.record_file)  # an empty file would belong to nobody
+        raise
     return batch

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final, Mapping
 
+from ciguard.run.wording import counted
+
 if TYPE_CHECKING:
+    from ciguard.model import UnitKey
     from ciguard.run.tail import Tail
     from ciguard.run.verdict import Verdict
 
@@ -56,17 +59,26 @@ class Console:
             self.say("::endgroup::")
         self.say(line)
 
-    def conclude(self, name: str, found: Verdict, wall_s: float) -> None:
-        """The leg's last lines: counts, then what is bad or missing by name."""
+    def conclude(
+        self, name: str, found: Verdict, wall_s: float, causes: Mapping[UnitKey, str]
+    ) -> None:
+        """The leg's last lines: counts, then what is bad or missing by name.
+
+        Args:
+            causes: why units did not run, where that is known.
+        """
         counts = ", ".join(f"{count} {outcome}" for outcome, count in found.counts.items())
-        rest = f"; {len(found.missing)} units did not run" if found.missing else ""
+        rest = f"; {counted(len(found.missing), 'unit')} did not run" if found.missing else ""
+        if found.unexplained:
+            rest += f"; {counted(found.unexplained, 'process')} failed without a failed result"
         self.say(f"{name}: {counts or 'no results'} in {wall_s:.1f} s{rest}")
         for result in found.bad[:MOST_NAMED]:
             how = f" ({result.ending})" if result.ending != "completed" else ""
             case = f" {result.case}" if result.case not in ("", result.unit) else ""
             self.say(f"  {result.outcome}{how} {_place(result)}{case}{_reason(result.message)}")
         for key in found.missing[:MOST_NAMED]:
-            self.say(f"  did not run {key.unit}{_named(key.suite, key.variant)}")
+            place = f"{key.unit}{_named(key.suite, key.variant)}"
+            self.say(f"  did not run {place}{_reason(causes.get(key))}")
         unnamed = max(0, len(found.bad) - MOST_NAMED) + max(0, len(found.missing) - MOST_NAMED)
         if unnamed:
             self.say(f"  and {unnamed} more: see the record")

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.model import Result
 from ciguard.run.state import NEVER_S
+from ciguard.run.wording import last_line
 
 if TYPE_CHECKING:
-    from ciguard.model import Ending
+    from typing import Mapping
+
+    from ciguard.model import Ending, UnitKey
     from ciguard.run.state import State
     from ciguard.run.tested import Ended
 
@@ -101,6 +104,8 @@ def died(
     exit_code: int,
     now_s: float,
     output: str,
+    quote: bool = False,
+    interrupted: Mapping[UnitKey, str] = {},  # never changed
 ) -> tuple[Result, ...]:
     """One result for each unit that is to blame, or may be: how long it had run, at least.
 
@@ -108,20 +113,24 @@ def died(
 
     Args:
         now_s: when the process ended, or was told to: what it took to stop is not the unit's time.
+        quote: the last line of the output tells something: it is no framework's progress.
+        interrupted: by unit, what the process itself said that ended it there.
     """
     if ending == "setup_failed":
         return ()
     running = state.running[process]
     victims = state.victims(process)
-    message = f"{_STOPPED.get(ending, 'the process died')} ({exit_words(exit_code)})"
-    if len(victims) > 1:
-        message += f"; one of {len(victims)} units that ran at the time"
-    if ending == "crash" and output:
-        message += f"\n{output}"
     found = []
     for unit in victims:
         planned = state.units[unit]
-        said = message
+        how = interrupted.get(planned.key, "the process died") if ending == "crash" else ""
+        said = f"{how or _STOPPED.get(ending, 'the process died')} ({exit_words(exit_code)})"
+        if len(victims) > 1:
+            said += f"; one of {len(victims)} units that ran at the time"
+        if ending == "crash" and output:
+            # The first line is what is shown where there is room for one; a signal says enough.
+            short = quote and killed_by(exit_code) is None and planned.key not in interrupted
+            said += f"; last output: {last_line(output)}\n{output}" if short else f"\n{output}"
         if ending == "timeout" and planned.timeout_s is not None:
             said = f"{_STOPPED[ending]} of {planned.timeout_s:g} s"
         started_s = running.open.get(unit, NEVER_S)

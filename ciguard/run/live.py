@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Iterator, cast
 
 from ciguard.codec.record import LineError, decode, encode, with_defaults
-from ciguard.model import Result, StartLine
+from ciguard.model import EventLine, Result, StartLine
+from ciguard.run.causes import Said
 from ciguard.run.probes import TreeMemory
 from ciguard.run.tail import Tail
 
@@ -47,6 +48,7 @@ class Live:
         self.tree = TreeMemory(process.root)
         self.log = Tail(log_of(batch))
         self.peak_bytes = 0  # as the process itself measured it
+        self.said = Said()
         self._defaults = defaults
         self._tails: Dict[str, Tail] = {batch.record_file: Tail(batch.record_file)}
         self._looked_s = started_s
@@ -56,7 +58,7 @@ class Live:
         return {tail.name: tail.seen for tail in self._tails.values()}
 
     def lines(self, now_s: float, *, last: bool = False) -> Iterator[Union[StartLine, Result]]:
-        """New lines that rules look at, whole; what cannot be read is for the record's reader."""
+        """New lines that rules look at, whole; what else the process says is kept in `said`."""
         if last or now_s - self._looked_s >= LOOK_EVERY_S:
             self._looked_s = now_s
             self._find_files()
@@ -64,10 +66,14 @@ class Live:
             for content in tail.lines():
                 try:
                     line = decode(content)
-                except LineError:
+                except LineError as error:
+                    where = f"line {tail.seen} of {tail.name} cannot be read: {error}"
+                    self.said.unreadable = self.said.unreadable or where
                     continue
                 if isinstance(line, (StartLine, Result)):
                     yield self._owned(line)
+                elif isinstance(line, EventLine):
+                    self.said.add(cast("EventLine", with_defaults(line, self._defaults)))
 
     def _owned(self, line: Union[StartLine, Result]) -> Union[StartLine, Result]:
         line = cast("Union[StartLine, Result]", with_defaults(line, self._defaults))

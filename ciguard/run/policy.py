@@ -27,6 +27,7 @@ from ciguard.run.state import (
     Warn,
     predicted_peak_bytes,
 )
+from ciguard.run.wording import counted
 
 if TYPE_CHECKING:
     from ciguard.model import Ending, Line, PlannedUnit
@@ -38,6 +39,7 @@ NOT_RUN: Final = (126, 127)  # what a shell says of a program that it cannot run
 SAMPLES: Final = 2  # one low sample is a hiccup
 LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom that is worth a word
 LAST_DITCH_BYTES, LAST_DITCH_RATIO = 256 * MIB, 0.015  # headroom below which the runner dies next
+HELPFUL_RATIO: Final = 0.05  # of the machine: a process this large is worth killing anyway
 
 
 def ending_of(running: Running, exit_code: int, *, clean: bool, out_of_memory: bool) -> Ending:
@@ -51,8 +53,10 @@ def ending_of(running: Running, exit_code: int, *, clean: bool, out_of_memory: b
     """
     if running.stopping is not None:
         return running.stopping
-    # A unit with several cases stays open until the next one begins, or until a clean end.
-    silent = any(unit not in running.reported for unit in running.open)
+    # A unit with several cases stays open until the next one begins, or until a clean end. A start
+    # that the leg only assumed is no sign that a program which ended well had begun the unit.
+    begun = running.open if running.spoke or exit_code != 0 else {}
+    silent = any(unit not in running.reported for unit in begun)
     if exit_code in NOT_RUN and not running.spoke:
         return "setup_failed"
     if silent or killed_by(exit_code) is not None:
@@ -61,6 +65,30 @@ def ending_of(running: Running, exit_code: int, *, clean: bool, out_of_memory: b
     if clean or running.recycled:  # told to stop early, a framework says "interrupted"
         return "completed"
     return "crash" if running.closed or running.reported else "setup_failed"
+
+
+def is_unexplained(running: Running, ending: Ending, exit_code: int, *, errors: bool) -> bool:
+    """Whether a process ended by itself with an exit code that none of its results explains.
+
+    A bad result of it explains any code. Without any result, what is missing says more; so it does
+    where some are missing and the process is followed by another, or named a collection error.
+
+    Args:
+        running: as observed to its end, the victims included.
+        errors: it said that something could not be collected.
+    """
+    if exit_code == 0 or running.stopping is not None or running.recycled or running.bad:
+        return False
+    done = running.closed | running.reported
+    if done >= set(running.start.units):
+        return True
+    return bool(done) and ending == "completed" and not errors
+
+
+def kill_helps(size_bytes: int, missing_bytes: float, memory_bytes: int) -> bool:
+    """Whether the end of a process of that size gives back what is missing, or much at all."""
+    large = HELPFUL_RATIO * memory_bytes if memory_bytes else float("inf")
+    return size_bytes >= min(missing_bytes, large)
 
 
 def next_action(state: State, now_s: float) -> Action:
@@ -126,7 +154,7 @@ def _next_moment_s(state: State) -> float | None:
 
 
 def _guard_rail(state: State) -> Action | None:
-    """Two samples in a row below the floor; a kill only while memory is still falling."""
+    """Two samples in a row below the floor; a kill only while memory falls, and where it helps."""
     rail = state.policy.guard_rail
     if rail == "off" or not state.running or len(state.headrooms) < SAMPLES:
         return None
@@ -144,8 +172,11 @@ def _guard_rail(state: State) -> Action | None:
         if candidates:
             size, process = max(candidates)
             reason = f"headroom {now // MIB} MiB, the largest process has {size // MIB} MiB"
-            return Stop(process, "memory_guard", reason)
-    if max(before, now) < low and not state.warned_low:
+            if kill_helps(size, kill_below - now, memory):
+                return Stop(process, "memory_guard", reason)
+            if "memory_elsewhere" not in state.warned:
+                return Warn("memory_elsewhere", f"{reason}: the memory is used by something else")
+    if max(before, now) < low and not state.warned:
         return Warn("memory_low", f"headroom {now // MIB} MiB is below {int(low) // MIB} MiB")
     return None
 
@@ -257,9 +288,10 @@ def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action 
         resident += max(0, planned.retained_bytes or 0)
     reason = "first" if state.started == 0 else "next"
     if suspects:
-        reason = f"search: one of {len(suspects)} units killed a process without a word"
+        reason = f"search: one of {counted(len(suspects), 'unit')} killed a process without a word"
     if len(fitting) < len(share):
-        reason += f": {len(share) - len(fitting)} units later, the cap is {int(cap) // MIB} MiB"
+        later = counted(len(share) - len(fitting), "unit")
+        reason += f": {later} later, the cap is {int(cap) // MIB} MiB"
     start = _start(state, fitting, reason)
     return start if start.predicted_peak_bytes <= _free_bytes(state) or not state.running else None
 
@@ -283,8 +315,11 @@ def _ending(state: State) -> Action | None:
         return None
     if state.waiting:
         ending: Ending = "setup_failed" if not state.tries else "crash"
-        reason = f"{IDLE_PROCESSES} processes in a row finished nothing; {len(state.waiting)} units"
-        return Finish(ending, f"{reason} did not run")
+        reason = f"{IDLE_PROCESSES} processes in a row finished nothing"
+        return Finish(ending, f"{reason}; {counted(len(state.waiting), 'unit')} did not run")
+    if state.unanswered:
+        of = f"{len(state.unanswered)} of {counted(len(state.units), 'unit')}"
+        return Finish("completed", f"{of} got no result from a process that ended by itself")
     return Finish("completed", "every unit had its turn")
 
 

@@ -165,7 +165,8 @@ class State:
         self.memory_bytes: int | None = None
         self.headrooms: tuple[int, ...] = ()  # of the last two samples
         self.process_bytes: dict[int, int] = {}
-        self.warned_low = False
+        self.warned: set[str] = set()  # kinds that were said
+        self.unanswered: set[int] = set()  # a process ended by itself without a result of them
         self._position: dict[UnitKey, int] | None = None  # a simulation never asks for it
 
     def need_bytes(self, unit: int) -> int:
@@ -256,8 +257,10 @@ class State:
         # After an undisturbed end, a unit without a result would not get one from a second process
         # either: it is gone, and the guard says so.
         disturbed = running.recycled or line.ending != "completed"
-        rest = running.unfinished() if disturbed else ()
-        self.waiting = sorted({*self.waiting, *again, *rest})
+        rest = running.unfinished()
+        self.waiting = sorted({*self.waiting, *again, *(rest if disturbed else ())})
+        if not disturbed:
+            self.unanswered.update(unit for unit in rest if unit not in self.tries)
 
     def _search(self, running: Running, ending: Ending) -> None:
         """Narrow down what kills processes that do not say what they are at.
@@ -268,7 +271,7 @@ class State:
         silent = ending in SEARCHED and not running.named and len(running.start.units) > 1
         if running.closed and running.spoke:
             self.idle_processes = 0
-        elif not silent:
+        elif not silent and ending != "completed":  # one that completed leaves nothing to repeat
             self.idle_processes += 1
         suspects = running.unfinished() if silent else () if running.named else self.suspects
         self.suspects = tuple(unit for unit in suspects if unit not in running.closed)
@@ -288,7 +291,7 @@ class State:
         elif isinstance(action, Recycle):
             self.running[action.process].recycled = True
         elif isinstance(action, Warn):
-            self.warned_low = True
+            self.warned.add(action.kind)
 
     def complete(self, process: int) -> None:
         """For simulation: the process has finished all its units."""

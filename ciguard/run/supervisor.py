@@ -23,20 +23,22 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.run.batches import defaults_line, write_batch
-from ciguard.run.endings import died, exit_words, last_output, of_the_whole
+from ciguard.run.causes import cause
+from ciguard.run.endings import died, exit_words, killed_by, last_output, of_the_whole
 from ciguard.run.frameworks.base import environment
 from ciguard.run.live import Live, log_of
 from ciguard.run.memory import MemoryWatch
-from ciguard.run.policy import decision_line, ending_of, next_action
+from ciguard.run.policy import decision_line, ending_of, is_unexplained, next_action
 from ciguard.run.signals import Signals
 from ciguard.run.state import Finish, Recycle, Start, State, Stop, Wait, Warn
 from ciguard.run.tested import NOT_STARTED, Ended, TestedProcess
 from ciguard.run.verdict import Tally, Verdict, verdict
+from ciguard.run.wording import counted, last_line, last_words
 
 if TYPE_CHECKING:
     from typing import Dict, Optional, Union
 
-    from ciguard.model import LegPolicy, Line, Shard, ShardLine, Suite
+    from ciguard.model import Ending, LegPolicy, Line, Shard, ShardLine, Suite, UnitKey
     from ciguard.run.console import Console
     from ciguard.run.frameworks.base import Executor
     from ciguard.run.guardrail import Guardrail
@@ -90,6 +92,8 @@ class Supervisor:
         self._unasked = True  # something was observed since the rules were asked
         self._until_s: Optional[float] = None
         self._lacks_subreaper = False
+        self._causes: Dict[UnitKey, str] = {}  # why units have no result
+        self._unexplained = 0  # processes whose exit code no result explains
 
     def run(self) -> Verdict:
         """Supervise until the rules say that the leg is over; every process is gone then.
@@ -168,6 +172,8 @@ class Supervisor:
             if isinstance(line, StartLine) and line.at_s is None:
                 # Without a time there is no limit; in the leg's own record, so that it replays.
                 self._observed(replace(line, at_s=self._now_s()))
+            elif isinstance(line, Result) and line.at_s is None and line.wall_s is None:
+                self._record.append(_heard(line, self._now_s()))
         if self._streams:
             self._console.follow(live.log)
 
@@ -193,7 +199,8 @@ class Supervisor:
             peak_bytes = max(self._memory.peak_bytes.get(number, 0), ended.peak_bytes or 0)
             self._observed(of_the_whole(self._state, number, ended, now_s, peak_bytes))
         executor = self._job.executor(running.start.suite)
-        had_results = bool(running.closed or running.reported)
+        # What was not found was looked for: a framework that is not there finds nothing missing.
+        had_results = bool(running.closed or running.reported or live.said.vanished)
         ending = ending_of(
             running,
             ended.exit_code,
@@ -208,13 +215,22 @@ class Supervisor:
             exit_code=ended.exit_code,
             now_s=live.process.stopped_s or now_s,
             output=output,
+            quote=not executor.ANNOUNCES,
+            interrupted=live.said.interrupted,
         )
+        detail = f"{exit_words(ended.exit_code)}\n{output}"
         if ending != "completed":
             for victim in victims:
                 self._observed(victim)
             if not victims:
-                detail = f"{exit_words(ended.exit_code)}\n{output}"
                 self._record.append(EventLine("last_output", now_s, number, detail=detail))
+        self._name_causes(live, ending, ended.exit_code, now_s, output)
+        errors = bool(live.said.errors)
+        unexplained = is_unexplained(running, ending, ended.exit_code, errors=errors)
+        if unexplained:
+            self._unexplained += 1
+            detail = f"{exit_words(ended.exit_code)}\n{last_words(output)}"
+            self._record.append(EventLine("unexplained_exit", now_s, number, detail=detail))
         peak_bytes = max(
             live.peak_bytes, ended.peak_bytes or 0, self._memory.peak_bytes.get(number, 0)
         )
@@ -222,9 +238,37 @@ class Supervisor:
         self._observed(end)
         self._record.sync(now_s, at_once=True)
         self._say_end(live, ending, ended, output)
+        if unexplained:
+            self._console.say(_unexplained(number, ended.exit_code, output))
         self._seen.update(live.seen())
         live.close()
         del self._live[number]
+
+    def _name_causes(
+        self, live: Live, ending: Ending, exit_code: int, now_s: float, output: str
+    ) -> None:
+        """Say of each unit that this process leaves without a result why that is so."""
+        number = live.batch.process
+        running = self._state.running[number]
+        unfinished = (unit for unit in running.unfinished() if unit not in running.reported)
+        left = [self._job.shard.units[unit].key for unit in unfinished]
+        if ending == "setup_failed":
+            how = f"{exit_words(exit_code)}): {last_line(output) or 'it printed nothing'}"
+            what = f"its process ended before its first result ({how}"
+            self._causes.update(dict.fromkeys(left, what))
+        if ending != "completed" or running.recycled:
+            return  # they get another turn
+        suite = running.start.suite
+        for key in left:
+            event = cause(
+                live.said,
+                key,
+                framework=self._job.suites[suite].framework,
+                announces=self._job.executor(suite).ANNOUNCES,
+                exit_code=exit_code,
+            )
+            self._causes[key] = event.detail
+            self._record.append(replace(event, at_s=now_s, process=number))
 
     def _say_end(self, live: Live, ending: str, ended: Ended, output: str) -> None:
         number = live.batch.process
@@ -248,7 +292,9 @@ class Supervisor:
                 self._unasked, self._until_s = False, action.until_s
                 return None
             if isinstance(action, Finish):
-                self._console.say(f"{action.ending}: {action.reason}")
+                lacks = action.ending == "completed" and self._state.unanswered
+                word = "incomplete" if lacks else action.ending
+                self._console.say(f"{word}: {action.reason}")
                 return action
             self._carry_out(action, now_s)
         return None
@@ -277,7 +323,7 @@ class Supervisor:
             self._live[action.process].process.stop(now_s, at_once=at_once)
 
     def _start(self, action: Start, line: ProcessLine, now_s: float) -> None:
-        title = f"process {action.process}: {len(action.units)} units, {action.reason}"
+        title = f"process {action.process}: {counted(len(action.units), 'unit')}, {action.reason}"
         if self._streams:
             self._console.begin(title)
         else:
@@ -338,6 +384,7 @@ class Supervisor:
             self._job.shard.units,
             finish.ending,
             dropped=self._record.dropped,
+            unexplained=self._unexplained,
             signalled=self._signals.exit_code,
         )
         now_s = self._now_s()
@@ -345,11 +392,27 @@ class Supervisor:
         self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))
         self._record.sync(now_s, at_once=True)
         if self._record.dropped:
-            lost = f"{self._record.dropped} lines of the record could not be written"
+            lost = f"{counted(self._record.dropped, 'line')} of the record could not be written"
             self._console.say(f"{lost}: {self._record.problem}")
         name = f"shard {self._job.shard.key}" if self._job.shard.key else "command"
-        self._console.conclude(name, found, now_s)
+        self._console.conclude(name, found, now_s, self._causes)
         return found
+
+
+def _heard(result: Result, now_s: float) -> EventLine:
+    """When the leg heard of a result whose program measures no time."""
+    suite, variant, unit, case = result.key
+    return EventLine("heard", now_s, result.process, suite, variant, unit, detail=case)
+
+
+def _unexplained(process: int, exit_code: int, output: str) -> str:
+    killed = killed_by(exit_code) is not None
+    asked = "did a hook of the session or a coverage gate set it?"
+    return (
+        f"process {process}: {exit_words(exit_code)}, and no failed result explains it\n"
+        f"  its last output: {last_words(output)}\n"
+        f"  {'it died behind its last test' if killed else asked}"
+    )
 
 
 def _in_words(action: Union[Stop, Recycle, Warn]) -> str:

@@ -36,13 +36,17 @@ def _weight(result: Result) -> tuple[int, bool]:
 
 @dataclass(frozen=True, **SLOTS)
 class Verdict:
-    """The answer of a leg. `counts` is by outcome, of cases; `missing` units have no result."""
+    """The answer of a leg. `counts` is by outcome, of cases; `missing` units have no result.
+
+    `unexplained`: processes that ended with an exit code that none of their results explains.
+    """
 
     exit_code: ExitCode
     ending: Ending
     counts: Mapping[str, int]
     bad: tuple[Result, ...]
     missing: tuple[UnitKey, ...]
+    unexplained: int = 0
 
 
 def verdict(
@@ -51,12 +55,14 @@ def verdict(
     ending: Ending,
     *,
     dropped: int = 0,
+    unexplained: int = 0,
     signalled: ExitCode | None = None,
 ) -> Verdict:
     """Judge a leg that has ended.
 
     Args:
         ending: of the leg. dropped: lines that a full disk lost.
+        unexplained: see `Verdict`.
         signalled: the exit code of the signal that ended it, if one did.
     """
     results = [result for cases in tally.by_unit.values() for result in cases.values()]
@@ -67,10 +73,10 @@ def verdict(
     elif missing or dropped or ending != "completed":
         code = ExitCode.INCOMPLETE
     else:
-        code = ExitCode.TESTS_FAILED if bad else ExitCode.OK
+        code = ExitCode.TESTS_FAILED if bad or unexplained else ExitCode.OK
     counts: dict[str, int] = {
         outcome: count
         for outcome in OUTCOMES
         if (count := sum(1 for result in results if result.outcome == outcome))
     }
-    return Verdict(code, ending, counts, bad, missing)
+    return Verdict(code, ending, counts, bad, missing, unexplained)

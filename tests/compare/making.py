@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ciguard.codec.record import encode, read_records
+from ciguard.codec.gathering import read_records
+from ciguard.codec.record import encode
 from ciguard.compare.records import runs_of
 from ciguard.compare.runs import CODE, Run, RunLeg
 from ciguard.model import (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from compare.making import MIB, case, died, files_of, run_of
 
+from ciguard.codec.gathering import read_records
 from ciguard.codec.history import WORDS
-from ciguard.codec.record import read_records
 from ciguard.compare.records import runs_of
 
 if TYPE_CHECKING:

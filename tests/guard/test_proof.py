@@ -9,14 +9,19 @@ from guard.world import SHARDS, World, make_leg, make_plan, passed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.codec.record import encode, read_records
+from ciguard.codec.gathering import read_records
+from ciguard.codec.record import encode
 from ciguard.errors import ExitCode
+from ciguard.guard.annotations import annotations_of
+from ciguard.guard.as_json import as_json
 from ciguard.guard.needs import Job
 from ciguard.guard.proof import prove
 from ciguard.model import (
     EndLine,
+    EventLine,
     Exclusion,
     InventorySummary,
+    ProcessEndLine,
     Result,
     SampleLine,
     ShardLine,
@@ -251,6 +256,32 @@ def _job_cancelled_as_a_test_failed(world: World) -> None:
     world.needs = (Job("legs", "cancelled"),)
 
 
+def _copied(world: World) -> None:
+    files = world.legs["01"].files()
+    world.extra = {f"copy/{path.rpartition('/')[2]}": content for path, content in files.items()}
+
+
+def _copied_and_changed(world: World) -> None:
+    _copied(world)
+    path = "copy/process-001.jsonl"
+    lines = world.extra[path].splitlines(keepends=True)
+    changed = [
+        line.replace(b'"passed"', b'"failed"') if b"a.t::two" in line else line for line in lines
+    ]
+    world.extra[path] = b"".join(changed)
+
+
+def _red_process(world: World) -> None:
+    detail = "exit code 1\n3 style errors"
+    world.legs["01"].own.insert(-1, EventLine("unexplained_exit", 3.0, 1, detail=detail))
+    world.end("01", exit_code=10)
+
+
+def _red_process_and_a_failure(world: World) -> None:
+    _red_process(world)
+    world.result("02", "c.t::four", outcome="failed")
+
+
 CASES: list[tuple[Callable[[World], None], State, str]] = [
     (_record_removed, "incomplete", "shard 03 of 3 has no record; 3 of 8 units have no result"),
     (_all_removed, "incomplete", "shards 01, 02, 03 of 3 have no record; 8 of 8 units have no"),
@@ -293,6 +324,10 @@ CASES: list[tuple[Callable[[World], None], State, str]] = [
     (_one_percent_fewer, "passed", "all 99 units of 1 shard"),
     (_file_without_units, "passed", "all 8 units"),
     (_nothing_planned, "incomplete", "no unit is planned"),
+    (_copied, "passed", "all 8 units"),
+    (_copied_and_changed, "incomplete", "contradict each other"),
+    (_red_process, "failed", "a process of shard 01 of 3 failed, and no failed test explains it"),
+    (_red_process_and_a_failure, "failed", "1 of 8 units failed; a process of shard 01 of 3"),
     (_job("success"), "passed", "all 8 units"),
     (_job("failure"), "incomplete", "job legs is 'failure', and no record says why"),
     (_job("cancelled"), "incomplete", "job legs is 'cancelled'"),
@@ -318,9 +353,7 @@ def test_verdict(damage: Callable[[World], None], state: State, said: str) -> No
 
 
 WARNINGS = [
-    (_other_plan, "other_plan", "03"),
-    (_other_commit, "other_commit", "02"),
-    (_other_run, "other_run", "03"),
+    (_copied, "recorded_twice", "01"),
     (_unplanned, "unplanned", "01"),
     (_doubled, "doubled", ""),
     (_doubled, "elsewhere", "02"),
@@ -337,6 +370,150 @@ def test_what_is_odd_is_named(damage: Callable[[World], None], kind: str, shard:
     assert [(finding.level, finding.shard) for finding in found] == [("warning", shard)]
 
 
+INSTEAD = [
+    (_other_plan, "03", "record-03-1/process-001.jsonl is of plan "),
+    (_other_commit, "02", f"record-02-1/supervisor.jsonl is of commit {'b' * 40}, not {'a' * 40}"),
+    (_other_run, "03", "record-03-1/process-001.jsonl is of run 6, not 7"),
+]
+
+
+@pytest.mark.parametrize(("damage", "shard", "why"), INSTEAD)
+def test_a_stranger_in_the_place_of_a_record_is_the_cause(
+    damage: Callable[[World], None], shard: str, why: str
+) -> None:
+    world = World()
+    damage(world)
+    found = world.prove().findings
+    assert {one.kind for one in found} <= {"no_record", "no_shard_line"}
+    (finding,) = (one for one in found if one.kind == "no_record")
+    assert finding.shard == shard
+    assert finding.what.startswith(f"shard {shard} has no record that counts: {why}")
+    assert finding.fix == "pass only the records of this run; they were not counted"
+
+
+def test_a_stranger_beside_a_record_is_a_warning() -> None:
+    world = World()
+    world.extra = make_leg(make_plan(head_sha="f" * 40), "03", attempt=2).files()
+    verdict = world.prove()
+    assert verdict.state == "passed"
+    found = [(one.level, one.kind, one.shard) for one in verdict.findings]
+    assert found == [("warning", "other_plan", "03")]
+
+
+def test_records_of_another_plan_are_one_cause_and_it_comes_first() -> None:
+    world = World()
+    world.legs = {key: make_leg(make_plan(head_sha="f" * 40), key) for key in SHARDS}
+    verdict = world.prove()
+    assert verdict.headline.startswith("INCOMPLETE: no record is of this plan: record-01-1/")
+    cause, *rest = verdict.findings
+    assert (cause.level, cause.kind) == ("incomplete", "other_plan")
+    assert cause.what.endswith(f", not {world.plan.id}, and 2 more like it")
+    assert [(one.what, one.fix) for one in rest] == [
+        (f"shard {key} has no record of this plan", "") for key in SHARDS
+    ]
+
+
+def test_emptied_files_of_one_shard_are_not_an_innocent_ones() -> None:
+    world = World(plan=make_plan({key: SHARDS[key] for key in ("01", "02")}))
+    del world.legs["02"]
+    world.extra = {"02/supervisor.jsonl": b"", "02/process-001.jsonl": b""}
+    nobody, lost = world.prove().findings
+    assert nobody.what == (
+        "files that belong to no shard: 02/process-001.jsonl: empty, 02/supervisor.jsonl: empty"
+    )
+    assert (lost.kind, lost.shard) == ("no_record", "02")
+    del world.extra["02/supervisor.jsonl"]
+    nobody = world.prove().findings[0]
+    assert nobody.what == "a file that belongs to no shard: 02/process-001.jsonl: empty"
+
+
+def test_a_copy_of_a_record_that_says_otherwise_is_not_believed() -> None:
+    world = World()
+    _copied_and_changed(world)
+    verdict = world.prove()
+    first = verdict.findings[0]
+    assert (first.level, first.kind, first.shard) == ("incomplete", "damaged", "01")
+    assert "copy/process-001.jsonl and record-01-1/process-001.jsonl contradict" in first.what
+    assert "'a.t::two' failed in the one, passed in the other" in first.what
+    assert first.fix == "pass each record once: which of its copies is true is not known"
+
+
+def test_an_exit_that_no_result_explains_is_named() -> None:
+    world = World()
+    _red_process(world)
+    verdict = world.prove()
+    (finding,) = verdict.findings
+    assert (finding.level, finding.kind, finding.shard) == ("failed", "unexplained_exit", "01")
+    assert finding.what == (
+        "shard 01: process 1 ended with exit code 1, and no failed result explains it; "
+        "its last output: 3 style errors"
+    )
+    assert finding.fix.startswith("a hook of the session or a coverage gate set it?")
+    world.legs["01"].own[:-1] = [
+        EventLine("unexplained_exit", 3.0, 1, detail="killed by SIGSEGV\n")
+    ]
+    (killed,) = world.prove().findings
+    assert killed.what.startswith("shard 01: process 1 was killed by SIGSEGV, and no failed")
+    assert killed.fix.startswith("it died behind its last test?")
+    assert finding.what in {one.message for one in annotations_of(verdict)}
+    assert finding.what in {one["what"] for one in as_json(verdict)["findings"]}
+
+
+def test_a_process_that_died_between_units_is_a_warning() -> None:
+    world = World()
+    own = world.legs["01"].own
+    detail = "killed by SIGSEGV\nin the exit of a module"
+    own[:0] = [
+        EventLine("last_output", 0.5, 7, detail=detail),
+        ProcessEndLine(7, "crash", -11, 0.5),
+        EventLine("last_output", 0.6, 8, detail="exit code 2\n"),
+        ProcessEndLine(8, "timeout", 2, 0.6),
+    ]
+    verdict = world.prove()
+    assert verdict.state == "passed"
+    assert [(one.level, one.kind, one.what) for one in verdict.findings] == [
+        (
+            "warning",
+            "unblamed",
+            "shard 01: process 7 ended by crash (killed by SIGSEGV) and no unit is to blame; "
+            "its last output: in the exit of a module",
+        )
+    ]
+    world.result("01", "a.t::two", outcome="died", ending="crash")
+    assert world.prove().findings == (), "the search found it"
+
+
+CAUSED = [
+    ("not_imported", "it could not be imported: ImportError: x", "mend the import"),
+    ("not_found", "it was not found by any in this checkout", "renamed or moved"),
+    ("no_result", "the command wrote no result for it to $CIGUARD_RECORD_FILE", "let the command"),
+]
+
+
+@pytest.mark.parametrize(("kind", "why", "fix"), CAUSED)
+def test_the_legs_own_word_on_a_missing_unit_is_the_reason(kind: str, why: str, fix: str) -> None:
+    world = World()
+    _neither_start_nor_result(world)
+    world.end("01", exit_code=13)
+    world.legs["01"].own.insert(0, EventLine(kind, 1.0, 1, unit="a.t::two", detail=why))
+    verdict = world.prove()
+    assert [one.reason for one in verdict.missing] == [why]
+    (finding,) = verdict.findings
+    assert finding.what == "shard 01: 1 planned unit without a final result"
+    assert finding.kind == kind
+    assert finding.fix.startswith(fix)
+
+
+def test_a_leg_that_could_not_begin_quotes_its_last_output() -> None:
+    world = World()
+    world.drop("01", Result, StartLine)
+    world.end("01", ending="setup_failed", exit_code=13, counts={})
+    detail = "exit code 1\npython: No module named x\n\n"
+    world.legs["01"].own.insert(0, EventLine("last_output", 1.0, 1, detail=detail))
+    (finding,) = world.prove().findings
+    assert finding.what == "shard 01: it ended by setup_failed: python: No module named x"
+
+
 def test_a_lost_record_names_its_units_and_what_to_do() -> None:
     world = World()
     _record_removed(world)
@@ -350,7 +527,7 @@ def test_a_lost_record_names_its_units_and_what_to_do() -> None:
 
 REASONS = [
     (_start_without_result, "it was started and did not finish"),
-    (_neither_start_nor_result, "its leg ended by itself without a word of it"),
+    (_neither_start_nor_result, "its leg ended by itself and wrote nothing about it"),
     (_stopped_at_the_deadline, "it was stopped: deadline"),
 ]
 

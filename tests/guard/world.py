@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ciguard.codec import plan as plan_codec
-from ciguard.codec.record import encode, read_records
+from ciguard.codec.gathering import read_records
+from ciguard.codec.record import encode
 from ciguard.guard.proof import prove
 from ciguard.model import (
     DefaultsLine,

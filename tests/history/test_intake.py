@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -192,6 +193,14 @@ def test_a_record_without_a_run_id_says_what_to_do() -> None:
     assert "--run-id N" in caught.value.fix
 
 
+def test_an_emptied_file_beside_a_record_keeps_nothing_from_the_history() -> None:
+    nobodys = Record("gone/process-001.jsonl", None, damage=("gone/process-001.jsonl: empty",))
+    record = Record("r", HEADER, results=(Result("a.py::t", "passed"),))
+    assert exported(nobodys, record) == exported(record)
+    with pytest.raises(InputError, match="no run id"):
+        history_of([nobodys])
+
+
 def test_records_of_several_runs_and_attempts_at_once() -> None:
     def leg(run_id: int, attempt: int, wall_s: float) -> Record:
         header = ShardLine(run_id=run_id, run_attempt=attempt, shard="01", plan_id="p")
@@ -235,6 +244,13 @@ def test_with_the_plan_what_never_began_is_lost_too() -> None:
     assert fourth.lost == (UnitKey("", "", "d"), UnitKey("", "", "e"))
     other = history_of([dead]).runs[0].legs
     assert [leg.lost for leg in other] == [(UnitKey("", "", "b"),)]
+    # A leg that was killed before its first line says nothing of a plan: no contradiction.
+    assert history_of([dead, Record("gone", None, damage=("x",))], plan=plan).runs[0].legs[1:] == (
+        fourth,
+    )
+    stranger = replace(dead, header=replace(HEADER, plan_id="other"))
+    with pytest.raises(InputError, match="of plan 'other', not 9f2c"):
+        history_of([dead, stranger], plan=plan)
 
 
 def test_durations_tell_no_outcome_and_totals_keep_their_spelling() -> None:
@@ -265,5 +281,5 @@ def test_times_as_people_write_them() -> None:
 def test_the_table_of_runs() -> None:
     dead = Record("r", HEADER, results=(RESULT,), starts=(StartLine("b"),))
     assert table(history_of([dead]))[1] == (
-        "101", "1", "2026-11-21T10:00:00Z", "main", "push", "tested", "1", "0", "1", "1",
+        "101", "2026-11-21 10:00", "main", "push", "tested", "0/1", "1", "1",
     )  # fmt: skip

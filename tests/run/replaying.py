@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ciguard.codec.record import decode, with_defaults
+from ciguard.codec.record import LineError, decode, with_defaults
 from ciguard.model import (
     DefaultsLine,
     EndLine,
@@ -39,7 +39,10 @@ class _Files:
 
     def take(self, name: str, count: int) -> None:
         for content in self._lines[name][self._taken[name] : count]:
-            line = decode(content)
+            try:
+                line = decode(content)
+            except LineError:
+                continue  # as the leg did
             if isinstance(line, DefaultsLine):
                 self._defaults[name] = line
             elif isinstance(line, (StartLine, Result)):

@@ -187,6 +187,8 @@ def test_a_unit_that_vanished_is_missing(tmp_path: Path) -> None:
     leg = start_shard(tmp_path, plan_of(units)).wait(13)
     assert "did not run test_a.py::test_gone" in leg.printed
     assert [event.unit for event in leg.record().events if event.kind == "vanished"] == units[1:]
+    assert "1 unit did not run" in leg.printed
+    assert "every unit had its turn" not in leg.printed
 
 
 def test_a_leaking_suite_is_recycled_under_a_small_budget(tmp_path: Path) -> None:
@@ -218,7 +220,7 @@ def test_the_largest_process_goes_when_memory_runs_out(tmp_path: Path) -> None:
     (tmp_path / "test_hog.py").write_text("""
 import pathlib, time
 def test_hog():
-    said = pathlib.Path("meminfo")
+    said, held = pathlib.Path("meminfo"), b"x" * (300 << 20)
     for available in (2000, 200, 150, 100, 50, 40, 30, 20, 10):
         said.write_text(f"MemTotal: 16000000 kB\\nMemAvailable: {available * 1024} kB\\n")
         time.sleep(0.1)

@@ -106,6 +106,20 @@ def test_a_command_line_that_means_nothing(folder: Path, words: tuple[str, ...])
     assert not (folder / "record").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (("--plan", "plan.json", "--shrad", "01", "--record", "record"), "did you mean --shard?"),
+        (("--plan", "plan.json", "--shard", "01", "--recrd=record"), "did you mean --record?"),
+        (("--zzz",), "there are --help, --plan, --record, --shard"),
+    ],
+)
+def test_an_option_that_there_is_not(folder: Path, words: tuple[str, ...], fix: str) -> None:
+    printed = said(folder, *words, expect=2)
+    assert printed.startswith("ciguard run: no option '--")
+    assert printed.endswith(f"  fix: {fix}\n")
+
+
 def test_help_is_the_legs_own(folder: Path) -> None:
     assert "--shard KEY" in said(folder, "--help", expect=0)
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.model import (
+    Ending,
     EventLine,
     LegPolicy,
     PlannedUnit,
@@ -22,7 +23,14 @@ from ciguard.model import (
     Suite,
 )
 from ciguard.model import Runner as Machine
-from ciguard.run.policy import IDLE_PROCESSES, decision_line, ending_of, next_action
+from ciguard.run.policy import (
+    IDLE_PROCESSES,
+    decision_line,
+    ending_of,
+    is_unexplained,
+    kill_helps,
+    next_action,
+)
 from ciguard.run.state import (
     MIB,
     UNKNOWN_BASE_BYTES,
@@ -287,7 +295,28 @@ def test_what_a_clean_end_left_out_is_not_asked_for_again() -> None:
     start(state)
     state.observe(Result("here", "passed", process=1))
     state.observe(ProcessEndLine(1, "completed", 0))
+    said = "1 of 2 units got no result from a process that ended by itself"
+    assert next_action(state, 1.0) == Finish("completed", said)
+
+
+def test_what_was_tried_again_and_vanished_has_its_first_result() -> None:
+    state = state_of("a", policy=LegPolicy("off", tries=2))
+    start(state)
+    state.observe(Result("a", "failed", process=1))
+    state.observe(ProcessEndLine(1, "completed", 1))
+    start(state)
+    state.observe(ProcessEndLine(2, "completed", 5))
     assert next_action(state, 1.0) == Finish("completed", "every unit had its turn")
+
+
+def test_processes_that_end_by_themselves_keep_nobody_from_its_turn() -> None:
+    state = state_of(*(PlannedUnit("a", variant=str(n)) for n in range(IDLE_PROCESSES + 1)))
+    for number in range(1, IDLE_PROCESSES + 2):
+        assert start(state).process == number
+        state.observe(ProcessEndLine(number, "completed", 5))
+    action = next_action(state, 1.0)
+    assert isinstance(action, Finish)
+    assert action.reason.startswith("4 of 4 units got no result")
 
 
 @pytest.mark.parametrize(
@@ -319,13 +348,54 @@ def test_memory_that_runs_out(rail: str, headrooms_mib: tuple[int, int], expecte
         assert not isinstance(next_action(state, 0.0), Stop), "one at a time"
 
 
+@pytest.mark.parametrize(
+    ("size", "missing", "memory", "expected"),
+    [
+        (100, 100, 10_000, True),
+        (99, 100, 10_000, False),
+        (500, 10_000, 10_000, True),  # a twentieth of the machine
+        (499, 10_000, 10_000, False),
+        (499, 500, 0, False),  # nobody knows how large the machine is
+        (500, 500, 0, True),
+    ],
+)
+def test_a_kill_helps_where_it_gives_back_enough(
+    size: int, missing: int, memory: int, expected: bool
+) -> None:
+    assert kill_helps(size, missing, memory) == expected
+
+
+def test_a_small_process_is_not_killed_for_what_others_hold() -> None:
+    state = state_of("a", policy=LegPolicy("auto"))
+    state.observe(ShardLine(runner=Machine(memory_bytes=8 * GIB)))
+    start(state)
+    said = []
+    for headroom in (500, 400, 200, 100, 50, 20):
+        line = SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes={"1": 3 * MIB})
+        state.observe(line)
+        action = next_action(state, 0.0)
+        if isinstance(action, Warn):
+            said.append((action.kind, action.reason))
+            state.apply(action)
+        else:
+            assert isinstance(action, Wait)
+    assert said == [
+        ("memory_low", "headroom 400 MiB is below 600 MiB"),
+        (
+            "memory_elsewhere",
+            "headroom 100 MiB, the largest process has 3 MiB: the memory is used by something else",
+        ),
+    ]
+
+
 def test_a_process_that_is_being_stopped_is_not_killed_twice() -> None:
     state = state_of("a", policy=LegPolicy("enforce"))
     start(state)
     action: Action = Wait()
     for _ in range(2):
         for headroom in (200, 100):
-            state.observe(SampleLine(0.0, headroom_bytes=headroom * MIB))
+            sizes = {"1": 900 * MIB}
+            state.observe(SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes=sizes))
         action = next_action(state, 0.0)
         if isinstance(action, (Stop, Warn)):
             state.apply(action)
@@ -367,7 +437,7 @@ STARTED = Start(1, (0, 1), "", "", 0, "first")
     [
         (Running(STARTED, closed={0, 1}), 0, True, False, "completed"),
         (Running(STARTED, closed={0, 1}), 0, True, True, "completed"),  # a child was killed
-        (Running(STARTED, closed={0}, open={1: 0.0}), 0, True, False, "crash"),
+        (Running(STARTED, closed={0}, open={1: 0.0}, spoke=True), 0, True, False, "crash"),
         (Running(STARTED, closed={0}, open={1: 0.0}), -9, False, True, "out_of_memory"),
         (Running(STARTED, open={1: 0.0}, reported={1}), 0, True, False, "completed"),
         (Running(STARTED, closed={0}), 2, False, False, "crash"),
@@ -377,6 +447,8 @@ STARTED = Start(1, (0, 1), "", "", 0, "first")
         (Running(STARTED), 139, False, False, "crash"),  # SIGSEGV, handed on by a shell
         (Running(STARTED, open={0: 0.0}), 127, False, False, "setup_failed"),  # no such program
         (Running(STARTED, open={0: 0.0}, spoke=True), 127, False, False, "crash"),
+        (Running(STARTED, open={0: 0.0}), 0, True, False, "completed"),  # it wrote nothing at all
+        (Running(STARTED, open={0: 0.0}), 1, False, False, "crash"),
         (Running(STARTED, stopping="deadline"), -9, False, True, "deadline"),
     ],
 )
@@ -384,6 +456,30 @@ def test_how_a_process_ended(
     running: Running, exit_code: int, clean: bool, out_of_memory: bool, expected: str
 ) -> None:
     assert ending_of(running, exit_code, clean=clean, out_of_memory=out_of_memory) == expected
+
+
+@pytest.mark.parametrize(
+    ("running", "ending", "exit_code", "errors", "expected"),
+    [
+        (Running(STARTED, closed={0, 1}), "completed", 0, False, False),
+        (Running(STARTED, closed={0, 1}), "completed", 1, False, True),
+        (Running(STARTED, closed={0}, reported={1}), "completed", 1, False, True),
+        (Running(STARTED, closed={0, 1}), "crash", 3, False, True),
+        (Running(STARTED, closed={0, 1}), "crash", -11, False, True),  # behind its last unit
+        (Running(STARTED, closed={0, 1}, bad={0}), "completed", 1, False, False),
+        (Running(STARTED, closed={0, 1}, recycled=True), "completed", 2, False, False),
+        (Running(STARTED, closed={0, 1}, stopping="timeout"), "timeout", 2, False, False),
+        (Running(STARTED), "completed", 5, False, False),  # nothing selected: all is missing
+        (Running(STARTED, closed={0}), "completed", 1, False, True),
+        (Running(STARTED, closed={0}), "completed", 1, True, False),  # the other: not imported
+        (Running(STARTED, closed={0, 1}), "completed", 1, True, True),
+        (Running(STARTED, closed={0}), "crash", -11, False, False),  # the other is searched
+    ],
+)
+def test_an_exit_code_that_nothing_explains(
+    running: Running, ending: Ending, exit_code: int, errors: bool, expected: bool
+) -> None:
+    assert is_unexplained(running, ending, exit_code, errors=errors) == expected
 
 
 def test_the_peak_is_base_and_what_was_retained_and_the_units_own() -> None:

@@ -12,12 +12,18 @@ PLANNED = (PlannedUnit("a"), PlannedUnit("b"))
 
 
 def judged(
-    *results: Result, ending: Ending = "completed", dropped: int = 0, signal: ExitCode | None = None
+    *results: Result,
+    ending: Ending = "completed",
+    dropped: int = 0,
+    unexplained: int = 0,
+    signal: ExitCode | None = None,
 ) -> Verdict:
     tally = Tally()
     for result in results:
         tally.add(result)
-    return verdict(tally, PLANNED, ending, dropped=dropped, signalled=signal)
+    return verdict(
+        tally, PLANNED, ending, dropped=dropped, unexplained=unexplained, signalled=signal
+    )
 
 
 PASSED = (Result("a", "passed", process=1), Result("b", "skipped", process=1))
@@ -30,7 +36,9 @@ FAILED = (Result("a", "failed", process=1), Result("b", "passed", process=1))
         (judged(*PASSED), ExitCode.OK),
         (judged(*FAILED), ExitCode.TESTS_FAILED),
         (judged(PASSED[0], Result("b", "died", process=1)), ExitCode.TESTS_FAILED),
+        (judged(*PASSED, unexplained=1), ExitCode.TESTS_FAILED),
         (judged(PASSED[0]), ExitCode.INCOMPLETE),
+        (judged(PASSED[0], unexplained=1), ExitCode.INCOMPLETE),
         (judged(FAILED[0]), ExitCode.INCOMPLETE),
         (judged(*PASSED, dropped=1), ExitCode.INCOMPLETE),
         (judged(*PASSED, ending="deadline"), ExitCode.INCOMPLETE),

@@ -395,7 +395,7 @@ class _Recorder:
         reports, self._reports, self._setups = self._reports, None, None
         if ended.excinfo is not None:
             # Interrupted (Ctrl-C, pytest.exit): the test did not end, so there is no result.
-            self._event("interrupted", ended.excinfo[0].__name__, unit)
+            self._event("interrupted", _cut(repr(ended.excinfo[1])), unit)
             return
         outcome, message = reports.verdict()
         file, row, _ = item.location
@@ -449,7 +449,7 @@ class _Recorder:
     def pytest_sessionfinish(self, session: pytest.Session) -> Wrapper:
         yield
         if self._record.dropped:
-            self._event("dropped_lines", f"{self._record.dropped} lines could not be written")
+            self._event("dropped_lines", f"lines that could not be written: {self._record.dropped}")
         self._event("session_end", str(int(session.exitstatus)))
         self._record.sync(every_s=0)
 

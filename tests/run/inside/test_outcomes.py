@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.codec import record
+from ciguard.codec.gathering import read_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,7 +139,7 @@ def test_under_every_python(project: Project, foreign_python: Path) -> None:
 def test_lines_are_those_of_schema_1(project: Project) -> None:
     project.write("test_all.py", SUITE)
     project.run("--doctest-modules")
-    (read,) = record.read_records([("r/process-003.jsonl", project.record.read_bytes())])
+    (read,) = read_records([("r/process-003.jsonl", project.record.read_bytes())])
     assert not read.damage
     assert len(read.results) == len(read.starts) == 29
     for start, result in zip(read.starts, read.results, strict=True):

@@ -1,0 +1,237 @@
+"""The records of legs, gathered from files that arrived in any order and state. Pure.
+
+A record is appended to by programs that get killed, and comes from machines nobody trusts, so a
+file may be cut at any byte: every line that is not what it should be becomes one entry of
+`Record.damage`, and nothing is raised.
+"""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF8
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ciguard.codec.heard import with_heard_times
+from ciguard.codec.record import LineError, decode, with_defaults
+from ciguard.model import (
+    DefaultsLine,
+    EndLine,
+    EventLine,
+    MetricLine,
+    ProcessEndLine,
+    ProcessLine,
+    Record,
+    Result,
+    SampleLine,
+    ShardLine,
+    StartLine,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ciguard.model import CaseKey, Line
+
+MAX_DAMAGE: Final = 20  # places named in one file; a file of garbage is one finding, not a million
+_PROCESS_FILE: Final = re.compile(r"process-0*(\d+)(-\w+)?\.jsonl")
+
+# (plan id, shard, run id, run attempt, folder); the folder only where a leg knew nothing else.
+_Identity = tuple[str, str, int | None, int | None, str]
+
+
+class _File(NamedTuple):
+    """A file's lines, each with the leg that was named above it (None: no leg yet)."""
+
+    source: str
+    folder: str
+    lines: list[tuple[_Identity | None, Line]]
+    legs: list[_Identity]
+    damage: list[str]
+
+
+def _decoded(source: str, content: bytes, damage: list[str]) -> Iterator[Line]:
+    """Decode a file; what cannot be read is named in `damage`, and reading goes on behind it."""
+    if not content:
+        damage.append(f"{source}: empty")
+    wrong = 0
+    # Programs on Windows begin a file with a byte order mark; the first line says whose it is.
+    pieces = content[len(BOM_UTF8) * content.startswith(BOM_UTF8) :].split(b"\n")
+    for number, piece in enumerate(pieces, 1):
+        if not piece.strip():
+            continue
+        try:
+            line = decode(piece)
+        except LineError as error:
+            wrong += 1
+            if wrong <= MAX_DAMAGE:
+                what = "cut" if number == len(pieces) else str(error)
+                damage.append(f"{source}:{number}: {what}")
+            continue
+        if line is not None:
+            yield line
+    if wrong > MAX_DAMAGE:
+        damage.append(f"{source}: {wrong - MAX_DAMAGE} more lines that cannot be read")
+
+
+def _identity(line: ShardLine | DefaultsLine, folder: str) -> _Identity:
+    named = (line.plan_id, line.shard, line.run_id, line.run_attempt)
+    return (*named, folder if named == ("", "", None, None) else "")
+
+
+def _read_file(source: str, content: bytes) -> _File:
+    file = _File(source, source.rpartition("/")[0], [], [], [])
+    leg: _Identity | None = None
+    defaults = DefaultsLine()
+    for line in _decoded(source, content, file.damage):
+        if isinstance(line, (ShardLine, DefaultsLine)):
+            leg = _identity(line, file.folder)
+            file.legs.append(leg)
+            defaults = line if isinstance(line, DefaultsLine) else DefaultsLine()
+        if not isinstance(line, DefaultsLine):
+            file.lines.append((leg, with_defaults(line, defaults)))
+    return file
+
+
+def _process_of(file: _File) -> int | None:
+    """The process that a file is named after; None where it is named after none."""
+    found = _PROCESS_FILE.fullmatch(file.source.rpartition("/")[2])
+    return int(found[1]) if found else None
+
+
+def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
+    """Say for each file whose its unnamed lines and its damage are.
+
+    The first leg that the file names; else the only one that its folder names; else, for whole
+    lines alone, the only one named at all; else nobody's. A file without any line that can be read
+    is nobody's either, unless the only leg of its folder says that it started that process.
+    """
+    in_folder: dict[str, set[_Identity]] = {}
+    started: set[tuple[str, _Identity, int]] = set()
+    for file in files:
+        in_folder.setdefault(file.folder, set()).update(file.legs)
+        for leg, line in file.lines:
+            if leg is not None and isinstance(line, ProcessLine):
+                started.add((file.folder, leg, line.process))
+    everywhere = {leg for legs in in_folder.values() for leg in legs}
+    for file in files:
+        near = in_folder[file.folder]
+        owner: _Identity | None = None
+        if file.legs:
+            owner = file.legs[0]
+        elif len(near) == 1:
+            (leg,) = near
+            process = _process_of(file)
+            announced = process is not None and (file.folder, leg, process) in started
+            owner = leg if file.lines or announced else None
+        elif not near and len(everywhere) == 1 and file.lines and not file.damage:
+            (owner,) = everywhere
+        yield file, owner
+
+
+@dataclass(slots=True)
+class _Gathering:
+    """The lines of one leg while its files are read, by file."""
+
+    source: str
+    parts: dict[str, list[Line]] = field(default_factory=dict)
+    damage: list[str] = field(default_factory=list)
+
+    def record(self) -> Record:
+        by_kind: dict[Any, list[Any]] = {kind: [] for kind in _KINDS}
+        copies = []
+        for source, lines in self.parts.items():
+            for line in lines:
+                by_kind[type(line)].append(line)
+            if any(isinstance(line, ShardLine) for line in lines):
+                copies.append(source)
+        headers = by_kind[ShardLine]
+        if len(set(map(repr, headers))) > 1:
+            self.damage.append(f"{self.source}: {len(headers)} shard lines that differ")
+        if len(copies) > 1:
+            self.damage.extend(_contradictions(self.parts))
+        record = Record(
+            source=self.source,
+            header=headers[0] if headers else None,
+            processes=tuple(by_kind[ProcessLine]),
+            starts=tuple(by_kind[StartLine]),
+            results=tuple(by_kind[Result]),
+            samples=tuple(by_kind[SampleLine]),
+            metrics=tuple(by_kind[MetricLine]),
+            events=tuple(by_kind[EventLine]),
+            process_ends=tuple(by_kind[ProcessEndLine]),
+            end=by_kind[EndLine][-1] if by_kind[EndLine] else None,
+            damage=tuple(self.damage),
+            copies=tuple(copies) if len(copies) > 1 else (),
+        )
+        return with_heard_times(record)
+
+
+_KINDS: Final = (
+    ShardLine,
+    ProcessLine,
+    StartLine,
+    Result,
+    SampleLine,
+    MetricLine,
+    EventLine,
+    ProcessEndLine,
+    EndLine,
+)
+
+
+def _contradictions(parts: dict[str, list[Line]]) -> Iterator[str]:
+    """Two files that tell one try of a case differently; of each two files the first such case."""
+    told: dict[tuple[CaseKey, int | None, int], tuple[str, set[str]]] = {}
+    named = set()
+    for source, lines in parts.items():
+        own: dict[tuple[CaseKey, int | None, int], set[str]] = {}
+        for line in lines:
+            if isinstance(line, Result):
+                own.setdefault((line.key, line.process, line.try_number), set()).add(line.outcome)
+        for key, outcomes in own.items():
+            other, before = told.setdefault(key, (source, outcomes))
+            if before != outcomes and (other, source) not in named:
+                named.add((other, source))
+                here, there = ("/".join(sorted(found)) for found in (outcomes, before))
+                what = f"{key[0].unit!r:.200} {there} in the one, {here} in the other"
+                yield f"{other} and {source} contradict each other: {what}"
+
+
+def read_records(files: Iterable[tuple[str, bytes]]) -> tuple[Record, ...]:
+    """Join files into the records of the legs that wrote them.
+
+    A line belongs to the last `shard` or `defaults` line above it in its file, else where `_owners`
+    says. Folder and file names say nothing about a leg's identity.
+
+    Args:
+        files: (path with "/" as separator, content), in any order.
+
+    Returns:
+        Records sorted by identity, then source; lines in the order of sorted paths.
+    """
+    legs: dict[Any, _Gathering] = {}
+
+    def leg_of(identity: _Identity | None, file: _File) -> _Gathering:
+        # What nobody claims stays together by folder: one record without a header each.
+        key = identity if identity is not None else file.folder
+        return legs.setdefault(key, _Gathering(file.source))
+
+    parsed = [_read_file(source, content) for source, content in sorted(files)]
+    for file, owner in _owners(parsed):
+        leg_of(owner, file).damage.extend(file.damage)
+        for identity, line in file.lines:
+            leg_of(identity or owner, file).parts.setdefault(file.source, []).append(line)
+    records = [gathering.record() for gathering in legs.values()]
+    return tuple(sorted(records, key=_by_identity))
+
+
+def _by_identity(record: Record) -> tuple[str, str, int, int, str]:
+    header = record.header or ShardLine()
+    return (
+        header.plan_id,
+        header.shard,
+        header.run_id or 0,
+        header.run_attempt or 0,
+        record.source,
+    )

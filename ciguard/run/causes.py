@@ -1,0 +1,78 @@
+"""Why a unit has no result although its process ended by itself: from what the process said. Pure.
+
+A program says it by events of its own file: `vanished` (a unit that it did not find or take),
+`collection_error` (a file or folder that it could not read, and why), `interrupted` (what ended it
+in the midst of a unit).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Dict, List, Tuple
+
+from ciguard.model import EventLine, UnitKey
+from ciguard.run.wording import last_line
+
+if TYPE_CHECKING:
+    from typing import Optional
+
+
+@dataclass
+class Said:
+    """What one process said so far, besides starts and results.
+
+    Attributes:
+        vanished: with the program's own reason, "" where it simply did not find the unit.
+        errors: (path or name of what could not be collected, last line of the error).
+        interrupted: what ended the process while the unit ran.
+        unreadable: the first line of it that is none, and why; "" where all could be read.
+    """
+
+    vanished: Dict[UnitKey, str] = field(default_factory=dict)
+    errors: List[Tuple[str, str]] = field(default_factory=list)
+    interrupted: Dict[UnitKey, str] = field(default_factory=dict)
+    unreadable: str = ""
+
+    def add(self, event: EventLine) -> None:
+        """Take in an event of the process's own file."""
+        key = UnitKey(event.suite, event.variant, event.unit or "")
+        if event.kind == "vanished":
+            self.vanished[key] = event.detail
+        elif event.kind == "collection_error":
+            self.errors.append((key.unit, last_line(event.detail)))
+        elif event.kind == "interrupted":
+            self.interrupted[key] = event.detail
+
+    def error_of(self, unit: str) -> Optional[str]:
+        """The error of the file, class or folder that holds the unit."""
+        for place, error in self.errors:
+            inside = unit.startswith((f"{place}::", f"{place}/"))
+            if inside or place in ("", ".", unit):
+                return error
+        return None
+
+
+def cause(
+    said: Said, key: UnitKey, *, framework: str, announces: bool, exit_code: int
+) -> EventLine:
+    """Name why a unit got no result in a process that ended by itself.
+
+    Args:
+        framework: its name in the plan. announces: it says every unit that it begins.
+
+    Returns:
+        An event without its moment and process; its `detail` reads behind "because".
+    """
+    error = said.error_of(key.unit)
+    if error is not None:
+        kind, why = "not_imported", f"it could not be imported: {error}"
+    elif said.vanished.get(key):
+        kind, why = "deselected", f"it was {said.vanished[key]}"
+    elif key in said.vanished:
+        kind, why = "not_found", f"it was not found by {framework} in this checkout"
+    elif announces:
+        kind, why = "not_reached", f"its process ended with exit code {exit_code} before its turn"
+    else:
+        kind, why = "no_result", "the command wrote no result for it to $CIGUARD_RECORD_FILE"
+        why += f" ({said.unreadable})" if said.unreadable else ""
+    return EventLine(kind, suite=key.suite, variant=key.variant, unit=key.unit, detail=why)

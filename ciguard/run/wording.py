@@ -1,0 +1,34 @@
+"""Numbers and foreign output as parts of a sentence; `ciguard.text` does not travel in the leg."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+
+def counted(number: int, word: str) -> str:
+    """ "1 unit", "2 units", "2 processes"."""
+    ending = "es" if word.endswith("s") else "s"
+    return f"{number} {word}{'' if number == 1 else ending}"
+
+
+_RULER: Final = "=!-_*# "  # what frameworks draw around a line
+_TELLING: Final = re.compile(r"error|fail", re.IGNORECASE)
+
+
+def _lines(text: str) -> list[str]:
+    bare = (line.strip().strip(_RULER) for line in text.splitlines())
+    # "E   ValueError: no": how an error's own lines are marked in a longer report.
+    return [line[1:].strip() if line.startswith("E  ") else line for line in bare if line]
+
+
+def last_line(text: str) -> str:
+    """The last line that says something, without what is drawn around it."""
+    return "".join(_lines(text)[-1:])
+
+
+def last_words(text: str) -> str:
+    """The last line, and before it the last one that speaks of an error, in one line."""
+    lines = _lines(text)
+    telling = [line for line in lines if _TELLING.search(line)]
+    return " / ".join(dict.fromkeys([*telling[-1:], *lines[-1:]])) or "nothing"

@@ -1,0 +1,225 @@
+"""A process that fails without a failed result, and units without a result: why, in words."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from run.legs import PYTEST, plan_of, start_shard
+from run.replaying import replays
+
+from ciguard.model import LegPolicy, PlannedUnit, Suite
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from run.legs import Leg
+
+GATE = "def pytest_sessionfinish(session, exitstatus):\n    session.exitstatus = {code}\n"
+WRITES = """
+import json, os, sys, time
+def say(**line):
+    with open(os.environ["CIGUARD_RECORD_FILE"], "a") as record:
+        record.write(json.dumps(line) + chr(10))
+units = open(os.environ["CIGUARD_UNITS_FILE"]).read().split()
+"""
+PASSES = WRITES + 'for unit in units: say(type="result", unit=unit, outcome="passed")\n'
+
+
+def unexplained(leg: Leg) -> list[tuple[int | None, str]]:
+    return [
+        (event.process, event.detail)
+        for event in leg.record().events
+        if event.kind == "unexplained_exit"
+    ]
+
+
+def causes(leg: Leg) -> dict[str, tuple[str, str]]:
+    kinds = ("not_imported", "not_found", "deselected", "not_reached", "no_result")
+    events = leg.record().events
+    return {one.unit or "": (one.kind, one.detail) for one in events if one.kind in kinds}
+
+
+def command_leg(folder: Path, code: str, *, units: str = "ab", tries: int = 1) -> Leg:
+    suite = Suite("command", (sys.executable, "-c", code))
+    planned = [PlannedUnit(unit, suite="s") for unit in units]
+    policy = LegPolicy(guard_rail="off", tries=tries)
+    plan = plan_of(planned, suites={"s": suite}, policy=policy)
+    leg = start_shard(folder, plan).wait()
+    replays(leg.record_folder, plan)
+    return leg
+
+
+@pytest.mark.parametrize(("code", "words"), [(1, ()), (1, ("-n", "2")), (3, ())])
+def test_a_session_that_a_hook_makes_fail_is_red(
+    tmp_path: Path, code: int, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "conftest.py").write_text(GATE.format(code=code))
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
+    suite = replace(PYTEST, args=words)
+    plan = plan_of(["test_a.py::test_a", "test_a.py::test_b"], suites={"": suite})
+    leg = start_shard(tmp_path, plan).wait(10)
+    assert set(leg.outcomes().values()) == {"passed"}
+    ((process, detail),) = unexplained(leg)
+    assert process == 1
+    assert detail.startswith(f"exit code {code}\n2 passed in ")
+    assert f"exit code {code}, and no failed result explains it" in leg.printed
+    assert "2 passed in" in leg.printed.splitlines()[-1]
+    assert leg.printed.splitlines()[-1].endswith("; 1 process failed without a failed result")
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [
+        ('print("3 style errors"); sys.exit(1)', "exit code 1\n3 style errors"),
+        ('print("3 style errors\\nbye"); sys.exit(7)', "exit code 7\n3 style errors / bye"),
+        ("sys.stdout.flush(); os.kill(os.getpid(), 11)", "killed by SIGSEGV\nnothing"),
+    ],
+)
+def test_a_command_that_fails_behind_its_last_result_is_red(
+    tmp_path: Path, ending: str, words: str
+) -> None:
+    leg = command_leg(tmp_path, PASSES + ending)
+    assert leg.process.returncode == 10
+    assert unexplained(leg) == [(1, words)]
+    assert leg.record().end is not None
+
+
+def test_a_failed_result_explains_the_exit_of_its_own_process(tmp_path: Path) -> None:
+    """Tried again in a second process, which passes: the first one's exit code is explained."""
+    code = WRITES + (
+        'first = os.environ["CIGUARD_PROCESS"] == "1"\n'
+        'outcome = "failed" if first else "passed"\n'
+        'for unit in units: say(type="result", unit=unit, outcome=outcome)\n'
+        "sys.exit(first)\n"
+    )
+    leg = command_leg(tmp_path, code, tries=2)
+    assert leg.process.returncode == 0
+    assert unexplained(leg) == []
+    again = command_leg(new(tmp_path, "again"), code.replace("exit(first)", "exit(1)"), tries=2)
+    assert again.process.returncode == 10
+    assert [process for process, _ in unexplained(again)] == [2]
+
+
+def new(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    return folder / name
+
+
+def test_what_could_not_be_imported_is_said_once_and_not_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("import no_such_module_here\n\ndef test_a(): pass\n")
+    (tmp_path / "test_b.py").write_text("def test_b(): pass\n")
+    plan = plan_of(["test_a.py::test_a", "test_b.py::test_b"])
+    leg = start_shard(tmp_path, plan).wait(13)
+    why = "it could not be imported: ModuleNotFoundError: No module named 'no_such_module_here'"
+    assert causes(leg) == {"test_a.py::test_a": ("not_imported", why)}
+    assert f"did not run test_a.py::test_a: {why}\n" in leg.printed
+    assert "incomplete: 1 of 2 units got no result" in leg.printed
+    assert unexplained(leg) == [], "what is missing explains it"
+    (new(tmp_path, "alone") / "test_a.py").write_text("import no_such_module_here\n")
+    alone = plan_of(["test_a.py::test_a"])
+    leg = start_shard(tmp_path / "alone", alone).wait(13)
+    assert [end.ending for end in leg.record().process_ends] == ["completed"], "once is enough"
+    assert causes(leg) == {"test_a.py::test_a": ("not_imported", why)}
+    replays(leg.record_folder, alone)
+
+
+def test_what_another_checkout_or_folder_lacks_was_not_found(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    units = ["test_a.py::test_a", "test_a.py::test_old", "gone/test_b.py::test_b"]
+    leg = start_shard(tmp_path, plan_of(units)).wait(13)
+    why = ("not_found", "it was not found by pytest in this checkout")
+    assert causes(leg) == dict.fromkeys(units[1:], why)
+    assert "2 units did not run" in leg.printed
+
+
+def test_what_another_plugin_takes_out_was_deselected(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
+    suite = replace(PYTEST, args=("-k", "test_a and not test_b"))
+    plan = plan_of(["test_a.py::test_a", "test_a.py::test_b"], suites={"": suite})
+    leg = start_shard(tmp_path, plan).wait(13)
+    why = "it was collected, then deselected by another plugin"
+    assert causes(leg) == {"test_a.py::test_b": ("deselected", why)}
+
+
+def test_what_the_framework_did_not_come_to(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_a(): assert 0\ndef test_b(): pass\n")
+    plan = plan_of(
+        ["test_a.py::test_a", "test_a.py::test_b"], suites={"": replace(PYTEST, args=("-x",))}
+    )
+    leg = start_shard(tmp_path, plan).wait(13)
+    why = "its process ended with exit code 1 before its turn"
+    assert causes(leg) == {"test_a.py::test_b": ("not_reached", why)}
+    assert unexplained(leg) == []
+
+
+@pytest.mark.parametrize(
+    ("writes", "more"),
+    [
+        ("", ""),
+        (
+            'say(type="result", unit="a", outcome="ok")',
+            " (line 2 of process-001.jsonl cannot be read: outcome: expected one of passed, "
+            "failed, errored, skipped, died; found 'ok')",
+        ),
+    ],
+)
+def test_a_command_that_writes_no_result_is_named(tmp_path: Path, writes: str, more: str) -> None:
+    leg = command_leg(tmp_path, WRITES + writes, units="a")
+    assert leg.process.returncode == 13
+    why = f"the command wrote no result for it to $CIGUARD_RECORD_FILE{more}"
+    assert causes(leg) == {"a": ("no_result", why)}
+    assert f"did not run a [s]: {why}\n" in leg.printed
+
+
+def test_a_program_that_cannot_begin_is_quoted_beside_each_unit(tmp_path: Path) -> None:
+    leg = command_leg(tmp_path, 'raise SystemExit("no licence")')
+    assert leg.process.returncode == 13
+    assert (
+        "did not run a [s]: its process ended before its first result (exit code 1): no licence"
+        in leg.printed
+    )
+
+
+def test_an_exit_in_the_midst_of_a_unit_is_quoted(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("""
+import pytest
+def test_a(): pytest.exit("enough", 0)
+def test_b(): pass
+""")
+    leg = start_shard(tmp_path, plan_of(["test_a.py::test_a", "test_a.py::test_b"])).wait(10)
+    assert "died (crash) test_a.py::test_a: Exit('enough') (exit code 0)\n" in leg.printed
+
+
+def test_the_last_output_is_in_the_first_line_of_a_death(tmp_path: Path) -> None:
+    leg = command_leg(
+        tmp_path, WRITES + 'say(type="start", unit="a"); print("enough"); sys.exit(0)', units="a"
+    )
+    (victim,) = leg.record().results
+    first = (victim.message or "").partition("\n")[0]
+    assert first == "the process died (exit code 0); last output: enough"
+
+
+def test_results_without_times_are_timed_by_the_leg(tmp_path: Path) -> None:
+    code = WRITES + (
+        "for unit, s in zip(units, (0.1, 0.4, 0.8)):\n"
+        '    time.sleep(s); say(type="result", unit=unit, outcome="passed")\n'
+    )
+    leg = command_leg(tmp_path, code, units="abc")
+    results = leg.record().results
+    assert all(result.at_s and result.wall_s for result in results)
+    walls = [result.wall_s or 0.0 for result in results]
+    assert walls == sorted(walls), "in the order of how long they took"
+    (end,) = leg.record().process_ends
+    assert sum(walls) <= (end.at_s or 0.0)
+
+
+def test_what_a_program_measured_is_left_to_it(tmp_path: Path) -> None:
+    told = {"type": "result", "outcome": "passed", "wall_s": 7.0}
+    code = WRITES + f"for unit in units: say(unit=unit, **{json.dumps(told)})\n"
+    leg = command_leg(tmp_path, code)
+    assert [(one.wall_s, one.at_s) for one in leg.record().results] == [(7.0, None)] * 2
+    assert "heard" not in {event.kind for event in leg.record().events}
