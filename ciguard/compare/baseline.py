@@ -78,12 +78,14 @@ class Table:
         wall_s, peak_delta_bytes: (cases, 20), NaN where there are fewer.
         wall_group, peak_group: whose value it is: a position in `run_of_group`; -1 where none.
         run_of_group: a group is a leg of a run; the run's position.
+        cut: values that are not here because their leg did not end by itself.
     """
 
     wall_s: Floats
     peak_delta_bytes: Floats
     wall_group: Integers
     run_of_group: Integers
+    cut: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +97,7 @@ class _Rows:
     wall_s: Floats
     peak_delta_bytes: Floats
     measured_by: Codes
+    cut: int = 0
 
 
 def _usable(outcome: Codes, ending: Codes) -> NDArray[np.bool_]:
@@ -116,31 +119,35 @@ def _of_history(
     chosen = np.zeros(len(history.runs), np.bool_)
     chosen[list(used)] = True
     target = np.fromiter((at.get(key, -1) for key in history.keys), np.int32, len(history.keys))
-    keep = np.flatnonzero(
+    good = (
         chosen[values.run]
         & (target[values.key] >= 0)
         & _usable(values.outcome, values.ending)
-        & in_complete_leg(history, values)
-    )
+    )  # fmt: skip
+    complete = in_complete_leg(history, values)
+    keep = np.flatnonzero(good & complete)
     return _Rows(
         key=target[values.key[keep]],
         group=leg_of(history, values)[keep] + origin,
         wall_s=values.wall_s[keep],
         peak_delta_bytes=values.peak_delta_bytes[keep],
         measured_by=values.measured_by[keep],
+        cut=int((good & ~complete).sum()),
     )
 
 
 def _of_run(run: Run, at: Mapping[CaseKey, int], origin: int) -> _Rows:
     target = np.fromiter((at.get(key, -1) for key in run.keys), np.int32, len(run.keys))
     complete = np.array([leg.complete for leg in run.legs], np.bool_)
-    keep = np.flatnonzero((target >= 0) & usable(run) & complete[run.leg])
+    good = (target >= 0) & usable(run)
+    keep = np.flatnonzero(good & complete[run.leg])
     return _Rows(
         key=target[keep],
         group=run.leg[keep].astype(np.int64) + origin,
         wall_s=run.wall_s[keep],
         peak_delta_bytes=run.peak_delta_bytes[keep],
         measured_by=run.measured_by[keep],
+        cut=len(np.flatnonzero(good)) - len(keep),
     )
 
 
@@ -181,7 +188,10 @@ def _joined(parts: Sequence[_Rows]) -> _Rows:
         )  # fmt: skip
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
     order = np.argsort(joined["key"], kind="stable")
-    return _Rows(**{name: column[order] for name, column in joined.items()})
+    return _Rows(
+        **{name: column[order] for name, column in joined.items()},
+        cut=sum(part.cut for part in parts),
+    )
 
 
 def _filled(rows: _Rows, candidate: Run, run_of_group: Integers) -> Table:
@@ -196,6 +206,7 @@ def _filled(rows: _Rows, candidate: Run, run_of_group: Integers) -> Table:
         peak_delta_bytes=latest(rows.peak_delta_bytes[weighed], rows.key[weighed], count),
         wall_group=np.where(np.isnan(group), _NO_GROUP, np.nan_to_num(group)).astype(np.int64),
         run_of_group=run_of_group,
+        cut=rows.cut,
     )
 
 
@@ -243,6 +254,7 @@ def name_of(run: Run) -> RunName:
         at=run.at,
         cases=len(run.keys),
         complete=run.complete,
+        in_history=run.in_history,
     )
 
 
@@ -257,12 +269,19 @@ def facts(history: History | None, choice: Choice, bases: Sequence[Run]) -> Base
             branch=run.branch,
             at=run.at,
             complete=run.complete,
+            in_history=True,
         )
         for run in (history.runs[position] for position in choice.used if history is not None)
     ]
     names += [name_of(run) for run in bases]
-    if history is None:
-        how = "no history: only what was given as the base" if bases else "no history, no base"
-    else:
-        how = "the history's runs before the candidate" + (", and the base itself" * bool(bases))
+    how = _how(used=len(choice.used), bases=len(bases), has_history=history is not None)
     return BaselineFacts(tuple(names), choice.left_out, how)
+
+
+def _how(*, used: int, bases: int, has_history: bool) -> str:
+    given = "the base itself" if bases == 1 else "the runs given as the base"
+    if used:
+        return "the history's runs before the candidate" + f", and {given}" * bool(bases)
+    if bases:
+        return f"only {given}"
+    return "no run of the history can be one" if has_history else "no history, no base"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ciguard.invocation import Invocation
 
 ROWS: Final = 200  # of a table in Markdown; the HTML has all
+NEWEST: Final = 10  # run ids in a fix
 _RUN_ID: Final = re.compile(r"(\d+)(?:/(\d+))?")
 
 
@@ -81,6 +82,8 @@ def command(
     """
     words = _fail_on(fail_on)
     history = _history(invocation, place) if place is not None else None
+    if history is None and place is not None:
+        console.err(f"warning: {place}: there is no history yet")
     bases = _runs(invocation, base, history, "BASE")
     heads = _runs(invocation, head, history, "HEAD")
     comparison = compare_run(
@@ -104,14 +107,12 @@ def _fail_on(text: str) -> frozenset[str]:
     return frozenset(words)
 
 
-def _history(invocation: Invocation, place: str) -> History:
+def _history(invocation: Invocation, place: str) -> History | None:
     # Imported here: without a history, nobody pays for its carriers.
     from ciguard.history.carriers import load, open_carrier  # noqa: PLC0415
 
     loaded = load(open_carrier(place, invocation.folder, invocation.environ))
-    if not loaded.found:
-        console.err(f"ciguard compare: {place}: there is no history yet")
-    return loaded.history
+    return loaded.history if loaded.found else None
 
 
 def _runs(invocation: Invocation, word: str, history: History | None, side: str) -> tuple[Run, ...]:
@@ -132,10 +133,9 @@ def _of_history(
 ) -> Run:
     where = f"{side}: {word}"
     if history is None:
-        fix = "pass --history FILE or branch:NAME, or name a folder of records"
-        raise UsageError(
-            "a run id is looked up in a history, and none is given", where=where, fix=fix
-        )
+        fix = "name one that is there by --history FILE or branch:NAME, or a folder of records"
+        what = "a run id is looked up in a history, and there is none"
+        raise UsageError(what, where=where, fix=fix)
     for position, run in enumerate(history.runs):
         if run.run_id != run_id:
             continue
@@ -143,5 +143,13 @@ def _of_history(
             what = f"the history knows attempt {run.run_attempt} of this run only"
             raise InputError(what, where=where, fix=f"ask for {run_id}/{run.run_attempt}")
         return of_history(history, position, word)
-    known = ", ".join(str(run.run_id) for run in history.runs[-10:]) or "none"
-    raise InputError("no such run in the history", where=where, fix=f"the newest are {known}")
+    raise InputError("no such run in the history", where=where, fix=_known(history))
+
+
+def _known(history: History) -> str:
+    ids = [str(run.run_id) for run in history.runs]
+    if len(ids) > NEWEST:
+        return f"the newest are {', '.join(ids[-NEWEST:])}"
+    if len(ids) > 1:
+        return f"there are runs {', '.join(ids[:-1])} and {ids[-1]}"
+    return f"there is run {ids[0]}" if ids else "it is empty: add a run first"

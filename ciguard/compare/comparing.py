@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,11 +11,14 @@ from ciguard.compare.baseline import Choice, beside, choose, facts, name_of, tab
 from ciguard.compare.comparison import WORSE, Comparison
 from ciguard.compare.durations import confirming, judge_durations
 from ciguard.compare.headline import headline
+from ciguard.compare.identity import recognised
+from ciguard.compare.lost import legs_of, losses, reasons
 from ciguard.compare.memory import judge_memory
 from ciguard.compare.normalise import MANY, normalised_baseline, normalised_run
 from ciguard.compare.runs import of_history
-from ciguard.compare.transitions import transitions
+from ciguard.compare.transitions import ABSENT, transitions
 from ciguard.compare.whole import leg_changes, totals
+from ciguard.compare.words import NOUN, few_runs
 from ciguard.text import counted
 
 if TYPE_CHECKING:
@@ -23,11 +26,12 @@ if TYPE_CHECKING:
 
     from ciguard.codec.history import History
     from ciguard.compare.baseline import Table
-    from ciguard.compare.comparison import Judgement, State, Transition
+    from ciguard.compare.comparison import BaselineFacts, Judgement, State, Transition
     from ciguard.compare.runs import Floats, Run
     from ciguard.model import Plan
 
-NAMED: Final = 3
+SAME_RUN: Final = "both are the same run, so there is nothing to compare"
+CUT: Final = "no number is judged, as no leg that measured it before ended by itself"
 
 
 def compare_run(
@@ -48,6 +52,9 @@ def compare_run(
         previous: an earlier run of the same change: what both show is confirmed.
         plan: of the candidate, where it is known: what should have run, and the memory budgets.
     """
+    if history is not None:
+        candidate = recognised(candidate, history)
+        bases = tuple(recognised(base, history) for base in bases)
     is_itself = bool(bases) and bases[-1].is_same_as(candidate)
     if is_itself:
         history, previous = None, None
@@ -62,27 +69,32 @@ def compare_run(
     if previous is not None and previous.is_same_as(candidate):
         previous = None
     durations, memory, speed = _judged(candidate, table, previous)
-    planned = frozenset(unit.key for shard in plan.shards for unit in shard.units) if plan else None
-    found = transitions(base, candidate, planned) if base is not None else ()
+    lacking = legs_of(candidate, plan)
+    lost = losses(base, candidate, lacking)
+    units = frozenset(unit for one in lost for unit in one.units)
+    found = transitions(base, candidate, lacking.shard_of, units) if base is not None else ()
     budgets = {shard.key: shard.budget_bytes for shard in plan.shards} if plan else {}
     legs = leg_changes(base, candidate, speed, budgets)
-    reasons = tuple(_reasons(candidate, plan))
+    why = tuple(reasons(candidate, lacking))
     known_runs = facts(history, choice, more)
+    unjudged = SAME_RUN if is_itself else _unjudged(table, (durations, memory), known_runs)
     return headline(
         Comparison(
-            state=_state(reasons, found, durations, memory, has_base=base is not None),
+            state=_state(why, found, durations, memory, has_base=base is not None),
             headline="",
             base=name_of(base) if base is not None else None,
             candidate=name_of(candidate),
             previous=name_of(previous) if previous is not None else None,
             baseline=known_runs,
-            reasons=reasons,
+            reasons=why,
             transitions=found,
+            lost=lost,
             legs=legs,
-            totals=totals(base, candidate, complete=not reasons and not _has_lost(found)),
+            totals=totals(base, candidate, complete=not why and not _has_lost(found)),
             durations=durations,
             memory=memory,
-            notes=tuple(_notes(candidate, base, len(known_runs.runs), is_itself=is_itself)),
+            unjudged=unjudged if base is not None else "",
+            notes=tuple(_notes(candidate, base, found)),
         )
     )
 
@@ -103,37 +115,27 @@ def _judged(
         peaks = earlier.peak_delta_bytes
     durations = judge_durations(candidate, speeds, baseline, logs)
     memory = judge_memory(candidate, comparable, table.peak_delta_bytes, peaks)
+    if table.cut:
+        durations, memory = _cut(durations), _cut(memory)
     return durations, memory, speeds.of_leg
 
 
-def _reasons(candidate: Run, plan: Plan | None) -> Iterator[str]:
-    """Why the candidate is incomplete."""
-    for leg in candidate.legs:
-        if not leg.complete:
-            how = "was cut" if leg.ending in ("unknown", "completed") else f"ended by {leg.ending}"
-            yield f"leg {leg.name or '?'} {how}"
-    names = {leg.shard for leg in candidate.legs if leg.shard}
-    if plan is not None:
-        absent = sorted({shard.key for shard in plan.shards} - names)
-    else:
-        # Shards are numbered from 1: a gap is a record that did not arrive, and so is what is
-        # missing of the number that every leg was told.
-        numbers = [int(name) for name in names if re.fullmatch(r"\d{1,4}", name)]
-        width = max(map(len, names), default=0)
-        last = max([*numbers, candidate.planned_shards or 0], default=0)
-        absent = [f"{number:0{width}}" for number in range(1, last + 1) if number not in numbers]
-    if absent:
-        more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
-        yield f"no record of shard {', '.join(absent[:NAMED])}{more}"
-    if plan is not None:
-        have = {key.unit_key for key in candidate.keys}
-        lost = sum(1 for shard in plan.shards for unit in shard.units if unit.key not in have)
-        if lost:
-            yield f"{lost:,} planned units have no result"
+def _cut(judgement: Judgement) -> Judgement:
+    """Not to be called unmeasured: it was measured, in legs that did not end by themselves."""
+    if judgement.word != "not measured":
+        return judgement
+    return replace(judgement, said=f"{NOUN[judgement.measure]}: {CUT}")
+
+
+def _unjudged(table: Table, judgements: Sequence[Judgement], baseline: BaselineFacts) -> str:
+    """Why neither measure has a verdict, where that is one reason."""
+    if table.cut and all(judgement.word == "not measured" for judgement in judgements):
+        return CUT
+    return few_runs(len(baseline.runs)) if len(baseline.runs) < MANY else ""
 
 
 def _state(
-    reasons: Sequence[str],
+    why: Sequence[str],
     found: Sequence[Transition],
     durations: Judgement,
     memory: Judgement,
@@ -142,7 +144,7 @@ def _state(
 ) -> State:
     kinds = {one.kind for one in found}
     words = {durations.word, memory.word}
-    if reasons:
+    if why:
         return "incomplete"
     worse = bool(kinds & set(WORSE)) or bool(words & {"regressed", "mixed"})
     # Units that are gone take their failures, time and memory with them: that is no gain.
@@ -165,15 +167,11 @@ def _has_lost(found: Sequence[Transition]) -> bool:
     return any(one.kind == "no_longer_run" for one in found)
 
 
-def _notes(candidate: Run, base: Run | None, runs: int, *, is_itself: bool) -> Iterator[str]:
-    if is_itself:
-        yield "Both are the same run: there is nothing to compare."
-        return
+def _notes(candidate: Run, base: Run | None, found: Sequence[Transition]) -> Iterator[str]:
     if base is None:
         yield "There is no base: no transitions are told."
-    if runs < MANY:
-        told = "no statistical verdict, numbers and transitions only; a history has more"
-        yield f"{runs} of the {MANY} baseline runs that are needed: {told}."
+    elif not legs_of(base).whole and any(one.before == ABSENT for one in found):
+        yield "The base is incomplete: what is called added may have been lost there."
     untold = int((~np.isnan(candidate.wall_s) & ~usable(candidate)).sum())
     if untold:
         yield f"Not compared: numbers of {counted(untold, 'case')} that did not pass."

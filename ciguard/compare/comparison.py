@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.words import change_words, run_words
+from ciguard.compare.words import change_words, lost_words, run_words, sentence
 from ciguard.text import case_name, one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ciguard.model import CaseKey, Ending
+    from ciguard.model import CaseKey, Ending, UnitKey
 
 NAME_WIDTH: Final = 200
 
@@ -35,6 +35,7 @@ Kind = Literal[
     "newly_timed_out",
     "newly_crashed",
     "newly_failing",
+    "failing_added",
     "no_longer_run",
     "newly_skipped",
     "failing_on_both",
@@ -49,6 +50,7 @@ KINDS: Final[dict[Kind, str]] = {
     "newly_timed_out": "newly timed out",
     "newly_crashed": "newly crashed",
     "newly_failing": "newly failing",
+    "failing_added": "failing, added",
     "no_longer_run": "no longer run",
     "newly_skipped": "newly skipped",
     "failing_on_both": "failing on both",
@@ -62,12 +64,16 @@ WORSE: Final[tuple[Kind, ...]] = (
     "newly_timed_out",
     "newly_crashed",
     "newly_failing",
+    "failing_added",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A case whose outcome is another than the base's, or is worth a word: both in words."""
+    """A case whose outcome is another than the base's, or is worth a word: both in words.
+
+    `shard` is the candidate's; "" where the case is in none, or nobody knows in which.
+    """
 
     kind: Kind
     key: CaseKey
@@ -86,6 +92,25 @@ class Transition:
         """What the message says first, in one line; "" without a message."""
         lines = (line.strip() for line in (self.message or "").splitlines())
         return one_line(next((line for line in lines if line), ""), NAME_WIDTH)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Units without a result whose leg left no record, or did not end by itself.
+
+    Attributes:
+        shards: one where it is known which; else all that gave less than they should.
+        sure: False where no plan says that the units were in these shards.
+    """
+
+    shards: tuple[str, ...]
+    units: tuple[UnitKey, ...]
+    sure: bool
+
+    @property
+    def words(self) -> str:
+        """How many units, and with which shard."""
+        return lost_words(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +203,6 @@ class LegChange:
         before, after = self.before or "absent", self.after or "no record"
         return after if before == after else f"{before} -> {after}"
 
-    @property
-    def limit_bytes(self) -> int | None:
-        """What the peak must stay below: the plan's budget, else the runner's memory."""
-        return self.budget_bytes if self.budget_bytes is not None else self.memory_bytes
-
 
 @dataclass(frozen=True, slots=True)
 class Totals:
@@ -210,6 +230,7 @@ class RunName:
     at: datetime | None = None
     cases: int = 0
     complete: bool = False
+    in_history: bool = False
 
     @property
     def words(self) -> str:
@@ -242,6 +263,8 @@ class Comparison:
         base: whose outcomes are the ones before; None where there is none.
         reasons: why the candidate is incomplete; empty if nothing says so.
         transitions: by kind, then key.
+        lost: units whose leg gave no result; they are in no transition.
+        unjudged: why no number has a verdict; "" where one has.
         notes: what a reader must know about how this was judged.
     """
 
@@ -253,10 +276,12 @@ class Comparison:
     baseline: BaselineFacts
     reasons: tuple[str, ...]
     transitions: tuple[Transition, ...]
+    lost: tuple[Lost, ...]
     legs: tuple[LegChange, ...]
     totals: Totals
     durations: Judgement
     memory: Judgement
+    unjudged: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -264,6 +289,39 @@ class Comparison:
         """The transitions by kind, each with its words."""
         grouped = groupby(self.transitions, key=lambda one: one.kind)
         return tuple((KINDS[kind], tuple(found)) for kind, found in grouped)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is said at the end: nothing that the headline has said."""
+        if not self.unjudged or self.says_only_why:
+            return self.notes
+        return (sentence(self.unjudged), *self.notes)
+
+    @property
+    def says_only_why(self) -> bool:
+        """Say that the headline has nothing to tell but why there is nothing to tell."""
+        return bool(self.unjudged) and self.unjudged in self.headline
+
+    @property
+    def is_quiet(self) -> bool:
+        """Say that nothing was found and nothing could be: that is worth no heading."""
+        return self.state == "inconclusive" and (self.says_only_why or self.base is None)
+
+    @property
+    def judgements(self) -> tuple[Judgement, ...]:
+        """Both measures; without verdicts only what has numbers to show."""
+        both = (self.memory, self.durations)
+        return tuple(one for one in both if one.named) if self.unjudged else both
+
+    @property
+    def limit_name(self) -> str:
+        """What `limit_of` is of every leg: "budget" of its tests, or "memory" of its machine."""
+        planned = any(leg.budget_bytes is not None for leg in self.legs)
+        return "budget" if planned else "memory"
+
+    def limit_of(self, leg: LegChange) -> int | None:
+        """What the leg's peak must stay below, in bytes: never of two kinds in one comparison."""
+        return leg.budget_bytes if self.limit_name == "budget" else leg.memory_bytes
 
     def of_kind(self, kind: Kind) -> tuple[Transition, ...]:
         """The transitions of one kind."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WORDS: Final = ("new-failure", "timeout", "oom", "memory", "duration", "incomplete")
 
 _KINDS: Final[Mapping[str, tuple[Kind, ...]]] = {
-    "new-failure": ("newly_failing", "newly_crashed"),
+    "new-failure": ("newly_failing", "failing_added", "newly_crashed"),
     "timeout": ("newly_timed_out",),
     "oom": ("newly_out_of_memory",),
 }

@@ -9,9 +9,9 @@ from ciguard.compare.comparison import KINDS, WORSE
 from ciguard.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from ciguard.compare.comparison import Comparison, Kind, State
+    from ciguard.compare.comparison import Comparison, Kind, Lost, State
 
 WORDS: Final[dict[State, str]] = {
     "incomplete": "INCOMPLETE",
@@ -26,19 +26,42 @@ WORDS: Final[dict[State, str]] = {
 
 def headline(comparison: Comparison) -> Comparison:
     """The comparison with its sentence."""
-    said = f"{WORDS[comparison.state]}: {'; '.join(_parts(comparison))}"
-    return replace(comparison, headline=said)
+    parts = [*_parts(comparison), *_numbers(comparison)] or [
+        comparison.unjudged or _untold(comparison)
+    ]
+    return replace(comparison, headline=f"{WORDS[comparison.state]}: {'; '.join(parts)}")
 
 
 def _parts(comparison: Comparison) -> Iterator[str]:
     yield from comparison.reasons
+    yield from _lost(comparison.lost)
     kinds: tuple[Kind, ...] = (*WORSE, "no_longer_run", "fixed")
     for kind in kinds:
-        found = len([one for one in comparison.transitions if one.kind == kind])
+        found = len(comparison.of_kind(kind))
         if found:
             yield f"{found:,} {KINDS[kind]}"
-    judgements = (comparison.memory, comparison.durations)
-    told = [judgement.said for judgement in judgements if judgement.word != "not measured"]
-    yield from told or ["no number was measured in both"]
+
+
+def _lost(lost: Sequence[Lost]) -> Iterator[str]:
+    sure = [one for one in lost if one.sure]
+    if len(sure) == 1:
+        yield sure[0].words
+    elif sure:
+        units = sum(len(one.units) for one in sure)
+        yield f"{counted(units, 'unit')} lost with {len(sure):,} shards"
+    for one in lost:
+        if not one.sure:
+            yield f"{counted(len(one.units), 'unit')} of the base without a result"
+
+
+def _numbers(comparison: Comparison) -> Iterator[str]:
+    """The verdicts; without any, only what has numbers to show."""
+    for judgement in comparison.judgements:
+        if judgement.word != "not measured":
+            yield judgement.said
+
+
+def _untold(comparison: Comparison) -> str:
     if comparison.base is None:
-        yield f"{counted(comparison.candidate.cases, 'case')}, no base"
+        return f"{counted(comparison.candidate.cases, 'case')}, no base"
+    return f"{comparison.memory.said}; {comparison.durations.said}"

@@ -56,6 +56,7 @@ class Run:
         keys: sorted; all columns are of their length. NaN is not measured.
         outcome, ending, measured_by: positions in `codec.history.WORDS`.
         leg: position in `legs`.
+        in_history: the history has this very run.
         flaky: went wrong in a try and right in the last one.
         messages: of bad results, where they have one.
     """
@@ -77,6 +78,7 @@ class Run:
     event: str | None = None
     workflow: str | None = None
     at: datetime | None = None
+    in_history: bool = False
     flaky: tuple[CaseKey, ...] = ()
     messages: Mapping[CaseKey, str] = field(default_factory=dict)
 
@@ -123,6 +125,7 @@ def of_history(history: History, position: int, name: str = "") -> Run:
         event=run.event,
         workflow=run.workflow,
         at=run.at,
+        in_history=True,
         flaky=tuple(history.keys[keys[row]] for row in np.flatnonzero(again & good).tolist()),
         **columns,
     )

@@ -9,7 +9,7 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.words import change_words, run_words
-from ciguard.text import case_name, counted, duration, one_line, size, table
+from ciguard.text import case_name, counted, duration, one_line, size, table, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = 80
 LISTED: Final = 10  # cases of a kind by name; all are in the JSON
+NAMED: Final = 3  # lost units by name: they say less than their number
+MESSAGE_LINES: Final = 3
 
 
 def render(comparison: Comparison) -> str:
@@ -31,12 +33,12 @@ def render(comparison: Comparison) -> str:
     blocks = [
         _wrapped(comparison.headline),
         _sides(comparison),
+        _lost(comparison),
         _transitions(comparison),
-        _judgement(comparison.memory),
-        _judgement(comparison.durations),
+        *(_judgement(judgement) for judgement in comparison.judgements),
         _legs(comparison),
         _totals(comparison),
-        "\n".join(_wrapped(note) for note in comparison.notes),
+        "\n".join(_wrapped(remark) for remark in comparison.remarks),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -61,6 +63,16 @@ def _sides(comparison: Comparison) -> str:
     return "\n".join(lines)
 
 
+def _lost(comparison: Comparison) -> str:
+    lines = []
+    for lost in comparison.lost:
+        lines.append(_wrapped(lost.words, "  "))
+        lines += [f"  {unit_name(key, 76)}" for key in lost.units[:NAMED]]
+        if len(lost.units) > NAMED:
+            lines.append(f"  and {len(lost.units) - NAMED:,} more")
+    return "\n".join(lines)
+
+
 def _transitions(comparison: Comparison) -> str:
     return "\n".join(line for words, found in comparison.groups for line in _kind(words, found))
 
@@ -69,15 +81,25 @@ def _kind(words: str, found: tuple[Transition, ...]) -> Iterator[str]:
     yield f"{words}: {len(found):,}"
     for one in found[:LISTED]:
         yield f"  {case_name(one.key, 76)}"
-        yield f"    {one_line(_what(one), 74)}"
+        shard = f" (shard {one_line(one.shard, 20)})" if one.shard else ""
+        yield f"    {one.before} -> {one.after}{shard}"
+        if one.first_line:
+            yield _message(one.first_line)
     if len(found) > LISTED:
         yield f"  and {len(found) - LISTED:,} more"
 
 
-def _what(one: Transition) -> str:
-    shard = f" (shard {one.shard})" if one.shard else ""
-    said = f"{one.before} -> {one.after}{shard}"
-    return f"{said}: {one.first_line}" if one.first_line else said
+def _message(text: str) -> str:
+    indent = " " * 6
+    return textwrap.fill(
+        text,
+        COLUMNS,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        max_lines=MESSAGE_LINES,
+        placeholder=" ...",
+    )
 
 
 def _judgement(judgement: Judgement) -> str:
@@ -91,22 +113,29 @@ def _judgement(judgement: Judgement) -> str:
     return "\n".join(lines)
 
 
-_HEAD: Final = ("leg", "ending", "wall", "peak", "limit", "speed")
-
-
 def _legs(comparison: Comparison) -> str:
+    """A row a leg; where that is too wide, how a leg ended stands below its numbers."""
     if not comparison.legs:
         return ""
-    return table([_HEAD, *(_leg(leg) for leg in comparison.legs)], right=frozenset({4, 5}))
+    head = ("leg", "ending", "wall", "peak", comparison.limit_name, "speed")
+    rows = [head, *(_leg(leg, comparison.limit_of(leg)) for leg in comparison.legs)]
+    text = table(rows, right=frozenset({4, 5}))
+    if max(map(len, text.splitlines())) <= COLUMNS:
+        return text
+    narrow = table([(row[0], *row[2:]) for row in rows], right=frozenset({3, 4})).splitlines()
+    lines = narrow[:1]
+    for leg, line in zip(comparison.legs, narrow[1:], strict=True):
+        lines += [line] if leg.endings == "completed" else [line, f"    {leg.endings}"]
+    return "\n".join(lines)
 
 
-def _leg(leg: LegChange) -> tuple[str, ...]:
+def _leg(leg: LegChange, limit_bytes: int | None) -> tuple[str, ...]:
     return (
-        one_line(leg.shard or "-", 16),
+        one_line(leg.shard or "-", 12),
         leg.endings,
         f"{duration(leg.wall_before_s)} -> {duration(leg.wall_after_s)}",
         f"{size(leg.peak_before_bytes)} -> {size(leg.peak_after_bytes)}",
-        size(leg.limit_bytes),
+        size(limit_bytes),
         "-" if leg.speed is None else f"{leg.speed:.2f}",
     )
 

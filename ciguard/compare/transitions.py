@@ -12,7 +12,7 @@ from ciguard.compare.comparison import KINDS, Transition
 from ciguard.compare.runs import CODE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -81,36 +81,53 @@ class _Side:
         at = {key: position for position, key in enumerate(run.keys)}
         return _Side(run, found, at, worst)
 
+    def place(self, key: CaseKey) -> int | None:
+        """Where a case is; a case that stands for its whole unit is the worst of the unit's."""
+        found = self.at.get(key)
+        return self.worst.get(key.unit_key) if found is None and key.case == key.unit else found
+
     def shard(self, position: int) -> str:
         return self.run.legs[self.run.leg[position]].name if self.run.legs else ""
 
+    def whole(self, position: int) -> bool:
+        """Say that the leg of a case ended by itself: what it has no result of was not there."""
+        return not self.run.legs or self.run.legs[self.run.leg[position]].complete
+
 
 def transitions(
-    base: Run, candidate: Run, planned: frozenset[UnitKey] | None = None
+    base: Run,
+    candidate: Run,
+    shard_of: Mapping[UnitKey, str] | None = None,
+    lost: Collection[UnitKey] = frozenset(),
 ) -> tuple[Transition, ...]:
     """Compare the outcomes of two runs.
 
     A unit that died has one result for all of its cases, and is held against the worst of them.
 
     Args:
-        planned: units of the candidate's plan, where that is known: then what is gone was removed,
-            and what was planned and has no result is no longer run.
+        shard_of: units of the candidate's plan, where that is known: then what is gone was
+            removed, and what was planned and has no result is no longer run.
+        lost: units that have no result because their leg gave none: no word about their tests.
 
     Returns:
         By kind in the order of `KINDS`, then by key.
     """
     before, after = _Side.of(base), _Side.of(candidate)
-    found = [*_there(before, after), *_gone(before, after, planned), *_flaky(after)]
+    flaky = frozenset(candidate.flaky)
+    found = [
+        *(one for one in _there(before, after) if one.kind != "added" or one.key not in flaky),
+        *_gone(before, after, shard_of),
+        *_flaky(before, after),
+    ]
+    told = [one for one in found if one.kind != "no_longer_run" or one.key.unit_key not in lost]
     order = {kind: place for place, kind in enumerate(KINDS)}
-    return tuple(sorted(found, key=lambda one: (order[one.kind], one.key)))
+    return tuple(sorted(told, key=lambda one: (order[one.kind], one.key)))
 
 
 def _there(before: _Side, after: _Side) -> Iterator[Transition]:
     for position, key in enumerate(after.run.keys):
         fate = int(after.fates[position])
-        old = before.at.get(key)
-        if old is None and key.case == key.unit:
-            old = before.worst.get(key.unit_key)
+        old = before.place(key)
         kind = _kind(None if old is None else int(before.fates[old]), fate)
         if kind is not None:
             yield Transition(
@@ -125,6 +142,8 @@ def _there(before: _Side, after: _Side) -> Iterator[Transition]:
 
 def _kind(old: int | None, new: int) -> Kind | None:
     if new in _BAD:
+        if old is None and new == FAILED:
+            return "failing_added"
         return "failing_on_both" if old == new or (old in _BAD and new == FAILED) else _NEWLY[new]
     if new == STOPPED:
         return None if old == STOPPED else "no_longer_run"
@@ -135,7 +154,9 @@ def _kind(old: int | None, new: int) -> Kind | None:
     return "fixed" if old in _BAD else None
 
 
-def _gone(before: _Side, after: _Side, planned: frozenset[UnitKey] | None) -> Iterator[Transition]:
+def _gone(
+    before: _Side, after: _Side, shard_of: Mapping[UnitKey, str] | None
+) -> Iterator[Transition]:
     for position, key in enumerate(before.run.keys):
         if key in after.at:
             continue
@@ -151,18 +172,23 @@ def _gone(before: _Side, after: _Side, planned: frozenset[UnitKey] | None) -> It
                 continue
         if fate == STOPPED:
             continue
-        removed = planned is not None and (key.unit_key not in planned or new is not None)
+        # The base's shard says nothing: the candidate's plan may have put the unit elsewhere.
+        planned = (shard_of or {}).get(key.unit_key, "")
+        shard = after.shard(new) if new is not None else planned
+        removed = shard_of is not None and (after.whole(new) if new is not None else not planned)
         yield Transition(
             kind="removed" if removed else "no_longer_run",
             key=key,
-            shard=before.shard(position),
+            shard=shard,
             before=in_words(before.run, position),
             after=ABSENT,
         )
 
 
-def _flaky(after: _Side) -> Iterator[Transition]:
+def _flaky(before: _Side, after: _Side) -> Iterator[Transition]:
     for key in after.run.flaky:
         position = after.at[key]
         word = in_words(after.run, position)
-        yield Transition("flaky", key, after.shard(position), "failed in an earlier try", word)
+        added = before.place(key) is None
+        said = "added, failed in an earlier try" if added else "failed in an earlier try"
+        yield Transition("flaky", key, after.shard(position), said, word)

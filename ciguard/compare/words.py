@@ -9,8 +9,10 @@ from ciguard.text import counted, duration, size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.compare.comparison import Change, Measure, RunName, Word
+    from ciguard.compare.comparison import Change, Lost, Measure, RunName, Word
 
+NAMED: Final = 3  # shards in a sentence; the rest is counted
+NEEDED: Final = 3  # baseline runs without which no number is judged
 NARROW: Final = 0.03  # below this width whole percents hide an interval
 NOUN: Final[dict[Measure, str]] = {"wall_s": "duration", "peak_delta_bytes": "peak memory"}
 
@@ -57,13 +59,17 @@ def said(
     """
     noun, tests = NOUN[measure], counted(judged, "test")
     if word == "not measured":
-        steady = " by a test of 50 ms or more" if measure == "wall_s" else ""
-        return f"{noun}: not measured in both{steady}"
+        if measure == "wall_s":
+            return f"{noun}: no test of 50 ms or more was measured in both"
+        return f"{noun}: not measured in both"
     if word == "not enough data":
         # Numbers of durations move by chance in every run: only those of memory are counted.
-        up = len(losses) if measure == "peak_delta_bytes" else 0
-        moved = f"{counted(up, 'test')} up, " if up else ""
-        return f"{noun}: {moved}no verdict from {counted(n, 'baseline run')} (3 are needed)"
+        both = (("up", losses), ("down", gains)) if measure == "peak_delta_bytes" else ()
+        moved = [f"{counted(len(found), 'test')} {way}" for way, found in both if found]
+        if moved:
+            return f"{noun}: {', '.join(moved)}, no verdict"
+        values = counted(n, "baseline value")
+        return f"{noun}: no verdict from {values} a test ({NEEDED} are needed)"
     if word == "too noisy to judge":
         return f"{noun}: too noisy to judge: {spread:.1f} times the baseline's noise"
     worse = sum(1 for change in losses if change.tier == "confirmed")
@@ -113,10 +119,42 @@ def change_words(change: Change) -> str:
 
 
 def run_words(run: RunName) -> str:
-    """ "head, run 123/2, a1b2c3d, main, 1,040 cases"."""
-    parts = [run.name]
+    """ "head, run 123/2, a1b2c3d, main, 1,040 cases"; of a first attempt "run 123"."""
+    parts = []
     if run.run_id is not None:
-        number = f"{run.run_id}/{run.run_attempt}" if run.run_attempt else str(run.run_id)
-        parts.append(f"run {number}")
+        attempt = f"/{run.run_attempt}" if (run.run_attempt or 1) > 1 else ""
+        number = f"{run.run_id}{attempt}"
+        # Who asked for it by its number need not be told the number again.
+        asked = run.name.removeprefix("run ").partition("/")[0]
+        parts = [] if asked == str(run.run_id) else [run.name]
+        parts.append(f"run {number}" + (" of the history" if run.in_history else ""))
+    else:
+        parts = [run.name]
     parts += [part for part in (run.sha[:7] if run.sha else "", run.branch or "") if part]
     return ", ".join(dict.fromkeys([*parts, counted(run.cases, "case")]))
+
+
+def some(names: Sequence[str]) -> str:
+    """ "02, 05, 07 and 3 more"."""
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def lost_words(lost: Lost) -> str:
+    """ "29 units lost with shard 02"."""
+    shards = f"{'shard' if len(lost.shards) == 1 else 'shards'} {some(lost.shards)}"
+    units = counted(len(lost.units), "unit")
+    if lost.sure:
+        return f"{units} lost with {shards}"
+    return f"{units} of the base without a result: lost with {shards}, or no longer there"
+
+
+def few_runs(number: int) -> str:
+    """Why nothing is judged yet."""
+    are = "is 1" if number == 1 else f"are {number or 'none'}"
+    return f"the comparison of numbers begins with {NEEDED} baseline runs, there {are}"
+
+
+def sentence(text: str) -> str:
+    """The words with a capital and a stop."""
+    return f"{text[:1].upper()}{text[1:]}."

@@ -18,6 +18,7 @@ from ciguard.history.carriers import load, open_carrier, update
 from ciguard.history.facts import Facts, moment
 from ciguard.history.intake import history_of, history_of_durations
 from ciguard.history.merge import join
+from ciguard.history.unknown import TAKEN, unknown
 from ciguard.model import EndLine, Record
 from ciguard.text import counted
 
@@ -89,8 +90,7 @@ def add(
 def show(invocation: Invocation, place: str | None) -> int:
     """Show the runs that are known, oldest first."""
     history, size_bytes = _known(invocation, place)
-    numbers = frozenset({0, 1, 6, 7, 8, 9})
-    console.out(console.table(export.table(history), right=numbers))
+    console.out(console.table(export.table(history), right=export.NUMBERS))
     console.out(_size(history, size_bytes))
     return ExitCode.OK
 
@@ -142,9 +142,14 @@ def _of_records(path: Path, facts: Facts, plan: Plan | None) -> History:
 
 
 def _of_foreign(stream: IO[bytes], source: str, facts: Facts) -> History:
-    if durations.sniff(head_of(stream, source)):
-        return history_of_durations(durations.read(stream, source), source, facts)
-    results = tuple(format_of(stream, source).read(stream, source))
+    head = head_of(stream, source)
+    if durations.sniff(head):
+        return _of_durations(stream, source, facts)
+    try:
+        found = format_of(stream, source)
+    except InputError as error:
+        raise InputError(unknown(head), where=source, fix=TAKEN) from error
+    results = tuple(found.read(stream, source))
     untimed = sum(1 for result in results if result.wall_s is None and result.outcome == "passed")
     if untimed:
         what = f"{counted(untimed, 'case')} that passed have no time that can be used"
@@ -152,6 +157,15 @@ def _of_foreign(stream: IO[bytes], source: str, facts: Facts) -> History:
     # Read to its end, so its writer lived to the end.
     record = Record(source, header=None, results=results, end=EndLine("completed"))
     return history_of([record], facts)
+
+
+def _of_durations(stream: IO[bytes], source: str, facts: Facts) -> History:
+    try:
+        found = durations.read(stream, source)
+    except InputError as error:
+        fix = error.fix or TAKEN  # what begins like JSON and is none may be anything
+        raise InputError(error.what, where=error.where, fix=fix) from error
+    return history_of_durations(found, source, facts)
 
 
 def _size(history: History, size_bytes: int) -> str:

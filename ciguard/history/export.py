@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -13,6 +13,13 @@ from ciguard.codec.history_runs import UNDATED, HistoryRun
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
+
+
+COLUMNS: Final = 80
+GAP: Final = 2
+NUMBERS: Final = frozenset({0, 5, 6, 7})  # columns of the table that are aligned to the right
+WORDS_AT: Final = (2, 3)  # columns that may be cut, the wider one first: branch and event
+LEAST: Final = 6
 
 
 def when(at: datetime) -> str | None:
@@ -69,24 +76,41 @@ def _number(name: str, value: np.float64) -> float | int | None:
 
 
 def table(history: History) -> list[tuple[str, ...]]:
-    """The runs, oldest first, with a line of headings."""
+    """The runs, oldest first, with a line of headings: at most `COLUMNS` wide.
+
+    Branch and event give way to what must stay whole.
+    """
     counts = np.bincount(history.values.run, minlength=len(history.runs)).tolist()
     rows: list[tuple[str, ...]] = [
-        ("run", "attempt", "at", "branch", "event", "sha", "legs", "complete", "lost", "values")
+        ("run", "at (UTC)", "branch", "event", "sha", "complete", "lost", "values")
     ]
     for run, count in zip(history.runs, counts, strict=True):
+        attempt = f"/{run.run_attempt}" if run.run_attempt > 1 else ""
         rows.append(
             (
-                str(run.run_id),
-                str(run.run_attempt),
-                when(run.at) or "-",
+                f"{run.run_id}{attempt}",
+                "-" if run.at == UNDATED else f"{run.at:%Y-%m-%d %H:%M}",
                 run.branch or "-",
                 run.event or "-",
-                (run.sha or "-")[:12],
-                str(len(run.legs)),
-                str(sum(leg.complete for leg in run.legs)),
+                (run.sha or "-")[:7],
+                f"{sum(leg.complete for leg in run.legs)}/{len(run.legs)}",
                 str(sum(len(leg.lost) for leg in run.legs)),
                 str(count),
             )
         )
-    return rows
+    return _narrowed(rows)
+
+
+def _narrowed(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    excess = sum(widths) + GAP * (len(widths) - 1) - COLUMNS
+    for _ in range(excess):
+        widest = max(WORDS_AT, key=lambda place: widths[place])
+        widths[widest] = max(LEAST, widths[widest] - 1)
+    return [
+        tuple(
+            f"{cell[: widths[at] - 3]}..." if len(cell) > widths[at] else cell
+            for at, cell in enumerate(row)
+        )
+        for row in rows
+    ]

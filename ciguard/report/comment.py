@@ -6,6 +6,7 @@ details, then the guard's. The first line, which is the verdict, always stays.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.rendering import environment
@@ -36,6 +37,8 @@ def comment(
     """
     template = environment().get_template(TEMPLATE)
     text = ""
+    if comparison is not None:
+        comparison = _without_what_is_told(comparison, verdict)
     for rows in ROWS:
         text = template.render(
             plan=plan,
@@ -48,6 +51,17 @@ def comment(
             return text
     first_line = text.strip().partition("\n")[0]
     return f"{first_line[: limit - 100]}\n\nThe rest does not fit into a comment.\n"
+
+
+def _without_what_is_told(comparison: Comparison, verdict: Verdict) -> Comparison:
+    """The comparison without flaky and lost units, which the verdict above it has named."""
+    flaky = {one.key for one in verdict.flaky}
+    shown = tuple(
+        one
+        for one in comparison.transitions
+        if one.kind != "flaky" or one.key.unit_key not in flaky
+    )
+    return replace(comparison, transitions=shown, lost=())
 
 
 def without_plan(why: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from compare.making import case, died, files_of, run_of
+from guard.world import make_plan
 from markdown_it import MarkdownIt
 
 from ciguard.compare.as_json import as_json
@@ -118,6 +120,40 @@ def test_duration_suspects_of_one_run_are_named_in_json_and_html_only() -> None:
         assert "t03" in said[shape]
 
 
+def test_the_limit_has_one_meaning_and_its_name() -> None:
+    head, base = (run_of({"01": [case("a")]}, run_id=n) for n in (2, 1))
+    plan = make_plan({"01": ("a",)})
+    budgeted = replace(plan, shards=tuple(replace(s, budget_bytes=7 << 30) for s in plan.shards))
+    for known, name, value in (
+        (None, "memory", "16.0 GiB"),
+        (plan, "memory", "16.0 GiB"),
+        (budgeted, "budget", "7.00 GiB"),
+    ):
+        found = compare_run(head, None, [base], plan=known)
+        for shape in ("text", "markdown"):
+            (heading,) = [line for line in FORMATS[shape](found).splitlines() if "speed" in line]
+            assert name in heading
+            assert "limit" not in heading
+            assert value in FORMATS[shape](found)
+
+
+def test_why_nothing_is_judged_yet_is_said_once() -> None:
+    sentence = "he comparison of numbers begins with 3 baseline runs, there is 1"
+    base = run_of({"01": [case("a", 1.0, 100)]})
+    for mib, outcome in ((100, "passed"), (160, "passed"), (100, "failed")):
+        head = run_of({"01": [case("a", 1.0, mib, outcome=outcome)]}, run_id=2)
+        found = compare_run(head, None, [base])
+        for shape in ("text", "markdown"):
+            said = " ".join(FORMATS[shape](found).split())
+            assert said.count(sentence) == 1
+            assert "baseline value" not in said
+    quiet = FORMATS["markdown"](
+        compare_run(replace(base, run_id=2, wall_s=base.wall_s * 2), None, [base])
+    )
+    assert quiet.startswith(f"INCONCLUSIVE: t{sentence}.\n")
+    assert "#" not in quiet
+
+
 def test_hostile_names_are_harmless() -> None:
     found = hurt()
     html, markdown = FORMATS["html"](found), FORMATS["markdown"](found)
@@ -180,7 +216,9 @@ def place(tmp_path: Path, ciguard: Ciguard) -> Path:
 
 def test_two_folders(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "base", "head", cwd=place)
-    assert done.stdout.startswith("INCOMPLETE: no record of shard 03; 1 newly timed out;")
+    assert done.stdout.startswith(
+        "INCOMPLETE: no record of shard 03; 2 units of the base without a "
+    )
     assert "100 MiB -> 160 MiB (+60 %, 1 baseline run: no verdict)" in done.stdout
     assert not done.stderr
 
@@ -212,7 +250,61 @@ def test_a_folder_against_the_history(ciguard: Ciguard, place: Path) -> None:
 def test_two_runs_of_the_history(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "3", "12/1", "--history", "history", cwd=place)
     assert done.stdout.startswith("NO SIGNIFICANT DIFFERENCE: ")
-    assert "candidate  12/1, run 12/1, main, 1 case" in done.stdout
+    assert "candidate  run 12 of the history, main, 1 case" in done.stdout
+
+
+def test_a_folder_that_is_in_the_history_is_not_counted_twice(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    """Legs run by hand have no run id: only `history add` was told one."""
+    by_hand: dict[str, Any] = {"run_id": None, "run_attempt": None, "branch": None}
+    for n in (1, 2, 3):
+        at = f"2026-11-{n:02}T10:00:00Z"
+        legs = {"01": [case("a", 1 + n / 1000, 100)]}
+        write(tmp_path, f"run{n}", legs, started_at=at, wall_s=10 + n / 1000, **by_hand)
+    for n in (1, 2):
+        words = ("history", "add", f"run{n}", "--history", "h", "--run-id", str(n))
+        ciguard(*words, cwd=tmp_path)
+    by_folder = ciguard("compare", "run2", "run3", "--history", "h", cwd=tmp_path).stdout
+    by_id = ciguard("compare", "2", "run3", "--history", "h", cwd=tmp_path).stdout
+    assert "base       run2, run 2 of the history, 1 case" in by_folder
+    assert "baseline   2 runs: the history's runs before the candidate\n" in by_folder
+    assert by_folder.replace("run2, run 2", "run 2") == by_id
+    itself = ciguard("compare", "1", "run2", "--history", "h", cwd=tmp_path).stdout
+    assert "candidate  run2, run 2 of the history, 1 case" in itself
+    assert "baseline   1 run: the history's runs before the candidate\n" in itself
+
+
+def test_a_history_that_is_not_there_is_no_baseline(ciguard: Ciguard, place: Path) -> None:
+    done = ciguard("compare", "base", "head", "--history", "nosuch", cwd=place)
+    assert done.stderr == "warning: nosuch: there is no history yet\n"
+    assert "baseline   1 run: only the base itself\n" in done.stdout
+
+
+def test_numbers_of_a_leg_without_an_end_are_not_called_unmeasured(
+    ciguard: Ciguard, place: Path
+) -> None:
+    legs = {"01": [case("a", 1.0, 100), case("b", 2.0)]}
+    write(place, "cut", legs, ending=None)
+    write(place, "whole", legs, run_id=9)
+    said = ciguard("compare", "cut", "whole", cwd=place).stdout
+    assert "measured in both" not in said
+    assert said.startswith(
+        "INCONCLUSIVE: no number is judged, as no leg that measured it before ended by\nitself\n"
+    )
+    assert "sum of 2 cases that passed in both: 3.00 s -> 3.00 s, as measured" in said
+
+
+def test_one_run_of_the_history_is_named_as_one(ciguard: Ciguard, place: Path) -> None:
+    for count, fix in (
+        (1, "fix: there is run 1\n"),
+        (2, "fix: there are runs 1 and 2\n"),
+        (3, "fix: there are runs 1, 2 and 3\n"),
+    ):
+        write(place, "few", {"01": [case("a")]}, run_id=count)
+        ciguard("history", "add", "few", "--history", "few-runs", cwd=place)
+        words = ("compare", "base", "77", "--history", "few-runs")
+        assert fix in ciguard(*words, cwd=place, expect=3).stderr
 
 
 ERRORS = [
@@ -261,4 +353,4 @@ def test_a_run_against_itself(ciguard: Ciguard, place: Path) -> None:
         *("compare", "base", "base", "--fail-on", "new-failure,timeout,oom,memory,duration"),
         cwd=place,
     )
-    assert "Both are the same run" in done.stdout
+    assert "INCONCLUSIVE: both are the same run" in done.stdout

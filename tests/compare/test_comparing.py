@@ -12,7 +12,7 @@ from compare.making import MIB, case, column_run, died, files_of, run_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.codec.record import read_records
+from ciguard.codec.gathering import read_records
 from ciguard.compare.comparing import compare_run
 from ciguard.history.facts import Facts
 from ciguard.history.intake import history_of
@@ -171,7 +171,7 @@ def test_two_runs_give_numbers_and_no_verdict() -> None:
     past = Past(2)
     found = compare_run(past.run(99, wall=factor(50, 1.5)), None, past.bases)
     assert found.durations.word == "not enough data"
-    assert "no verdict from 2 baseline runs" in found.durations.said
+    assert "no verdict from 2 baseline values a test (3 are needed)" in found.durations.said
     assert {change.tier for change in found.durations.losses} == {"moved"}
     assert found.state == "inconclusive"
 
@@ -270,7 +270,7 @@ def test_a_run_against_itself_is_never_a_finding() -> None:
         assert not judgement.of_tier("confirmed")
     copy = replace(run, name="copy")
     found = compare_run(run, None, [copy])
-    assert found.notes[0] == "Both are the same run: there is nothing to compare."
+    assert found.unjudged == "both are the same run, so there is nothing to compare"
     assert not found.memory.losses
     assert not found.durations.losses
 

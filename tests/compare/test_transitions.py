@@ -31,7 +31,8 @@ TABLE: list[tuple[Result | None, Result | None, str | None]] = [
     (PASSED, FAILED, "newly_failing"),
     (PASSED, ERRORED, "newly_failing"),
     (SKIPPED, FAILED, "newly_failing"),
-    (None, FAILED, "newly_failing"),
+    (None, FAILED, "failing_added"),
+    (None, ERRORED, "failing_added"),
     (PASSED, TIMEOUT, "newly_timed_out"),
     (FAILED, TIMEOUT, "newly_timed_out"),
     (None, TIMEOUT, "newly_timed_out"),
@@ -66,7 +67,7 @@ TABLE: list[tuple[Result | None, Result | None, str | None]] = [
 
 
 def kinds(before: list[Result], after: list[Result], planned: set[str] | None = None) -> list[str]:
-    keys = None if planned is None else frozenset(UnitKey("", "", unit) for unit in planned)
+    keys = None if planned is None else {UnitKey("", "", unit): "07" for unit in planned}
     found = transitions(run_of({"01": before}), run_of({"01": after}), keys)
     return [f"{one.kind} {one.key.case}" for one in found]
 
@@ -83,10 +84,32 @@ def test_what_is_gone_was_removed_only_where_the_plan_says_so() -> None:
     assert kinds([PASSED], [], planned={"other"}) == ["removed u"]
 
 
+def test_what_is_gone_is_in_the_shard_of_the_candidates_plan_never_of_the_base() -> None:
+    base, head = run_of({"03": [PASSED]}), run_of({"01": [case("v")]})
+    (gone, _) = transitions(base, head, {UnitKey("", "", "u"): "02"})
+    assert (gone.kind, gone.shard) == ("no_longer_run", "02")
+    assert [one.shard for one in transitions(base, head) if one.after == "absent"] == [""]
+    (removed, _) = transitions(base, head, {UnitKey("", "", "v"): "01"})
+    assert (removed.kind, removed.shard) == ("removed", "")
+
+
+def test_of_a_unit_that_is_lost_nothing_is_said() -> None:
+    lost = {UnitKey("", "", "u")}
+    base, head = run_of({"01": [PASSED]}), run_of({"01": [STOPPED]})
+    assert transitions(base, run_of({"01": []}), None, lost) == ()
+    assert transitions(base, head, None, lost) == ()
+
+
 def test_flaky_is_named_beside_whatever_else_it_is() -> None:
     again = [case("u", outcome="failed", try_number=1), case("u", try_number=2)]
     assert kinds([PASSED], again) == ["flaky u"]
     assert kinds([FAILED], again) == ["flaky u", "fixed u"]
+
+
+def test_a_new_flaky_case_is_named_once() -> None:
+    again = [case("u", outcome="failed", try_number=1), case("u", try_number=2)]
+    (found,) = transitions(run_of({"01": [case("v")]}), run_of({"01": [*again, case("v")]}))
+    assert (found.kind, found.before) == ("flaky", "added, failed in an earlier try")
 
 
 CASES = [case("u", case="u[1]"), case("u", case="u[2]")]

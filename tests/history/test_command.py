@@ -6,8 +6,12 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from guard.world import make_plan
 
+from ciguard.codec import plan as plan_codec
+from ciguard.codec.formats import FORMATS
 from ciguard.codec.record import encode
+from ciguard.history.unknown import TAKEN
 from ciguard.model import EndLine, Line, Result, ShardLine
 
 if TYPE_CHECKING:
@@ -53,10 +57,26 @@ def test_the_three_kinds_of_file_and_what_is_shown(ciguard: Ciguard, tmp_path: P
     assert "outcome" not in lines[0]
     shown = ciguard("history", "show", *history, cwd=tmp_path).stdout.splitlines()
     assert shown[0].split() == [
-        "run", "attempt", "at", "branch", "event", "sha", "legs", "complete", "lost", "values",
+        "run", "at", "(UTC)", "branch", "event", "sha", "complete", "lost", "values",
     ]  # fmt: skip
     assert [line.split()[0] for line in shown[1:-1]] == ["1", "101", "102"]
     assert shown[-1].startswith("3 runs, 4 cases, 4 values (")
+
+
+def test_what_can_be_taken_is_said_of_every_format() -> None:
+    assert all(name in TAKEN.lower() for name in ("jsonl", *FORMATS, "durations"))
+
+
+def test_the_table_fits_a_terminal(ciguard: Ciguard, tmp_path: Path) -> None:
+    for number, event in ((19876543210, "workflow_dispatch"), (19876543211, "push")):
+        record = write_record(tmp_path / str(number), None, Result("t", "passed", wall_s=1.0))
+        words = ("--branch", "main", "--event", event, "--run-attempt", "2", "--sha", "a" * 40)
+        add = ("history", "add", record, "--history", "h", "--run-id", str(number))
+        ciguard(*add, *words, cwd=tmp_path)
+    shown = ciguard("history", "show", "--history", "h", cwd=tmp_path).stdout.splitlines()
+    assert max(map(len, shown)) <= 80
+    assert "19876543210/2  2026-11-21 10:00  main" in shown[1]
+    assert "  wor...  " in shown[1]
 
 
 def test_twice_is_once_and_the_bytes_are_the_same(ciguard: Ciguard, tmp_path: Path) -> None:
@@ -84,7 +104,12 @@ def test_one_run_from_several_files(ciguard: Ciguard, tmp_path: Path) -> None:
         (("rec", "--branch", "next"), "the record says 'main', --branch says 'next'"),
         (("rec", "--at", "noon"), "no time: 'noon'"),
         (("cut.xml", "--run-id", "1"), "cut.xml:1:12: malformed XML"),
-        (("odd.txt", "--run-id", "1"), "no format of results"),
+        (("odd.txt", "--run-id", "1"), "odd.txt: neither records, nor results, nor durations"),
+        (("odd.txt", "--run-id", "1"), f"fix: {TAKEN}"),
+        (("none.xml", "--run-id", "1"), f"none.xml: the file is empty\n  fix: {TAKEN}"),
+        (("pom.xml", "--run-id", "1"), "XML with the root <project>, which is not JUnit's"),
+        (("p.toml", "--run-id", "1"), f"column 2 (char 1)\n  fix: {TAKEN}"),
+        (("rec", "--plan", "plan.json"), "the record is of plan 'p', not "),
         (("empty", "--run-id", "1"), "no record (*.jsonl)"),
     ],
 )
@@ -96,6 +121,10 @@ def test_what_cannot_be_added_is_exit_3_and_leaves_nothing(
     (tmp_path / "r.xml").write_text(XML)
     (tmp_path / "cut.xml").write_text("<testsuite>")
     (tmp_path / "odd.txt").write_text("hello")
+    (tmp_path / "none.xml").write_text("")
+    (tmp_path / "pom.xml").write_text('<?xml version="1.0"?>\n<!-- a <b> -->\n<project a="1"/>')
+    (tmp_path / "p.toml").write_text('[project]\nname = "x"\n')
+    (tmp_path / "plan.json").write_bytes(plan_codec.encode(make_plan()))
     done = ciguard("history", "add", *words, "--history", "h", cwd=tmp_path, expect=3)
     assert says in done.stderr
     assert "Traceback" not in done.stderr

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from guard.world import World, make_plan
+from guard.world import SHARDS, World, make_plan, passed
 from markdown_it import MarkdownIt
 
+from ciguard.codec.gathering import read_records
+from ciguard.compare.comparing import compare_run
+from ciguard.compare.records import runs_of
 from ciguard.report.comment import comment, without_plan
 
 
@@ -38,6 +43,44 @@ def test_a_long_comment_fits_and_counts_what_it_leaves_out(limit: int) -> None:
         assert f"...and {3000 - shown:,} more failures." in text
     else:
         assert "does not fit" in text
+
+
+def compared(world: World, base: World) -> str:
+    """The comment of a run against one before it."""
+    candidate, before = (
+        runs_of(read_records(one.files().items()), name)[-1]
+        for one, name in ((world, "this run"), (base, "base"))
+    )
+    found = compare_run(candidate, None, [before], plan=world.plan)
+    return comment(world.plan, world.prove(), found, limit=65_000)
+
+
+def test_a_first_comment_has_one_heading_and_says_once_that_there_is_too_little() -> None:
+    world, base = World(), World()
+    for leg in base.legs.values():
+        leg.header = replace(leg.header, run_id=6)
+    world.result("01", "a.t::one", wall_s=0.7)
+    text = compared(world, base)
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "### :white_check_mark: PASSED: all 8 units of 3 shards have a result"
+    ]
+    assert text.count("baseline runs") == 1
+    assert text.count("no verdict") == 0
+    assert "\n\n\n" not in text
+
+
+def test_what_the_verdict_names_the_comparison_does_not_name_again() -> None:
+    world, base = World(make_plan({**SHARDS, "04": ("e.t::new",)})), World()
+    for leg in base.legs.values():
+        leg.header = replace(leg.header, run_id=6)
+    leg = world.legs["04"]
+    leg.inner.insert(2, passed("e.t::new", outcome="failed", try_number=1))
+    leg.inner[3] = passed("e.t::new", wall_s=0.9, try_number=2)
+    del world.legs["02"]
+    text = compared(world, base)
+    assert text.count("e.t::new") == 1
+    assert text.count("c.t::four") == 1
+    assert "2 units lost with shard 02" in text
 
 
 def test_names_and_messages_stay_names_and_messages() -> None:

@@ -1,0 +1,103 @@
+"""What a run lacks: legs without a record or an end, and the units that went with them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ciguard.compare.comparison import Lost
+from ciguard.compare.transitions import STOPPED, fates
+from ciguard.compare.words import some
+from ciguard.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ciguard.compare.runs import Run
+    from ciguard.model import Plan, UnitKey
+
+
+@dataclass(frozen=True, slots=True)
+class Legs:
+    """The legs of a run that gave less than they should.
+
+    Attributes:
+        absent: shards that left no record.
+        cut: names of legs that did not end by themselves, or whose record is damaged.
+        shard_of: the plan's shard of each unit; None where no plan is known.
+    """
+
+    absent: tuple[str, ...]
+    cut: tuple[str, ...]
+    shard_of: Mapping[UnitKey, str] | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Say that every leg is there and ended by itself."""
+        return not self.absent and not self.cut
+
+
+def legs_of(run: Run, plan: Plan | None = None) -> Legs:
+    """Find the legs that a run lacks, by its plan or by the numbers of its shards."""
+    names = {leg.shard for leg in run.legs if leg.shard}
+    cut = tuple(dict.fromkeys(leg.name for leg in run.legs if not leg.complete))
+    if plan is not None:
+        absent = tuple(shard.key for shard in plan.shards if shard.key not in names)
+        shard_of = {unit.key: shard.key for shard in plan.shards for unit in shard.units}
+        return Legs(absent, cut, shard_of)
+    # Shards are numbered from 1: a gap is a record that did not arrive, and so is what is missing
+    # of the number that every leg was told.
+    numbers = {int(name) for name in names if re.fullmatch(r"\d{1,4}", name)}
+    width = max(map(len, names), default=0)
+    last = max([*numbers, run.planned_shards or 0], default=0)
+    return Legs(tuple(f"{n:0{width}}" for n in range(1, last + 1) if n not in numbers), cut)
+
+
+def reasons(run: Run, legs: Legs) -> Iterator[str]:
+    """Why a run is incomplete, in words."""
+    for leg in run.legs:
+        if not leg.complete:
+            how = "was cut" if leg.ending in ("unknown", "completed") else f"ended by {leg.ending}"
+            yield f"leg {leg.name or '?'} {how}"
+    if legs.absent:
+        word = "shard" if len(legs.absent) == 1 else "shards"
+        yield f"no record of {word} {some(legs.absent)}"
+    if legs.shard_of is not None:
+        have, gone = {key.unit_key for key in run.keys}, {*legs.absent, *legs.cut}
+        silent = sum(
+            unit not in have and shard not in gone for unit, shard in legs.shard_of.items()
+        )
+        if silent:
+            has = "has" if silent == 1 else "have"
+            yield f"{counted(silent, 'planned unit')} of whole shards {has} no result"
+
+
+def losses(base: Run | None, candidate: Run, legs: Legs) -> tuple[Lost, ...]:
+    """The units that a run has no result of because their leg gave none.
+
+    A plan says in which shard each was. Without one, what the base had and the candidate has not
+    may have been lost or removed, and nobody can tell which: `Lost.sure` says so.
+    """
+    if legs.whole:
+        return ()
+    of_leg: dict[str, set[UnitKey]] = defaultdict(set)
+    gone = {*legs.absent, *legs.cut}
+    for key, fate, leg in zip(
+        candidate.keys, fates(candidate).tolist(), candidate.leg.tolist(), strict=True
+    ):
+        if fate == STOPPED and candidate.legs[leg].name in gone:
+            of_leg[candidate.legs[leg].name].add(key.unit_key)
+    have = {key.unit_key for key in candidate.keys}
+    if legs.shard_of is not None:
+        for unit, shard in legs.shard_of.items():
+            if shard in gone and unit not in have:
+                of_leg[shard].add(unit)
+    found = [Lost((leg,), tuple(sorted(units)), sure=True) for leg, units in of_leg.items()]
+    found.sort(key=lambda lost: lost.shards)
+    if legs.shard_of is None and base is not None:
+        missed = sorted({key.unit_key for key in base.keys} - have)
+        if missed:
+            found.append(Lost(tuple(sorted(gone)), tuple(missed), sure=False))
+    return tuple(found)
