@@ -57,6 +57,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
             variants={key: Variant(one.args, one.env) for key, one in entry.variant.items()}
             or {"": Variant()},
             list_command=entry.list_command,
+            exclude=entry.exclude,
         )
     return found
 

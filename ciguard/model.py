@@ -336,14 +336,14 @@ class Suite:
     list_command: tuple[str, ...] = ()  # where the framework cannot list its units by itself
     base_bytes: int | None = None
     setup_s: float = 0.0
+    exclude: tuple[str, ...] = ()  # patterns of units that nobody is to run
 
 
 @dataclass(frozen=True, **SLOTS)
 class Pool:
     """Where legs run. `runs_on` is any JSON that GitHub takes there.
 
-    `usd_per_minute` of a job, billed in whole minutes. `concurrency`: jobs that run at once, more
-    come in waves. `setup_s`: of a job before its tests; None where nobody has said.
+    Jobs are billed in whole minutes, and come in waves over `concurrency`; `setup_s` is a job's.
     """
 
     runs_on: Any
@@ -357,7 +357,7 @@ class Pool:
 
 
 GuardRail = Literal["off", "observe", "auto", "enforce"]
-GUARD_RAILS: Final[tuple[GuardRail, ...]] = ("off", "observe", "auto", "enforce")
+GUARD_RAILS: Final[tuple[GuardRail, ...]] = get_args(GuardRail)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -367,6 +367,7 @@ class LegPolicy:
     guard_rail: GuardRail = "auto"
     tries: int = 1
     deadline_s: float | None = None
+    remainder: bool = False  # units that are newer than the plan run too, each in one shard
 
 
 @dataclass(frozen=True, **SLOTS)

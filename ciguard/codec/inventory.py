@@ -1,8 +1,8 @@
 """An inventory file: the units that exist, one a line or as JSON -> values. Pure.
 
 A line is a unit's id as it is, or a JSON object; a whole file may be a JSON list of ids or objects
-`{"unit", "suite", "variant", "file", "categories", "group"}`, of which `unit` alone is needed. Gzip as well.
-An id with an end of line in it can only be given in JSON.
+`{"unit", "suite", "variant", "file", "categories", "group"}`, of which `unit` alone is needed. Gzip
+as well. An id with an end of line in it can only be given in JSON.
 """
 
 from __future__ import annotations

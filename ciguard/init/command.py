@@ -52,11 +52,14 @@ class Proposal:
 
 @click.command()
 @click.option("--yes", is_flag=True, help="Write without asking, over an existing workflow too.")
+@click.option("--static", is_flag=True, help="Without a plan job: see `ciguard plan --static`.")
 @click.pass_obj
-def command(invocation: Invocation, yes: bool) -> int:
+def command(invocation: Invocation, yes: bool, static: bool) -> int:
     """Write ciguard.toml (never over an existing one) and the workflow made from it."""
     folder = invocation.folder
-    proposals = [item for item in propose(folder, invocation.config()) if item.verb != "keep"]
+    proposals = [
+        item for item in propose(folder, invocation.config(), static=static) if item.verb != "keep"
+    ]
     if not proposals:
         console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")
     written = [item for item in proposals if yes or agreed(item)]
@@ -68,7 +71,7 @@ def command(invocation: Invocation, yes: bool) -> int:
     return ExitCode.OK
 
 
-def propose(folder: Path, config: Config) -> list[Proposal]:
+def propose(folder: Path, config: Config, *, static: bool = False) -> list[Proposal]:
     """What would be written, the configuration first: the workflow is made from it."""
     tracked = repository_files(folder)
     proposals = []
@@ -88,7 +91,7 @@ def propose(folder: Path, config: Config) -> list[Proposal]:
         history=config.history.carrier,
         python=config.workflow.python,
     )
-    text = render_workflow(workflow, environment())
+    text = render_workflow(workflow, environment(), static=static)
     if not workflow.install:
         console.err(f"set install in {FILE}: where runners get ciguard from; until then they fail")
     proposals.append(Proposal(WORKFLOW_FILE, text_of(folder / WORKFLOW_FILE), text))

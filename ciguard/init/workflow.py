@@ -37,8 +37,12 @@ class Workflow:
     python: str
 
 
-def render_workflow(workflow: Workflow, templates: Environment) -> str:
-    """Render the workflow; raise UsageError where the set-up is not a list of steps."""
+def render_workflow(workflow: Workflow, templates: Environment, *, static: bool = False) -> str:
+    """Render the workflow; raise UsageError where the set-up is not a list of steps.
+
+    Args:
+        static: without a plan job, for a matrix that `ciguard plan --static` fills in.
+    """
     check_steps(workflow.setup)
     # ${{ }} belongs to GitHub in this file, so Jinja gets other delimiters.
     environment = templates.overlay(
@@ -52,7 +56,7 @@ def render_workflow(workflow: Workflow, templates: Environment) -> str:
         lstrip_blocks=False,
     )
     environment.filters["quoted"] = quoted
-    return environment.get_template("workflow.yml.j2").render(
+    return environment.get_template("static.yml.j2" if static else "workflow.yml.j2").render(
         default_branch=workflow.default_branch,
         install=workflow.install,
         setup=textwrap.dedent(workflow.setup).strip("\n"),

@@ -18,6 +18,7 @@ from ciguard.codec import plan as plan_codec
 from ciguard.codec.base import unpacked
 from ciguard.codec.inventory import InventoryUnit
 from ciguard.config import PlanConfig, mistake
+from ciguard.codec.history_runs import UNDATED
 from ciguard.configured import adopting, pool_of_suites, pools_of, suites_of
 from ciguard.errors import CiguardError, ExitCode, InputError, UsageError, together
 from ciguard.github import commands
@@ -37,6 +38,7 @@ from ciguard.plan.past import Share, costed, elsewhere, past, places_of
 from ciguard.plan.planning import Origin, Planned, plan
 from ciguard.plan.pools import learned
 from ciguard.plan.shards import NO_OVERHEADS
+from ciguard.plan.static import STATIC_FOLDER, filled_in
 from ciguard.plan.suspects import Suspicion, suspicions
 from ciguard.plan.works import Basis, Wishes
 from ciguard.run.frameworks.table import framework
@@ -48,8 +50,10 @@ if TYPE_CHECKING:
 
     from ciguard.codec.history import History
     from ciguard.config import Config
+    from ciguard.github.events import ActionsRun
     from ciguard.invocation import Invocation
     from ciguard.plan.inventory import Inventory, Kin
+    from ciguard.plan.limits import Limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,9 @@ class _Known:
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the plan here.")
 @click.option("--artifact", "folder", metavar="DIR", help="Write all that a leg needs here.")
+@click.option(
+    "--static", metavar="WORKFLOW", help="Write the matrix into this file, the plan beside it."
+)
 @click.option("--explain", "unit", metavar="UNIT", help="Say why a unit is where it is.")
 @click.option("--what-if", is_flag=True, help="Show the plan and write nothing.")
 @click.option(
@@ -108,6 +115,7 @@ def command(
     base: str | None,
     output: str | None,
     folder: str | None,
+    static: str | None,
     unit: str | None,
     what_if: bool,
     format_: str,
@@ -116,8 +124,8 @@ def command(
     **flags: str | None,
 ) -> int:
     """Balance the tests over shards by time and memory, with a lower bound beside it."""
-    if what_if and (output or folder or github):
-        fix = "leave out -o, --artifact and --github: it writes nothing"
+    if what_if and (output or folder or github or static):
+        fix = "leave out -o, --artifact, --static and --github: it writes nothing"
         raise UsageError("nothing is written", where="--what-if", fix=fix)
     outputs = _outputs(invocation.environ) if github else None
     units = _listed(invocation.folder, listed) if listed is not None else None
@@ -125,7 +133,6 @@ def command(
     asked = _asked(config.plan, flags)
     suites = suites_of(config)
     chosen = pools_of(config, pools)
-    pool_of = pool_of_suites(config, chosen)
     run = current_run(invocation.environ)
     found = _inventory(invocation, config, suites, chosen, units, listed or "")
     known = _known(invocation, place or config.history.carrier, found, suites, chosen)
@@ -141,28 +148,12 @@ def command(
         base=_base(base, known),
     )
     meant = position_of(basis, unit) if unit is not None else None
-    made = plan(
-        basis,
-        Wishes(
-            limit=bounds,
-            pool_of=pool_of,
-            shards=asked.shards,
-            target_wall_s=asked.target_wall,
-            risk=asked.risk,
-            processes=asked.processes,
-            group=asked.group,
-            timeout_s={name: entry.timeout for name, entry in config.suite.items()},
-            policy=LegPolicy(config.policy.guard_rail, config.policy.tries),
-        ),
-        Origin(
-            history=known.told,
-            repository=run.repository if run else None,
-            workflow=run.workflow if run else None,
-            head_sha=run.head_sha if run else None,
-            notes=known.notes,
-        ),
-    )
+    policy = LegPolicy(config.policy.guard_rail, config.policy.tries, remainder=static is not None)
+    wishes = _wishes(config, asked, bounds, pool_of_suites(config, chosen), policy)
+    made = plan(basis, wishes, _origin(run, known))
     _write(made, output, folder)
+    if static is not None:
+        _write_static(invocation.folder, static, made, bounds.job_minutes)
     if outputs is not None:
         attempt = (run.run_attempt if run else None) or 1
         _tell_github(made, bounds.job_minutes, attempt, outputs, invocation.environ)
@@ -171,9 +162,39 @@ def command(
         console.out(explained(Case(made.plan, basis, known.past, meant)))
     elif output != "-":
         _answer(made, "json" if as_json else format_)
-        if not (output or folder or what_if or as_json):
+        if not (output or folder or what_if or as_json or static):
             console.err("the plan was not written: pass -o plan.json or --artifact DIR")
     return ExitCode.OK
+
+
+def _wishes(
+    config: Config,
+    asked: PlanConfig,
+    bounds: Limit,
+    pool_of: Mapping[str, str | None],
+    policy: LegPolicy,
+) -> Wishes:
+    return Wishes(
+        limit=bounds,
+        pool_of=pool_of,
+        shards=asked.shards,
+        target_wall_s=asked.target_wall,
+        risk=asked.risk,
+        processes=asked.processes,
+        group=asked.group,
+        timeout_s={name: entry.timeout for name, entry in config.suite.items()},
+        policy=policy,
+    )
+
+
+def _origin(run: ActionsRun | None, known: _Known) -> Origin:
+    return Origin(
+        history=known.told,
+        repository=run.repository if run else None,
+        workflow=run.workflow if run else None,
+        head_sha=run.head_sha if run else None,
+        notes=known.notes,
+    )
 
 
 def _outputs(environ: Mapping[str, str]) -> str:
@@ -316,6 +337,8 @@ def _known(
     notes += elsewhere(history, found)
     told = {"source": place, "runs": len(history.runs), "entries": share.entries}
     told |= {"joined": share.joined, "known": int(values.known.sum())}
+    if history.runs and history.runs[-1].at > UNDATED:
+        told["newest"] = history.runs[-1].at.isoformat()
     return _Known(
         past=rows,
         estimates=values,
@@ -358,6 +381,14 @@ def _write(made: Planned, output: str | None, folder: str | None) -> None:
         files.write(Path(folder, artifact.PLAN), made.content)
         program = artifact.zipped(artifact.members(resources("ciguard")))
         files.write(Path(folder, artifact.PROGRAM), program)
+
+
+def _write_static(folder: Path, workflow: str, made: Planned, job_minutes: int) -> None:
+    """The plan in the repository itself: its matrix in the workflow, the rest beside it."""
+    text = files.read(folder / workflow).decode("utf-8")
+    filled = filled_in(text, matrix(made.plan, job_minutes), workflow)
+    _write(made, None, str(folder / STATIC_FOLDER))
+    files.write(folder / workflow, filled.encode("utf-8"))
 
 
 def _tell_github(

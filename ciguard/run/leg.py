@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
 from ciguard.codec import plan as plan_codec
 from ciguard.errors import InputError, UsageError
-from ciguard.model import Runner
+from ciguard.model import EventLine, Runner
 from ciguard.run import machine, wrapped
 from ciguard.run.batches import check_lines
 from ciguard.run.console import Console
@@ -20,10 +20,13 @@ from ciguard.run.frameworks.table import framework
 from ciguard.run.guardrail import MEMINFO, Guardrail
 from ciguard.run.header import header
 from ciguard.run.record import LEG_FILE, RecordFile, new_folder
+from ciguard.run.remainder import with_remainder
 from ciguard.run.supervisor import Job, Supervisor
 
 if TYPE_CHECKING:
-    from ciguard.model import Plan, Shard
+    from typing import Tuple
+
+    from ciguard.model import Plan, Shard, UnitKey
     from ciguard.run.verdict import Verdict
 
 PLAN_FILE = "plan.json"
@@ -146,6 +149,9 @@ def run_shard(
         started_at=_now_text(),
     )
     with _private_folder() as private:
+        unplanned: Tuple[UnitKey, ...] = ()
+        if plan.policy.remainder:
+            shard, unplanned = with_remainder(plan, shard, private, environ)
         job = Job(
             header=head,
             shard=shard,
@@ -158,7 +164,7 @@ def run_shard(
             environ=environ,
             origin_s=origin_s,
         )
-        return _supervise(job, guardrail)
+        return _supervise(job, guardrail, unplanned)
 
 
 def run_command(
@@ -198,9 +204,11 @@ def run_command(
         return _supervise(job, guardrail)
 
 
-def _supervise(job: Job, guardrail: Guardrail) -> Verdict:
+def _supervise(job: Job, guardrail: Guardrail, unplanned: Sequence[UnitKey] = ()) -> Verdict:
     record = RecordFile(os.path.join(job.folder, LEG_FILE))
     try:
+        for suite, variant, unit in unplanned:
+            record.append(EventLine("unplanned", 0.0, suite=suite, variant=variant, unit=unit))
         return Supervisor(job, record, guardrail, Console(job.environ)).run()
     finally:
         record.close()

@@ -16,6 +16,7 @@ import yaml
 from ciguard.errors import UsageError
 from ciguard.init.pins import ACTIONS
 from ciguard.init.workflow import Workflow, render_workflow
+from ciguard.plan.static import filled_in
 from ciguard.rendering import environment
 
 ROOT = Path(__file__).parent.parent.parent
@@ -59,6 +60,21 @@ CASES = {
     "set-up steps": rendered(setup=SETUP),
     "no install known": rendered(install=""),
     "names with a meaning in YAML": rendered(default_branch="#no-'joke", install='a "b" #c'),
+    "static": filled_in(
+        render_workflow(workflow(), environment(), static=True),
+        {
+            "include": [
+                {
+                    "shard": "01",
+                    "runs_on": ["self-hosted", "large"],
+                    "timeout_minutes": 50,
+                    "step_timeout_minutes": 45,
+                    "name": "tests (01)",
+                }
+            ]
+        },
+        "ciguard.yml",
+    ),
     "our own": (ROOT / ".github/workflows/ci.yml").read_text("utf-8"),
 }
 every_case = pytest.mark.parametrize("text", CASES.values(), ids=CASES)

@@ -1,0 +1,112 @@
+"""A plan that is kept in the repository, and the units that are newer than it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from run.legs import plan_of, start
+
+from ciguard.codec.plan import decode
+from ciguard.errors import InputError
+from ciguard.model import UnitKey
+from ciguard.plan.static import BEGIN, END, filled_in
+from ciguard.run.remainder import place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+MATRIX: dict[str, Any] = {"include": [{"shard": "01", "runs_on": {"group": "a: #b"}}]}
+NONE = ("--history", "none.ciguard")
+
+
+def test_the_matrix_stands_between_its_marks_and_again_the_next_time() -> None:
+    text = (
+        f"jobs:\n  legs:\n    strategy:\n      {BEGIN}\n      old: 1\n      {END}\n    steps: []\n"
+    )
+    once = filled_in(text, MATRIX, "w.yml")
+    assert yaml.safe_load(once)["jobs"]["legs"] == {"strategy": {"matrix": MATRIX}, "steps": []}
+    assert filled_in(once, MATRIX, "w.yml") == once
+    assert BEGIN in once
+
+
+@pytest.mark.parametrize("text", ["jobs: {}\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{BEGIN}\n{END}\n"])
+def test_a_workflow_without_the_marks_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="has no place for a matrix"):
+        filled_in(text, MATRIX, "w.yml")
+
+
+def test_every_unit_falls_to_one_shard_wherever_it_is_asked() -> None:
+    shards = ["01", "02", "03"]
+    units = [UnitKey("", "", f"t{number}") for number in range(300)]
+    counts = [sum(place(unit, shards) == shard for unit in units) for shard in shards]
+    assert sum(counts) == 300
+    assert min(counts) > 60, "nearly even"
+    assert place(UnitKey("s", "v", "tëst\ud800"), shards) in shards
+
+
+def test_what_is_newer_than_the_plan_runs_once(tmp_path: Path, ciguard: Ciguard) -> None:
+    """init, plan, legs and guard, as a repository without a plan job has them."""
+    (tmp_path / "test_a.py").write_text("def test_1(): pass\ndef test_2(): pass\n")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    ciguard("init", "--static", "--yes", cwd=tmp_path)
+    workflow = ".github/workflows/ciguard.yml"
+    ciguard("plan", *NONE, "--shards", "2", "--static", workflow, cwd=tmp_path)
+    legs = yaml.safe_load((tmp_path / workflow).read_text())["jobs"]["legs"]
+    shards = [entry["shard"] for entry in legs["strategy"]["matrix"]["include"]]
+    assert shards == ["01", "02"]
+    new = [f"test_b.py::test_new[{number}]" for number in range(6)]
+    (tmp_path / "test_b.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test_new(n): pass\n"
+    )
+    for shard in shards:
+        record = tmp_path / "records" / shard
+        words = ("--plan", ".ciguard", "--shard", shard, "--record", str(record))
+        start(tmp_path, *words).wait(0)
+    lines = [
+        json.loads(line)
+        for path in (tmp_path / "records").rglob("*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    ran = sorted(line["unit"] for line in lines if line["type"] == "result")
+    assert ran == sorted([*new, "test_a.py::test_1", "test_a.py::test_2"])
+    told = [line["unit"] for line in lines if line.get("kind") == "unplanned"]
+    assert sorted(told) == new
+    done = ciguard("guard", "--plan", ".ciguard", "--records", "records", cwd=tmp_path)
+    assert "units with results that nobody planned" in done.stdout
+    (tmp_path / "test_b.py").write_text("def test_new(): assert 0\n")
+    for shard in shards:
+        words = ("--plan", ".ciguard", "--shard", shard, "--record", f"later/{shard}")
+        start(tmp_path, *words).wait()
+    red = ciguard("guard", "--plan", ".ciguard", "--records", "later", cwd=tmp_path, expect=10)
+    assert "test_b.py::test_new" in red.stdout
+    shutil.rmtree(tmp_path / "records" / "02")
+    ciguard("guard", "--plan", ".ciguard", "--records", "records", cwd=tmp_path, expect=13)
+
+
+def test_excluded_units_stay_excluded_and_an_unreadable_suite_is_no_smaller_one(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    (tmp_path / "test_a.py").write_text("def test_1(): pass\n")
+    (tmp_path / "ciguard.toml").write_text('[suite.unit]\nexclude = ["*slow*"]\n')
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    ciguard("init", "--static", "--yes", cwd=tmp_path)
+    workflow = ".github/workflows/ciguard.yml"
+    ciguard("plan", *NONE, "--static", workflow, cwd=tmp_path)
+    plan = decode((tmp_path / ".ciguard" / "plan.json").read_bytes(), "plan.json")
+    assert plan.policy.remainder
+    assert not plan_of(["a"]).policy.remainder, "other plans are what runs"
+    (tmp_path / "test_b.py").write_text("def test_slow(): assert 0\ndef test_new(): pass\n")
+    words = ("--plan", ".ciguard", "--shard", "01", "--record")
+    leg = start(tmp_path, *words, "record").wait(0)
+    assert leg.outcomes() == {"test_a.py::test_1": "passed", "test_b.py::test_new": "passed"}
+    (tmp_path / "test_b.py").write_text("import nowhere\n")
+    broken = start(tmp_path, *words, "again").wait(3)
+    assert "suite unit: cannot be listed, so that new units would be missed" in broken.printed
+    assert "nowhere" in broken.printed
