@@ -16,9 +16,9 @@ from ciguard.codec import history as history_codec
 from ciguard.codec import inventory as inventory_codec
 from ciguard.codec import plan as plan_codec
 from ciguard.codec.base import unpacked
+from ciguard.codec.history_runs import UNDATED
 from ciguard.codec.inventory import InventoryUnit
 from ciguard.config import PlanConfig, mistake
-from ciguard.codec.history_runs import UNDATED
 from ciguard.configured import adopting, pool_of_suites, pools_of, suites_of
 from ciguard.errors import CiguardError, ExitCode, InputError, UsageError, together
 from ciguard.github import commands
@@ -294,7 +294,9 @@ def _collected(
                 continue
             mistakes += (InputError(error, where=where) for error in listing.errors)
             units += (
-                InventoryUnit(unit.unit, name, variant, unit.file or None, unit.categories)
+                InventoryUnit(
+                    unit.unit, name, variant, unit.file or None, unit.categories, unit.group
+                )
                 for unit in listing.units
             )
     if mistakes:

@@ -66,6 +66,28 @@ def test_what_is_still_too_large_is_split_into_runs_of_neighbours() -> None:
     assert [group.members for group in groups] == [(at, at + 1) for at in range(0, 16, 2)]
 
 
+def test_dear_fixtures_make_larger_parts() -> None:
+    """Each part sets up for 1 s what it shares: at least four times that much is worth it."""
+    border = (lambda _: "file",)
+    groups = grouped([1.0] * 16, border, target_s=16.0, setups_s=[1.0] * 16)
+    assert [len(group.members) for group in groups] == [4, 4, 4, 4]
+    assert {group.wall_s for group in groups} == {5.0}
+    by_class = (lambda _: "file", lambda unit: unit // 2)
+    joined = grouped([1.0] * 16, by_class, target_s=16.0, setups_s=[1.0] * 16)
+    assert [group.members for group in joined] == [tuple(range(at, at + 4)) for at in (0, 4, 8, 12)]
+    assert {group.part_of for group in joined} == {0}
+
+
+def test_what_the_suite_marks_stays_together_whatever_it_costs() -> None:
+    border = (lambda unit: "first" if unit < 4 else "second",)
+    groups = grouped([9.0] * 8, border, target_s=10.0, marked=[(1, 5, 6)])
+    assert (1, 5, 6) in [group.members for group in groups]
+    assert all(len(group.members) == 1 for group in groups if not group.is_solid)
+    alone = grouped([9.0] * 3, (), 1.0, 3, marked=[(0, 1, 2)])
+    assert [group.members for group in alone] == [(0,), (1,), (2,)], "but no shard stays empty"
+    assert grouped([1.0] * 3, (), 1.0, 1, [2], marked=[(0, 1)])[0].members == (2,)
+
+
 def test_a_long_unit_is_a_run_by_itself() -> None:
     groups = grouped([1.0, 9.0, 1.0], (lambda _: "file",), target_s=10.0)
     assert [group.members for group in groups] == [(0,), (1,), (2,)]

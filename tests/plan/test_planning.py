@@ -10,6 +10,7 @@ from plan.making import GIB, planned, suite
 from ciguard.codec import plan as codec
 from ciguard.codec.inventory import InventoryUnit
 from ciguard.errors import UsageError
+from ciguard.plan.overheads import Overheads
 
 if TYPE_CHECKING:
     import random
@@ -85,6 +86,36 @@ def test_the_smallest_number_of_shards_that_keeps_the_target() -> None:
     assert len(planned(walls_s, target_wall_s=40.0, group="none").plan.shards) == 3
     assert len(planned(walls_s, target_wall_s=39.0, group="none").plan.shards) == 4
     assert len(planned(walls_s, target_wall_s=40.0, group="none", processes=3).plan.shards) == 1
+
+
+def test_what_comes_on_top_is_planned_with() -> None:
+    """Two files of 10 s, one sets up for 5 s; legs take a fifth more than their tests."""
+    units = {f"{file}.py::t{number}": 1.0 for file in "ab" for number in range(10)}
+    overheads = Overheads({("", "linux"): 1.2}, (0,) * 10 + (1,) * 10, (5.0, 0.0))
+    made = planned(units, shards=2, overheads=overheads, suites={"": suite(2.0)}).plan
+    assert sum(shard.predicted.wall_s for shard in made.shards) >= 2 * 2 + 20 * 1.2 + 5
+    assert made.lower_bound_s == pytest.approx((20 * 1.2 + 5) / 2 + 2)
+    assert made.gap < 0.35
+    assert [unit.wall_s for shard in made.shards for unit in shard.units] == [1.0] * 20
+
+
+def test_only_files_with_dear_fixtures_stay_together() -> None:
+    units = {f"{file}.py::t{number}": 1.0 for file in "ab" for number in range(4)}
+    overheads = Overheads({}, (0,) * 4 + (1,) * 4, (1.0, 0.01))
+    made = planned(units, shards=2, group="fixture", overheads=overheads).plan
+    with_a = [shard for shard in made.shards if any(u.unit[0] == "a" for u in shard.units)]
+    assert len(with_a) == 1
+    assert made.gap < 0.3
+
+
+def test_units_of_a_marked_group_share_a_shard() -> None:
+    pairs = [
+        (InventoryUnit(f"{file}.py::t", group="db" if file in "aceg" else None), 5.0)
+        for file in "abcdefgh"
+    ]
+    made = planned(pairs, shards=4).plan
+    holders = {s.key for s in made.shards for unit in s.units if unit.unit[0] in "aceg"}
+    assert len(holders) == 1
 
 
 def test_never_beyond_the_floor() -> None:

@@ -64,6 +64,7 @@ class ListedUnit:
     unit: str
     file: str = ""
     categories: tuple[str, ...] = ()
+    group: str | None = None  # of the project's own: its units run in one shard
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -1,10 +1,10 @@
 """Any program that can list its units and run some of them: the framework of what has none here.
 
-`list` prints one unit a line, or JSON lines with `unit` and, where known, `file` and `categories`.
-The command is given the units in a file, one a line, and appends the record's `start` and `result`
-lines to another one; `{"type":"result","unit":...,"outcome":...}` suffices, and a unit may have
-several cases. A program that writes `start` lines gives a death its culprit at once; where it does
-not, the leg searches for it, with ever fewer units in a process.
+`list` prints one unit a line, or JSON lines with `unit` and, where known, `file`, `categories` and
+`group`. The command is given the units in a file, one a line, and appends the record's `start` and
+`result` lines to another one; `{"type":"result","unit":...,"outcome":...}` suffices, and a unit may
+have several cases. A program that writes `start` lines gives a death its culprit at once; where it
+does not, the leg searches for it, with ever fewer units in a process.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def _unit(line: str) -> ListedUnit:
     if not isinstance(unit, str) or not unit or "\n" in unit:
         raise ValueError(f"unit: expected text in one line, found {unit!r:.80}")
     categories = found.get("categories") or ()
-    return ListedUnit(unit, str(found.get("file") or ""), tuple(map(str, categories)))
+    group = str(found["group"]) if found.get("group") else None
+    return ListedUnit(unit, str(found.get("file") or ""), tuple(map(str, categories)), group)
 
 
 def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:  # noqa: ARG001

@@ -25,13 +25,14 @@ READS_LINES: Final = False
 ANNOUNCES: Final = True
 
 PLUGIN: Final = ("-p", "ciguard_pytest", "-p", "ciguard_selected")
+LISTING: Final = ("-p", "ciguard_listing")
 LAST_LINES: Final = 10
 PASSED, FAILED, NONE_COLLECTED = 0, 1, 5
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
     """Collects only; the plugin writes `answer_file`."""
-    argv = (*suite.command, *variant_args(suite, variant), "--collect-only", "-q", *PLUGIN)
+    argv = (*suite.command, *variant_args(suite, variant), "--collect-only", "-q", *LISTING)
     return Invocation(argv, {"CIGUARD_COLLECT_FILE": answer_file}, {"PYTHONPATH": inside_folder})
 
 
@@ -74,6 +75,7 @@ def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> List
                 unit=str(found["unit"]),
                 file=_file(suite, rootdir, str(found.get("file") or "")),
                 categories=tuple(map(str, found.get("categories") or ())),
+                group=found.get("group"),
             )
             for found in units
         ),

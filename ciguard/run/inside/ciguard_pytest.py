@@ -8,7 +8,6 @@ environment variables, which xdist workers inherit; without them the plugin does
     CIGUARD_UNITS_FILE    JSON list of node ids: run exactly these, in this order
     CIGUARD_STOP_FILE     once it exists, the session stops after the current test
     CIGUARD_SUITE, CIGUARD_VARIANT, CIGUARD_PROCESS, CIGUARD_TRIES_BEFORE, CIGUARD_ORIGIN_S
-    CIGUARD_COLLECT_FILE  with --collect-only: write the inventory here, `done` as its last line
 
 `wall_s` and `cpu_s` run from before set-up to after teardown without the set-up of fixtures wider
 than a function, which is `setup_s` (the sum of `setups`); reruns and the teardown of a wider
@@ -24,7 +23,6 @@ import contextlib
 import gc
 import json
 import os
-import platform
 import time
 from typing import Any, Callable, Dict, Generator, List, Mapping, Optional, Tuple
 
@@ -71,7 +69,7 @@ class _Leg:
             return os.path.abspath(environ[name]) if environ.get(name) else ""
 
         self.record_file, self.units_file = path("CIGUARD_RECORD_FILE"), path("CIGUARD_UNITS_FILE")
-        self.stop_file, self.collect_file = path("CIGUARD_STOP_FILE"), path("CIGUARD_COLLECT_FILE")
+        self.stop_file = path("CIGUARD_STOP_FILE")
         self.suite = environ.get("CIGUARD_SUITE", "")
         self.variant = environ.get("CIGUARD_VARIANT", "")
         try:
@@ -454,46 +452,9 @@ class _Recorder:
         self._record.sync(every_s=0)
 
 
-class _Collecting:
-    """The plugin of a session that only collects: what exists, and what could not be read."""
-
-    def __init__(self, path: str, config: pytest.Config) -> None:
-        self._path, self._root = path, str(config.rootpath)
-        self._lines: List[Line] = []
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:
-            message = _cut(report.longreprtext, LAST)
-            self._lines.append({"error": report.nodeid, "message": message})
-
-    # Around the whole of it: `done` must mean that every plugin had its say on what is selected.
-    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_collection(self, session: pytest.Session) -> Wrapper:
-        ended = yield
-        if ended.excinfo is None:
-            self._lines.extend(map(self._unit, session.items))
-            done = {"done": True, "rootdir": self._root, "pytest": pytest.__version__}
-            self._lines.append({**done, "python": platform.python_version()})
-        else:
-            message = _cut(f"{ended.excinfo[0].__name__}: {ended.excinfo[1]}")
-            self._lines.append({"error": "", "message": message})
-        with open(self._path, "w", encoding="ascii", newline="\n") as stream:
-            stream.writelines(json.dumps(line) + "\n" for line in self._lines)
-
-    def _unit(self, item: pytest.Item) -> Line:
-        classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
-        file = os.path.relpath(str(item.path), self._root).replace(os.sep, "/")
-        marks = sorted({marker.name for marker in item.iter_markers()})
-        place = {"file": file, "scope_class": "::".join(classes) or None}
-        return {"unit": item.nodeid, **place, "categories": marks}
-
-
 def pytest_configure(config: pytest.Config) -> None:
     leg, manager = _Leg(os.environ), config.pluginmanager
-    if config.option.collectonly:
-        if leg.collect_file:
-            manager.register(_Collecting(leg.collect_file, config), "ciguard-collecting")
-    elif leg.record_file:
+    if leg.record_file and not config.option.collectonly:
         # A pytest that a test starts inherits our variables: its tests are none of the plan's.
         owner = os.environ.setdefault("CIGUARD_TAKEN_BY", str(os.getpid()))
         if owner == str(os.getpid()) or hasattr(config, "workerinput"):

@@ -38,12 +38,13 @@ def read(printed: str, code: int = 0) -> tuple[tuple[ListedUnit, ...], tuple[str
 
 
 def test_a_unit_a_line_or_an_object_a_line() -> None:
-    units, errors = read('one\r\n\n  two words \n{"unit":"three","file":"t","categories":["x"]}\n')
+    three = '{"unit":"three","file":"t","categories":["x"],"group":"g"}'
+    units, errors = read(f"one\r\n\n  two words \n{three}\n")
     assert errors == ()
     assert units == (
         ListedUnit("one"),
         ListedUnit("  two words "),
-        ListedUnit("three", "t", ("x",)),
+        ListedUnit("three", "t", ("x",), "g"),
     )
 
 

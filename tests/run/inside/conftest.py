@@ -126,7 +126,7 @@ class Project:
         """Collect with the plugin, as `plan` does; the lines of the inventory."""
         path = self.folder / "inventory.jsonl"
         environment = {"PYTHONPATH": INSIDE, "CIGUARD_COLLECT_FILE": str(path)}
-        options = ("-p", "ciguard_pytest", "--collect-only", "-q")
+        options = ("-p", "ciguard_listing", "--collect-only", "-q")
         done = self.pytest(*options, *arguments, **environment)
         text = path.read_text("ascii") if path.exists() else ""
         return [json.loads(line) for line in text.splitlines()], done

@@ -174,13 +174,15 @@ import pytest
 pytestmark = pytest.mark.slow
 @pytest.mark.gpu
 def test_plain(): pass
+@pytest.mark.xdist_group("database")
 class TestOuter:
+    @pytest.mark.xdist_group(name="inner")
     class TestInner:
         def test_in(self): pass
 def test_deselected(): pass
 """,
     )
-    project.write("pytest.ini", "[pytest]\nmarkers =\n  slow\n  gpu\n")
+    project.write("pytest.ini", "[pytest]\nmarkers =\n  slow\n  gpu\n  xdist_group\n")
     lines, done = project.collect("-k", "not deselected")
     assert done.returncode == 0
     assert lines[:-1] == [
@@ -189,12 +191,14 @@ def test_deselected(): pass
             "file": "sub/test_c.py",
             "categories": ["gpu", "slow"],
             "scope_class": None,
+            "group": None,
         },
         {
             "unit": "sub/test_c.py::TestOuter::TestInner::test_in",
             "file": "sub/test_c.py",
-            "categories": ["slow"],
+            "categories": ["slow", "xdist_group"],
             "scope_class": "TestOuter::TestInner",
+            "group": "inner",
         },
     ]
     assert lines[-1]["done"] is True

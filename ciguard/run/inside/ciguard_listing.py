@@ -1,0 +1,75 @@
+"""Writes down what pytest collects: the inventory of a suite, from inside `pytest --collect-only`.
+
+Loaded by `-p ciguard_listing`. Standard library and pytest 7+, Python 3.8+.
+
+    CIGUARD_COLLECT_FILE  write the inventory here, `done` as its last line
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from typing import Any, Dict, Generator, List, Optional
+
+import pytest
+
+Line = Dict[str, Any]
+Wrapper = Generator[None, Any, None]
+
+LAST_BYTES = 4096  # of a message
+GROUP_MARK = "xdist_group"  # pytest-xdist's word for tests that run in one worker
+
+
+def _last(text: str) -> str:
+    """Its end in UTF-8; lone surrogates, which no file can hold, become question marks."""
+    return text.encode("utf-8", "replace")[-LAST_BYTES:].decode("utf-8", "ignore")
+
+
+def _group(item: pytest.Item) -> Optional[str]:
+    """The name of the group that the project itself put a test into."""
+    marker = item.get_closest_marker(GROUP_MARK)
+    if marker is None:
+        return None
+    name = marker.args[0] if marker.args else marker.kwargs.get("name", "default")
+    return str(name)
+
+
+class _Listing:
+    """The plugin of a session that only collects: what exists, and what could not be read."""
+
+    def __init__(self, path: str, config: pytest.Config) -> None:
+        self._path, self._root = path, str(config.rootpath)
+        self._lines: List[Line] = []
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            message = _last(report.longreprtext)
+            self._lines.append({"error": report.nodeid, "message": message})
+
+    # Around the whole of it: `done` must mean that every plugin had its say on what is selected.
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> Wrapper:
+        ended = yield
+        if ended.excinfo is None:
+            self._lines.extend(map(self._unit, session.items))
+            done = {"done": True, "rootdir": self._root, "pytest": pytest.__version__}
+            self._lines.append({**done, "python": platform.python_version()})
+        else:
+            message = _last(f"{ended.excinfo[0].__name__}: {ended.excinfo[1]}")
+            self._lines.append({"error": "", "message": message})
+        with open(self._path, "w", encoding="ascii", newline="\n") as stream:
+            stream.writelines(json.dumps(line) + "\n" for line in self._lines)
+
+    def _unit(self, item: pytest.Item) -> Line:
+        classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
+        file = os.path.relpath(str(item.path), self._root).replace(os.sep, "/")
+        marks = sorted({marker.name for marker in item.iter_markers()})
+        place = {"file": file, "scope_class": "::".join(classes) or None}
+        return {"unit": item.nodeid, **place, "categories": marks, "group": _group(item)}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = os.environ.get("CIGUARD_COLLECT_FILE")
+    if path and config.option.collectonly:
+        config.pluginmanager.register(_Listing(os.path.abspath(path), config), "ciguard-listing")
