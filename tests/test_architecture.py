@@ -26,7 +26,10 @@ SPOKEN = (
     *("__version__", "errors", "model", "codec", "runners", "text"),
     *("run.policy", "run.state", "run.frameworks"),
 )
-AT_THE_RIM = ("config", "configured", "console", "files", "github", "history", "invocation", "rendering")
+AT_THE_RIM = (
+    *("config", "configured", "console", "files", "github", "history"),
+    *("invocation", "rendering"),
+)
 
 # By first folder or file below ciguard/; a verb's own folder is always allowed to itself.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -46,7 +49,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "configured": ("config", "errors", "model", "codec", "runners", "run.frameworks"),
     "cli": ("__version__", "errors", "console", "invocation"),
     "github": ("__version__", "errors", "model"),
-    "plan": SPOKEN,
+    "plan": (*SPOKEN, "rendering"),
     "guard": SPOKEN,
     "compare": SPOKEN,
     "history": (*SPOKEN, "files"),
