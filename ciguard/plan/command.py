@@ -420,5 +420,9 @@ def _answer(made: Planned, format_: str) -> None:
         console.out(made.content.decode("ascii"))
     elif format_ == "markdown":
         console.out(summary.markdown(made.plan, made.split))
+    elif format_ == "html":
+        from ciguard.plan import picture  # noqa: PLC0415  # Jinja costs a fifth of a small plan
+
+        console.out(picture.html(made.plan, made.split))
     else:
-        console.out(summary.terminal(made.plan, made.split))
+        console.out(summary.terminal(made.plan, made.split, encoding=console.encoding()))

@@ -80,7 +80,7 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
         choices=_choices(works, shards, pools),
         stopped_by=_stopped_by(works, distributions),
         moved=moved(basis.base, shards) if basis.base else (),
-        suspects=_suspects(basis, units),
+        suspects=_suspects(basis, units, shards),
     )
     spreads = [spread for one in distributions for spread in one.spreads]
     said = findings(found, spreads, target_wall_s=_target_s(wishes), risk=wishes.risk)
@@ -131,9 +131,11 @@ def _stopped_by(works: Sequence[Work], distributions: Sequence[Distribution]) ->
     )
 
 
-def _suspects(basis: Basis, units: Sequence[PlannedUnit]) -> tuple[Suspect, ...]:
+def _suspects(
+    basis: Basis, units: Sequence[PlannedUnit], shards: Sequence[Shard]
+) -> tuple[Suspect, ...]:
     found = [
-        Suspect(unit.unit, one.losses, one.is_alone, unit.suite, unit.variant)
+        Suspect(unit.unit, one.losses, one.is_alone and len(shards) > 1, unit.suite, unit.variant)
         for one in basis.suspicions
         for unit in (units[position] for position in one.units)
     ]

@@ -1,108 +1,185 @@
-"""A plan for people: a table for the terminal, Markdown for the job's summary. Pure."""
+"""A plan for people: table and bars for the terminal, Markdown for the job's summary. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ciguard.text import duration, escaped, one_line, size, table
+from ciguard.model import UnitKey
+from ciguard.plan import facts
+from ciguard.plan.chart import mermaid
+from ciguard.text import code, counted, duration, escaped, one_line, table, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from ciguard.model import Plan, Shard
+    from ciguard.model import Moved, Plan, Prediction, Shard, Suspect
 
 WIDTH: Final = 80
 POOL_WIDTH: Final = 18
-LEAST_MEASURED: Final = 0.5  # share of a shard's units
+KEY_WIDTH: Final = 12
+FACT_WIDTH: Final = WIDTH - 13  # "lower bound" and two spaces
 HEAD: Final = ("shard", "units", "predicted wall", "95 %", "peak", "pool")
 RIGHT: Final = frozenset({1, 2, 3, 4})
-PLAIN: Final = frozenset(" /.,;-()%'")  # what no Markdown reader takes for markup within a line
+
+BLOCKS: Final = ("█", "▌", "░")  # a whole, a half, and what the 95 % add
+PLAIN: Final = ("#", "", ".")
+BAR_HEAD: Final = "wall, then to 95 %"
+WIDEST_BAR: Final = 24
+NARROW_BAR: Final = 12
+NARROW_FROM: Final = 40  # shards: less ink where there are so many rows
+LEAST_BAR: Final = 6
+
+FOLDED_FROM: Final = 20  # shards
+LISTED: Final = 20  # moved units and suspects
 
 
-def _is_measured(plan: Plan) -> bool:
-    """Without any known unit all times are nominal, and none is worth showing."""
-    return any(unit.known for shard in plan.shards for unit in shard.units)
+def terminal(plan: Plan, split: Sequence[str], *, encoding: str = "utf-8") -> str:
+    """Shards with their bars, what bounds them, and what other numbers of shards would cost.
+
+    80 columns unless a size is absurd. Every shard has its row, however many there are; the facts
+    come last, where a long table leaves them in sight.
+
+    Args:
+        encoding: of what it is written to; bars are ASCII where it has no blocks.
+    """
+    units = f"{facts.unit_count(plan):,} in {counted(len(plan.shards), 'shard')}"
+    found: list[tuple[str, ...]] = [("units", units), *facts.facts(plan, split, FACT_WIDTH)]
+    parts = [_shards(plan, _marks(encoding)), table(found), _choices(plan)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _marks(encoding: str) -> tuple[str, str, str]:
+    try:
+        "".join(BLOCKS).encode(encoding)
+    except UnicodeEncodeError:
+        return PLAIN
+    return BLOCKS
+
+
+def _columns(plan: Plan) -> int:
+    """The pool is worth a column where there are several."""
+    return len(HEAD) if len(plan.pools) > 1 else len(HEAD) - 1
 
 
 def _row(shard: Shard, measured: bool) -> tuple[str, ...]:
     predicted = shard.predicted
     return (
-        shard.key,
+        one_line(shard.key, KEY_WIDTH),
         f"{len(shard.units):,}",
         duration(predicted.wall_s if measured else None),
         duration(predicted.wall_p95_s if measured else None),
-        _peak(shard),
+        facts.peak(shard),
         one_line(shard.pool, POOL_WIDTH),
     )
 
 
-def _peak(shard: Shard) -> str:
-    """The predicted peak; ">" where so few units were measured that the others may need more."""
-    measured = sum(unit.peak_delta_bytes is not None for unit in shard.units)
-    return ">" * (0 < measured < LEAST_MEASURED * len(shard.units)) + size(
-        shard.predicted.peak_bytes
-    )
-
-
-def _facts(plan: Plan, split: Sequence[str]) -> list[tuple[str, str]]:
-    """What there is to say besides the shards: a word and a text each."""
-    units = [unit for shard in plan.shards for unit in shard.units]
-    known = sum(unit.known for unit in units)
-    facts = [("units", f"{len(units):,} in {len(plan.shards)} shard{'s' * (len(plan.shards) > 1)}")]
-    if plan.inventory.excluded:
-        facts.append(("excluded", f"{len(plan.inventory.excluded):,} by rules"))
-    facts.append(("history", _history(plan, known / len(units))))
-    if known:
-        longest = max(plan.shards, key=lambda shard: shard.predicted.wall_s)
-        facts += [
-            ("makespan", f"{duration(longest.predicted.wall_s)}, shard {longest.key}"),
-            ("lower bound", f"{duration(plan.lower_bound_s)}; gap {plan.gap:.1%}"),
-        ]
-        if plan.floor is not None:
-            guessed = "" if plan.floor.known else ", guessed"
-            unit = one_line(plan.floor.unit, WIDTH - 28 - len(guessed))
-            facts.append(("floor", f"{duration(plan.floor.wall_s)}{guessed}, {unit}"))
-    if split:
-        facts.append(("split", _some(split, WIDTH - 15)))
-    return facts
-
-
-def _some(names: Sequence[str], width: int) -> str:
-    """As many names as fit a line, at least one; the rest is counted."""
-    shown = [one_line(names[0], width - 20)]
-    for name in names[1:]:
-        if len(", ".join([*shown, name])) > width - 20:
-            break
-        shown.append(one_line(name, width))
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if more else "")
-
-
-def _history(plan: Plan, known_ratio: float) -> str:
-    if not plan.history.get("source"):
-        return "none: the units are taken for equal"
-    source = one_line(str(plan.history["source"]), WIDTH // 3)
-    runs = plan.history.get("runs", 0)
-    counted = "1 run" if runs == 1 else f"{runs} runs"
-    return f"{counted} at {source}; knows {known_ratio:.1%} of the units"
-
-
-def terminal(plan: Plan, split: Sequence[str]) -> str:
-    """Shards as a table, then what bounds them; 80 columns unless a key or a size is absurd."""
-    measured = _is_measured(plan)
+def _shards(plan: Plan, marks: tuple[str, str, str]) -> str:
+    measured = facts.is_measured(plan)
+    columns = _columns(plan)
     rows = [HEAD, *(_row(shard, measured) for shard in plan.shards)]
-    facts: list[tuple[str, ...]] = list(_facts(plan, split))
-    return f"{table(rows, right=RIGHT)}\n\n{table(facts, right=frozenset())}\n"
+    lines = table([row[:columns] for row in rows], right=RIGHT).splitlines()
+    room = WIDTH - max(map(len, lines)) - 2
+    width = min(room, NARROW_BAR if len(plan.shards) > NARROW_FROM else WIDEST_BAR)
+    if not measured or width < LEAST_BAR:
+        return "\n".join(lines)
+    scale_s = max(shard.predicted.wall_p95_s for shard in plan.shards)
+    head = BAR_HEAD if len(BAR_HEAD) <= room else ""
+    bars = [head, *(_bar(shard.predicted, scale_s, width, marks) for shard in plan.shards)]
+    pairs: list[tuple[str, ...]] = [(line, bar) for line, bar in zip(lines, bars, strict=True)]
+    return table(pairs)
+
+
+def _bar(predicted: Prediction, scale_s: float, width: int, marks: tuple[str, str, str]) -> str:
+    """As long as the wall time, then lighter up to the 95 %; `scale_s` is the whole width."""
+    whole, half, light = marks
+    wall = predicted.wall_s / scale_s * width if scale_s else 0.0
+    bar = whole * int(wall) + half * (wall % 1 >= 0.5) if half else whole * round(wall)  # noqa: PLR2004
+    end = round(predicted.wall_p95_s / scale_s * width) if scale_s else 0
+    return bar + light * (end - len(bar))
+
+
+def _choices(plan: Plan) -> str:
+    rows = facts.choice_rows(plan)
+    if not rows:
+        return ""
+    head = ("", *facts.CHOICE_HEAD[: len(rows[0])])
+    marked = [
+        (">" if one.chosen else "", *row) for one, row in zip(plan.choices, rows, strict=True)
+    ]
+    right = frozenset(range(1, len(head)))
+    return "\n".join([table([head, *marked], right=right), *facts.choice_notes(plan, WIDTH)])
 
 
 def markdown(plan: Plan, split: Sequence[str]) -> str:
     """The same for `$GITHUB_STEP_SUMMARY`, with the warnings; every text from outside escaped."""
-    measured = _is_measured(plan)
-    lines = [f"### Plan {plan.id}", ""]
-    lines += [f"- **{word}**: {escaped(text)}" for word, text in _facts(plan, split)]
-    if plan.warnings:
-        lines += ["", "\n>\n".join(f"> :warning: {escaped(text)}" for text in plan.warnings)]
-    lines += ["", f"| {' | '.join(HEAD)} |", "|---|--:|--:|--:|--:|---|"]
-    for shard in plan.shards:
-        lines.append(f"| {' | '.join(map(escaped, _row(shard, measured)))} |")
-    return "\n".join([*lines, ""])
+    found = facts.facts(plan, split, FACT_WIDTH)
+    blocks = [
+        f"### Plan {plan.id}",
+        f"**{escaped(facts.headline(plan))}**",
+        "\n".join(f"- **{word}**: {escaped(text)}" for word, text in found),
+        "\n>\n".join(f"> :warning: {escaped(text)}" for text in plan.warnings),
+        mermaid(plan) if facts.is_measured(plan) else "",
+        *_choice_blocks(plan),
+        *_shard_blocks(plan),
+        *_moved_blocks(plan),
+        *_suspect_blocks(plan),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _choice_blocks(plan: Plan) -> Iterator[str]:
+    rows = facts.choice_rows(plan)
+    if not rows:
+        return
+    head = facts.CHOICE_HEAD[: len(rows[0])]
+    lines = [f"| {' | '.join(head)} | |", f"|{'--:|' * len(head)}---|"]
+    for one, row in zip(plan.choices, rows, strict=True):
+        cells = [f"**{cell}**" if one.chosen else cell for cell in row]
+        lines.append(f"| {' | '.join(cells)} | {'chosen' if one.chosen else ''} |")
+    yield "\n".join(lines)
+    yield "\n".join(f"- {escaped(note)}" for note in facts.choice_notes(plan, WIDTH))
+
+
+def _shard_blocks(plan: Plan) -> Iterator[str]:
+    measured = facts.is_measured(plan)
+    columns = _columns(plan)
+    align = ("---", "--:", "--:", "--:", "--:", "---")
+    lines = [f"| {' | '.join(HEAD[:columns])} |", f"|{'|'.join(align[:columns])}|"]
+    rows = [_row(shard, measured)[:columns] for shard in plan.shards]
+    lines += [f"| {' | '.join(map(escaped, row))} |" for row in rows]
+    text = "\n".join(lines)
+    if len(plan.shards) > FOLDED_FROM:
+        yield _folded(counted(len(plan.shards), "shard"), text)
+    else:
+        yield text
+
+
+def _moved_blocks(plan: Plan) -> Iterator[str]:
+    lines = [
+        f"- {_name(one)}: shard {escaped(one.before)} → {escaped(one.now)}"
+        for one in plan.moved[:LISTED]
+    ]
+    if lines:
+        said = f"{counted(len(plan.moved), 'unit')} moved from the base's shards"
+        yield _folded(said, _cut(lines, len(plan.moved)))
+
+
+def _suspect_blocks(plan: Plan) -> Iterator[str]:
+    ordered = sorted(plan.suspects, key=lambda one: -one.losses)
+    lines = [f"- {_name(one)}: in {counted(one.losses, 'lost shard')}" for one in ordered[:LISTED]]
+    if lines:
+        said = f"{counted(len(ordered), 'unit')} that were in lost shards"
+        yield _folded(said, _cut(lines, len(ordered)))
+
+
+def _name(one: Moved | Suspect) -> str:
+    return code(unit_name(UnitKey(one.suite, one.variant, one.unit)))
+
+
+def _cut(lines: list[str], count: int) -> str:
+    more = count - len(lines)
+    return "\n".join([*lines, f"- and {more:,} more"] if more else lines)
+
+
+def _folded(said: str, text: str) -> str:
+    return f"<details><summary>{said}</summary>\n\n{text}\n\n</details>"

@@ -375,7 +375,12 @@ def test_suites_variants_and_pools_of_the_configuration(tmp_path: Path, ciguard:
     assert len(plan["shards"]) == 4
     (excluded,) = plan["inventory"]["excluded"]
     assert (excluded["unit"], excluded["rule"]) == ("skip-me", "suite.fast.exclude: skip-*")
-    assert plan["policy"] == {"guard_rail": "observe", "tries": 2, "deadline_s": 1110.0}
+    assert plan["policy"] == {
+        "guard_rail": "observe",
+        "tries": 2,
+        "deadline_s": 1110.0,
+        "remainder": False,
+    }
     assert plan["pools"]["small"]["memory_bytes"] == 8 << 30
     big = next(shard for shard in plan["shards"] if shard["pool"] == "big")
     assert big["budget_bytes"] == 30 << 30
@@ -447,6 +452,15 @@ def test_words_for_wrong_types_are_those_of_who_wrote_them(
     done = ciguard("plan", *NONE, cwd=tmp_path, expect=2)
     assert "suite.x.files: expected a list, found 'test_*.py'" in done.stderr
     assert "plan.risk: expected less than 1, found 2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("form", "begin"),
+    [("text", "shard "), ("markdown", "### Plan"), ("html", "<!doctype html>"), ("json", "{")],
+)
+def test_a_plan_is_printed_as_wanted(listed: Path, ciguard: Ciguard, form: str, begin: str) -> None:
+    words = ("plan", "--inventory", "units.txt", *NONE, "--what-if", "--format", form)
+    assert ciguard(*words, cwd=listed).stdout.lower().startswith(begin.lower())
 
 
 def test_what_if_writes_nothing(listed: Path, ciguard: Ciguard) -> None:

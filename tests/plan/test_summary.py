@@ -1,16 +1,24 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from plan.making import GIB, planned
+from plan.making import GIB, POOLS, planned, suite
 
-from ciguard.model import Exclusion
+from ciguard.codec.inventory import InventoryUnit
+from ciguard.model import Exclusion, Moved
+from ciguard.plan.base import of_plan
+from ciguard.plan.chart import MOST_BARS, mermaid
+from ciguard.plan.facts import price, some
 from ciguard.plan.planning import Origin, Planned
 from ciguard.plan.summary import markdown, terminal
+from ciguard.plan.suspects import Suspicion
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -59,7 +67,51 @@ def scattered() -> Planned:
     return replace(made, plan=replace(made.plan, inventory=summary))
 
 
-CASES = {"scattered": scattered, "usual": usual, "unknown": unknown, "hostile": hostile}
+def told() -> Planned:
+    """All there can be to say: two pools, prices, a cap, moved units, suspects, guesses."""
+    walls_s = {f"tests/test_{n // 10}.py::test_{n}": 4.0 + n % 7 for n in range(240)}
+    pools = {
+        "linux": replace(POOLS["linux"], usd_per_minute=0.008, concurrency=5, setup_s=30.0),
+        "large": replace(POOLS["large"], usd_per_minute=0.064),
+    }
+    suites = {"unit": suite(10.0, 200 << 20), "slow": suite(5.0)}
+    slow = {f"slow/test_{n}.py::test[{'x' * n}]": 100.0 + n for n in range(6)}
+    units = [(InventoryUnit(unit, "unit"), wall_s) for unit, wall_s in walls_s.items()]
+    units += [(InventoryUnit(unit, "slow"), wall_s) for unit, wall_s in slow.items()]
+    origin = Origin(history={"source": "past.ciguard", "runs": 1}, repository="owner/name")
+    common: dict[str, Any] = {
+        "suites": suites,
+        "pools": pools,
+        "pool_of": {"unit": "linux", "slow": "large"},
+    }
+    base = planned(units[:150] + units[160:], shards=7, group="file", **common)
+    made = planned(
+        units,
+        shards=8,
+        group="file",
+        peaks=dict.fromkeys(walls_s, 300 << 20),
+        spread=0.1,
+        origin=origin,
+        base=replace(of_plan(base.plan), name="run 12"),
+        suspicions=[Suspicion(tuple(range(40, 57)), 1), Suspicion((90, 91), 2)],
+        **common,
+    )
+    guessed = [
+        replace(
+            one, units=tuple(replace(unit, known=not unit.unit.endswith("0")) for unit in one.units)
+        )
+        for one in made.plan.shards
+    ]
+    return replace(made, plan=replace(made.plan, shards=tuple(guessed)))
+
+
+CASES = {
+    "scattered": scattered,
+    "usual": usual,
+    "unknown": unknown,
+    "hostile": hostile,
+    "told": told,
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -83,5 +135,143 @@ def test_nothing_from_outside_becomes_markup() -> None:
     assert html.count("<h3>") == 1
     assert html.count("<h") == 1
     assert not any(tag in html for tag in ("<script", "<a ", "<em>", "<code>", "<b>", "<img"))
-    assert html.count("<tr>") == 1 + len(made.plan.shards)
+    rows = (1 + len(made.plan.choices)) + (1 + len(made.plan.shards))
+    assert html.count("<tr>") == rows
     assert "@\u200bsomeone" in html
+
+
+def test_hostile_keys_and_bases_stay_text() -> None:
+    made = told()
+    shards = [
+        replace(shard, key=f'"]\n```\n<b>%%{{x}}%%#quot;{number}')
+        for number, shard in enumerate(made.plan.shards)
+    ]
+    moved = (Moved("a`<b>`|", "*1*", "_2_\n# no"),)
+    plan = replace(made.plan, shards=tuple(shards), base="*x*\n# no", moved=moved)
+    text = markdown(plan, ())
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
+    assert html.count("<h3>") == 1
+    assert html.count("<h") == 1
+    assert html.count("<pre>") == 1
+    assert not any(tag in html for tag in ("<em>", "<b>"))
+    assert max(map(len, terminal(plan, ()).splitlines())) <= 80
+    labels = labels_of(mermaid(plan))
+    assert len(set(labels)) == len(labels) == 8
+    assert all(re.fullmatch(r"[A-Za-z0-9 ._-]+", label) for label in labels)
+
+
+def labels_of(chart: str) -> list[str]:
+    (axis,) = (line for line in chart.splitlines() if "x-axis" in line)
+    return re.findall(r'"([^"]*)"', axis)
+
+
+def numbers_of(chart: str, word: str) -> list[float]:
+    (line,) = (line for line in chart.splitlines() if line.startswith(f"    {word} ["))
+    return [float(number) for number in line.split("[")[1].rstrip("]").split(", ")]
+
+
+@pytest.mark.parametrize("count", [1, 2, 50, 51, 110, 256])
+def test_the_chart_has_every_shard_in_at_most_fifty_bars(count: int) -> None:
+    walls_s = {f"test_{n}.py::t": 100.0 + n for n in range(count)}
+    plan = planned(walls_s, shards=count, group="none").plan
+    chart = mermaid(plan)
+    labels, bars = labels_of(chart), numbers_of(chart, "bar")
+    assert len(labels) == len(bars) == len(numbers_of(chart, "line")) <= MOST_BARS
+    assert len(set(labels)) == len(labels)
+    assert labels[0].startswith(plan.shards[0].key)
+    assert labels[-1].endswith(plan.shards[-1].key)
+    unit_s = 60.0 if '"minutes"' in chart else 1.0
+    assert max(bars) == pytest.approx((99.0 + count) / unit_s, abs=0.01)
+    assert numbers_of(chart, "line")[0] == pytest.approx(plan.lower_bound_s / unit_s, abs=0.01)
+
+
+def bars_of(text: str) -> list[str]:
+    """What is drawn beside each shard."""
+    shards = text.partition("\n\n")[0].splitlines()[1:]
+    return [row[len(row.rstrip("█▌░")) :] for row in shards]
+
+
+def test_bars_are_as_long_as_the_wall_time_and_lighter_to_the_95_percent() -> None:
+    walls_s = {"a.py::t": 200.0, "b.py::t": 100.0, "c.py::t": 5.0}
+    plan = planned(walls_s, shards=3, group="none", spread=0.2).plan
+    shards = {shard.units[0].unit: shard for shard in plan.shards}
+    bars = dict(zip(plan.shards, bars_of(terminal(plan, ())), strict=True))
+    longest, half, least = (bars[shards[unit]] for unit in walls_s)
+    assert len(longest) == 24
+    assert longest.strip("█").strip("▌").strip("░") == ""
+    assert longest.endswith("░")
+    assert len(half) == 12
+    assert half.count("█") in {longest.count("█") // 2, longest.count("█") // 2 + 1}
+    assert len(least) <= 1
+
+
+def test_bars_are_narrow_where_there_are_many_shards() -> None:
+    walls_s = {f"test_{n}.py::t": 100.0 for n in range(41)}
+    few = terminal(planned(walls_s, shards=40, group="none").plan, ())
+    many = terminal(planned(walls_s, shards=41, group="none").plan, ())
+    assert max(map(len, bars_of(few))) == 24
+    assert max(map(len, bars_of(many))) == 12
+    assert len(bars_of(many)) == 41
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_bars_are_ascii_where_the_terminal_has_no_blocks(encoding: str) -> None:
+    made = told()
+    text = terminal(made.plan, made.split, encoding=encoding)
+    assert text.isascii()
+    assert "#####" in text
+    blocks = terminal(made.plan, made.split).splitlines()
+    assert len(text.splitlines()) == len(blocks)
+
+
+def test_without_history_there_are_no_times_bars_or_prices() -> None:
+    made = unknown()
+    for text in (terminal(made.plan, made.split), markdown(made.plan, made.split)):
+        assert not re.search(r"\d (s|min|h|USD)\b", text)
+        assert "█" not in text
+        assert "mermaid" not in text
+
+
+def test_suspects_that_could_not_run_apart_are_not_said_to() -> None:
+    walls_s = {f"a.py::t{n}": 10.0 for n in range(4)}
+    plan = planned(walls_s, shards=1, suspicions=[Suspicion((1, 2), 3)]).plan
+    assert not any(one.alone for one in plan.suspects)
+    text = terminal(plan, ())
+    assert "2 units of 3 lost shards" in text
+    assert "apart" not in text
+
+
+@pytest.mark.parametrize(
+    ("value_usd", "words"),
+    [(None, "-"), (0.0, "0.000 USD"), (0.0963, "0.096 USD"), (1234.5, "1,234.50 USD")],
+)
+def test_prices(value_usd: float | None, words: str) -> None:
+    assert price(value_usd) == words
+
+
+@given(st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=30), st.integers(40, 120))
+def test_some_names_fit_and_the_rest_is_counted(names: list[str], width: int) -> None:
+    text = some(names, width)
+    assert len(text) <= width
+    more = re.search(r" and ([\d,]+) more$", text)
+    assert len(names) == 1 or more is None or int(more[1].replace(",", "")) < len(names)
+
+
+def test_many_shards_are_folded() -> None:
+    for count in (20, 21):
+        walls_s = {f"test_{n}.py::t": 100.0 for n in range(count)}
+        text = markdown(planned(walls_s, shards=count, group="none").plan, ())
+        assert ("<details><summary>21 shards</summary>" in text) is (count == 21)
+
+
+def test_what_a_plan_does_not_say_is_left_out() -> None:
+    made = planned({"a.py::t": 60.0, "b.py::t": 60.0}, shards=2)
+    pools = {name: replace(pool, setup_s=0.0) for name, pool in made.plan.pools.items()}
+    chosen = tuple(one for one in made.plan.choices if one.chosen)
+    plan = replace(made.plan, floor=None, stopped_by="", pools=pools, choices=chosen)
+    plan = replace(plan, policy=replace(plan.policy, deadline_s=None))
+    text = terminal(plan, ())
+    assert not re.search("floor|deadline|memory|moved|suspects|why|set-up|by sums", text)
+    assert text.endswith("\n>       2       1 min 00 s               2\n")
+    assert "billed" not in terminal(replace(plan, choices=()), ())
+    assert "billed" not in markdown(replace(plan, choices=()), ())

@@ -1,0 +1,182 @@
+"""What a plan has to say beside its shards, in words, for terminal, Markdown and HTML. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from ciguard.text import counted, duration, one_line, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ciguard.model import Plan, Shard
+
+LEAST_MEASURED: Final = 0.5  # share of a shard's units
+LEAST_WIDTH: Final = 12  # of a name, however little room there is
+DEAR_USD: Final = 1.0  # from here on, cents will do
+CHOICE_HEAD: Final = ("shards", "wall of the run", "billed minutes", "price")
+
+
+def is_measured(plan: Plan) -> bool:
+    """Without any known unit all times are nominal, and none is worth showing."""
+    return any(unit.known for shard in plan.shards for unit in shard.units)
+
+
+def unit_count(plan: Plan) -> int:
+    """How many units are planned."""
+    return sum(len(shard.units) for shard in plan.shards)
+
+
+def peak(shard: Shard) -> str:
+    """The predicted peak; ">" where so few units were measured that the others may need more."""
+    measured = sum(unit.peak_delta_bytes is not None for unit in shard.units)
+    return ">" * (0 < measured < LEAST_MEASURED * len(shard.units)) + size(
+        shard.predicted.peak_bytes
+    )
+
+
+def headline(plan: Plan) -> str:
+    """The plan in one sentence."""
+    said = f"{counted(unit_count(plan), 'unit')} in {counted(len(plan.shards), 'shard')}"
+    if not is_measured(plan):
+        return f"{said}; no times are known"
+    wall_s = max(shard.predicted.wall_s for shard in plan.shards)
+    return f"{said}, {duration(wall_s)} predicted, {plan.gap:.1%} over the lower bound"
+
+
+def facts(plan: Plan, split: Sequence[str], width: int) -> list[tuple[str, str]]:
+    """What the headline does not say, a word and a text each; long names are cut to `width`."""
+    found = []
+    if len(plan.pools) == 1:
+        found.append(("pool", one_line(next(iter(plan.pools)), width)))
+    if plan.inventory.excluded:
+        found.append(("excluded", f"{len(plan.inventory.excluded):,} by rules"))
+    found.append(("history", _history(plan, width)))
+    if is_measured(plan):
+        found += _times(plan, width)
+    if split:
+        found.append(("split", some(split, width)))
+    if plan.base is not None:
+        found.append(("moved", _moved(plan, width)))
+    return [*found, *(("suspects", text) for text in _suspects(plan, width))]
+
+
+def _history(plan: Plan, width: int) -> str:
+    if not plan.history.get("source"):
+        return "none: the units are taken for equal"
+    known = [unit.known for shard in plan.shards for unit in shard.units]
+    source = one_line(str(plan.history["source"]), width - 40)
+    runs = counted(int(plan.history.get("runs", 0)), "run")
+    return f"{runs} at {source}; knows {sum(known) / len(known):.1%} of the units"
+
+
+def _times(plan: Plan, width: int) -> Iterator[tuple[str, str]]:
+    longest = max(plan.shards, key=lambda shard: shard.predicted.wall_s)
+    yield "makespan", f"{duration(longest.predicted.wall_s)}, shard {one_line(longest.key, 12)}"
+    yield "lower bound", f"{duration(plan.lower_bound_s)}; gap {plan.gap:.1%}"
+    if plan.floor is not None:
+        said = duration(plan.floor.wall_s) + ("" if plan.floor.known else ", guessed")
+        yield "floor", f"{said}, {one_line(plan.floor.unit, width - len(said) - 2)}"
+    if plan.policy.deadline_s is not None:
+        yield "deadline", f"{duration(plan.policy.deadline_s)}, when a leg stops itself"
+    tight = _tightest(plan)
+    if tight is not None:
+        said = f"{peak(tight)} of {size(tight.budget_bytes)}"
+        yield "memory", f"{said}, shard {one_line(tight.key, 12)}"
+
+
+def _tightest(plan: Plan) -> Shard | None:
+    """The shard that comes nearest to its budget."""
+    ratios = [
+        (shard.predicted.peak_bytes / shard.budget_bytes, shard)
+        for shard in plan.shards
+        if shard.predicted.peak_bytes is not None and shard.budget_bytes
+    ]
+    return max(ratios, key=lambda one: one[0])[1] if ratios else None
+
+
+def some(names: Sequence[str], width: int) -> str:
+    """As many names as fit, at least one; the rest is counted."""
+    more = f" and {len(names):,} more" if len(names) > 1 else ""
+    room = max(LEAST_WIDTH, width - len(more))
+    shown: list[str] = []
+    for name in names:
+        short = one_line(name, room)
+        if shown and len(", ".join([*shown, short])) > room:
+            break
+        shown.append(short)
+    left = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+
+
+def _moved(plan: Plan, width: int) -> str:
+    moved = f"{len(plan.moved):,}" if plan.moved else "none"
+    said = f"{moved} of {counted(unit_count(plan), 'unit')} moved from the base's shards"
+    return f"{said} ({one_line(plan.base or '', width - len(said) - 3)})"
+
+
+def _suspects(plan: Plan, width: int) -> Iterator[str]:
+    """A line for each number of losses: who is spread, who runs apart, and where."""
+    suspected = {(one.suite, one.variant, one.unit): one for one in plan.suspects}
+    spread: dict[int, int] = defaultdict(int)
+    apart: dict[int, list[str]] = defaultdict(list)
+    for shard in plan.shards if suspected else ():
+        here = [suspected.get(unit.key) for unit in shard.units]
+        is_own = all(one is not None and one.alone for one in here)
+        for one in filter(None, here):
+            if is_own:
+                apart[one.losses].append(shard.key)
+            else:
+                spread[one.losses] += 1
+    for losses in sorted({*spread, *apart}):
+        lost = "a lost shard" if losses == 1 else f"{losses} lost shards"
+        if spread[losses]:
+            are = "is" if spread[losses] == 1 else "are"
+            yield f"{counted(spread[losses], 'unit')} of {lost} {are} spread over the others"
+        if apart[losses]:
+            keys = sorted(set(apart[losses]))
+            said = f"{counted(len(apart[losses]), 'unit')} of {lost} run"
+            said += f"{'s' * (len(apart[losses]) == 1)} apart in shard{'s' * (len(keys) > 1)} "
+            yield said + some(keys, width - len(said))
+
+
+def choice_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """Number of shards, wall, minutes, and the price where there is one; none without times."""
+    if not is_measured(plan):
+        return []
+    priced = any(one.price_usd is not None for one in plan.choices)
+    return [
+        (f"{one.shards:,}", duration(one.wall_s), f"{one.minutes:,}", price(one.price_usd))[
+            : 3 + priced
+        ]
+        for one in plan.choices
+    ]
+
+
+def price(value_usd: float | None) -> str:
+    """ "0.096 USD", "12.48 USD"; "-" where a pool has no price."""
+    if value_usd is None:
+        return "-"
+    return f"{value_usd:,.{2 if value_usd >= DEAR_USD else 3}f} USD"
+
+
+def choice_notes(plan: Plan, width: int) -> list[str]:
+    """Why so many shards, and what the numbers leave out; nothing without times."""
+    if not is_measured(plan):
+        return []
+    found = []
+    if plan.stopped_by:
+        why = f"why {counted(len(plan.shards), 'shard')}: "
+        found.append(why + one_line(plan.stopped_by, width - len(why)))
+    for name, pool in plan.pools.items():
+        if pool.concurrency is not None:
+            said = f": {counted(pool.concurrency, 'job')} at once"
+            found.append(f"pool {one_line(name, width - len(said) - 5)}{said}")
+    silent = [f"pool.{name}.setup" for name, pool in plan.pools.items() if pool.setup_s is None]
+    if silent:
+        said = "without the jobs' set-up: set "
+        found.append(said + some(silent, width - len(said)))
+    if len(plan.choices) > 1:
+        found.append("other numbers of shards are worked out by sums, without memory")
+    return found
