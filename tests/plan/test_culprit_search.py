@@ -1,0 +1,121 @@
+"""A unit that kills its runner without a trace: how many losses until it is known by name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ciguard.codec import history as history_codec
+from ciguard.codec.history import empty
+from ciguard.codec.inventory import InventoryUnit
+from ciguard.history.facts import Facts
+from ciguard.history.intake import history_of
+from ciguard.history.merge import join
+from ciguard.model import (
+    EndLine,
+    Pool,
+    ProcessLine,
+    Record,
+    Result,
+    Runner,
+    Shard,
+    ShardLine,
+    Suite,
+    UnitKey,
+    Variant,
+)
+from ciguard.plan.estimates import estimates
+from ciguard.plan.inventory import inventory
+from ciguard.plan.limits import limit
+from ciguard.plan.past import past, places_of
+from ciguard.plan.planning import Origin, plan
+from ciguard.plan.suspects import suspicions
+from ciguard.plan.works import Basis, Wishes
+
+if TYPE_CHECKING:
+    from ciguard.codec.history import History
+    from ciguard.model import Plan
+
+UNITS = [f"f{number // 10}.py::t{number}" for number in range(400)]
+SHARDS = 16
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def planned(history: History) -> Plan:
+    there = inventory([InventoryUnit(unit) for unit in UNITS], exclude={}, ordered=True)
+    places = places_of(history, there)
+    rows, _ = past(history, there, places)
+    names = {"": lambda unit: (unit.partition("::")[0], "")}
+    basis = Basis(
+        inventory=there,
+        estimates=estimates(rows, len(UNITS), there.kin(names)),
+        suites={"": Suite("command", ("run",), variants={"": Variant()})},
+        pools={"linux": Pool("ubuntu-latest")},
+        kin=names,
+        suspicions=suspicions(history, there, places.unit_of_key),
+    )
+    wishes = Wishes(limit(2700.0, 300.0), {"": "linux"}, shards=SHARDS)
+    return plan(basis, wishes, Origin()).plan
+
+
+def record(shard: Shard, made: Plan, number: int) -> Record:
+    """What a leg leaves that ends well."""
+    header = ShardLine(
+        plan_id=made.id,
+        shard=shard.key,
+        shards=len(made.shards),
+        run_id=number,
+        run_attempt=1,
+        runner=Runner(pool="linux"),
+        started_at=(START + timedelta(hours=number)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    results = tuple(Result(unit.unit, "passed", case=unit.unit, wall_s=1.0) for unit in shard.units)
+    return Record(
+        f"{shard.key}.jsonl",
+        header,
+        processes=(ProcessLine(1, units=len(results), at_s=0.0),),
+        results=results,
+        end=EndLine("completed", float(len(results)), 0),
+    )
+
+
+def run(history: History, made: Plan, number: int, killers: set[str]) -> History:
+    """Every leg ends well, but those with a killer leave nothing at all."""
+    records = [
+        record(shard, made, number)
+        for shard in made.shards
+        if not killers & {unit.unit for unit in shard.units}
+    ]
+    new = history_of(records, Facts(branch="main", event="push"), made)
+    return history_codec.decode(history_codec.encode(join(history, new)), "h")
+
+
+@pytest.mark.parametrize("killer", [UNITS[0], UNITS[123], UNITS[399]])
+def test_the_culprit_is_alone_in_its_shard_after_three_losses(killer: str) -> None:
+    history = empty()
+    lost: list[int] = []
+    for number in range(1, 6):
+        made = planned(history)
+        (shard,) = (s for s in made.shards if killer in {unit.unit for unit in s.units})
+        lost.append(len(shard.units))
+        history = run(history, made, number, {killer})
+    assert lost[0] >= len(UNITS) // SHARDS - 5, "a whole shard first"
+    assert lost[3:] == [1, 1], f"units lost with it, run after run: {lost}"
+    suspect = planned(history).suspects
+    assert [(one.unit, one.losses, one.alone) for one in suspect] == [(killer, 5, True)]
+
+
+def test_two_culprits_are_both_found_and_forgotten_when_they_are_mended() -> None:
+    killers = {UNITS[5], UNITS[250]}
+    history = empty()
+    for number in range(1, 7):
+        history = run(history, planned(history), number, killers)
+    made = planned(history)
+    assert {one.unit for one in made.suspects} == killers
+    alone = [shard for shard in made.shards if len(shard.units) == 1]
+    assert {unit.unit for shard in alone for unit in shard.units} == killers
+    history = run(history, made, 7, set())
+    assert planned(history).suspects == ()
+    assert UnitKey("", "", UNITS[5]) in {u.key for s in planned(history).shards for u in s.units}
