@@ -457,14 +457,11 @@ class Moved:
 
 @dataclass(frozen=True, **SLOTS)
 class Suspect:
-    """A unit that was in `losses` shards of which one of their units killed the runner.
-
-    `alone`: away from all others, in shards of suspects; else they are spread over all shards.
-    """
+    """A unit that was in `losses` shards of which one of their units killed the runner."""
 
     unit: str
     losses: int
-    alone: bool
+    alone: bool  # away from all others, in shards of suspects; else they are spread
     suite: str = ""
     variant: str = ""
 
@@ -495,6 +492,7 @@ class Plan:
     base: str | None = None  # the plan or run whose shards were kept where they do
     choices: tuple[Choice, ...] = ()
     stopped_by: str = ""
+    risk: float | None = None  # P(any shard passes the deadline), the suite and machines unchanged
     moved: tuple[Moved, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     warnings: tuple[str, ...] = ()

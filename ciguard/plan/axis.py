@@ -125,7 +125,7 @@ def ticks(scale: Scale) -> Iterator[Mark]:
 def _axis(value_s: float, step_s: float) -> str:
     """Short, as the steps are round."""
     if step_s >= 3600:  # noqa: PLR2004
-        return f"{value_s / 3600:g} h"
+        return f"{value_s / 3600:.3g} h"
     if step_s >= 60:  # noqa: PLR2004
         return f"{value_s / 60:g} min"
     return f"{value_s:g} s"

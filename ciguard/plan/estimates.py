@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     KinOf = Callable[[int], Sequence[Hashable]]
 
 DEPTH: Final = 8  # values that an estimate looks at
-KEEP: Final = 0.7  # weight of a value against the next newer one: the last three count for 2/3
+# Weight of a value against the next newer one: the last two count for 3/4. Real recordings hardly
+# tell 0.3 from 0.7; medians and trimmed means gain nothing (benchmarks/plan_quality.py).
+KEEP: Final = 0.5
 NOMINAL_S: Final = 1.0  # every unit's time while nobody has measured anything
 LEAST_S: Final = 0.001  # of a unit that nobody has seen: 0 s would let a shard take all of them
 DIGITS: Final = 6  # seconds are rounded to microseconds: no plan hangs on the last bit of a sum
@@ -32,8 +34,9 @@ DIGITS: Final = 6  # seconds are rounded to microseconds: no plan hangs on the l
 SPREAD_RATIO: Final = 0.3  # of a unit measured once, while no unit was measured twice
 NEW_SPREAD_RATIO: Final = 1.0  # of a unit never seen: siblings differ by their own size
 SPREAD_FROM_S: Final = 0.05  # shorter times tell of timers and caches
-# Two runners differ by 30 % in one of twenty cases: exp(1.645 x 0.16) = 1.30.
-SPEED_SPREAD: Final = 0.16
+# Of a run's common speed on one sort of machine: real recordings have 0.04, and 0.08 with those
+# where the machines are others.
+SPEED_SPREAD: Final = 0.08
 
 
 @dataclass(frozen=True, slots=True, eq=False)

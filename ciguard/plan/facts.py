@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 LEAST_MEASURED: Final = 0.5  # share of a shard's units
 LEAST_WIDTH: Final = 12  # of a name, however little room there is
+SMALL_RISK: Final = 0.001  # nobody has seen enough runs to tell less
 DEAR_USD: Final = 1.0  # from here on, cents will do
 CHOICE_HEAD: Final = ("shards", "wall of the run", "billed minutes", "price")
 
@@ -80,10 +81,16 @@ def _times(plan: Plan, width: int) -> Iterator[tuple[str, str]]:
         yield "floor", f"{said}, {one_line(plan.floor.unit, width - len(said) - 2)}"
     if plan.policy.deadline_s is not None:
         yield "deadline", f"{duration(plan.policy.deadline_s)}, when a leg stops itself"
+        if plan.risk is not None:
+            yield "risk", f"{_chance(plan.risk)} that a shard meets it, on like machines"
     tight = _tightest(plan)
     if tight is not None:
         said = f"{peak(tight)} of {size(tight.budget_bytes)}"
         yield "memory", f"{said}, shard {one_line(tight.key, 12)}"
+
+
+def _chance(risk: float) -> str:
+    return "under 0.1%" if risk < SMALL_RISK else f"{risk:.1%}"
 
 
 def _tightest(plan: Plan) -> Shard | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.plan.inventory import named
-from ciguard.plan.limits import too_large, z_of_each
+from ciguard.plan.limits import chance_over, limit_of, too_large
 from ciguard.plan.shards import MOST_SHARDS, ROUNDING
 from ciguard.text import duration, one_line
 
@@ -65,13 +65,20 @@ def _late(plan: Plan) -> Iterator[str]:
 
 def _risky(plan: Plan, spreads: Sequence[Spread], risk: float) -> Iterator[str]:
     deadline_s = plan.policy.deadline_s
-    z = z_of_each(risk, len(plan.shards))
-    risky = {
-        shard: spread.at(shard.predicted.wall_s, z)
+    kept = {
+        shard: spread
         for shard, spread in zip(plan.shards, spreads, strict=True)
         if deadline_s is not None and shard.predicted.wall_s <= deadline_s
     }
-    risky = {shard: wall_s for shard, wall_s in risky.items() if wall_s > (deadline_s or 0.0)}
+    walls_s = [shard.predicted.wall_s for shard in kept]
+    if deadline_s is None or not kept or chance_over(deadline_s, walls_s, [*kept.values()]) <= risk:
+        return
+    # Each has an equal part of the risk: named are those that take more of it.
+    risky = {
+        shard: limit_of(risk / len(plan.shards), [shard.predicted.wall_s], [spread])
+        for shard, spread in kept.items()
+    }
+    risky = {shard: wall_s for shard, wall_s in risky.items() if wall_s > deadline_s}
     if risky:
         said = f"too long at the accepted risk of {risk:g}: shard {_shards(risky)}"
         yield f"{said}, over the {_limit(plan)}: {_longest(list(risky))}"

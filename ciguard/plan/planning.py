@@ -10,6 +10,7 @@ from ciguard.model import Plan, Suspect
 from ciguard.plan.base import moved
 from ciguard.plan.choices import around, choice, chosen
 from ciguard.plan.findings import findings
+from ciguard.plan.limits import chance_over
 from ciguard.plan.pools import assignment
 from ciguard.plan.shards import MOST_SHARDS, apportioned, outlined_s
 from ciguard.plan.works import Works, made, planned_units
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ciguard.plan.works import Basis, Wishes
 
 DIGITS: Final = 6
+RISK_DIGITS: Final = 4
 LEAST_KEY_WIDTH: Final = 2
 OUTLINED_UNITS: Final = 50_000  # above, only the chosen number of shards is worked out
 
@@ -83,6 +85,10 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
         suspects=_suspects(basis, units, shards),
     )
     spreads = [spread for one in distributions for spread in one.spreads]
+    if basis.estimates.known.any():
+        walls_s = [shard.predicted.wall_s for shard in shards]
+        chance = chance_over(wishes.limit.deadline_s, walls_s, spreads)
+        found = replace(found, risk=round(chance, RISK_DIGITS))
     said = findings(found, spreads, target_wall_s=_target_s(wishes), risk=wishes.risk)
     notes = (*origin.notes, *assigned.notes, *_shortage(found, wishes))
     found = replace(found, warnings=(*notes, *said))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import Prediction, Shard
-from ciguard.plan.limits import Z95, Spread, z_of_each
+from ciguard.plan.limits import Spread, chance_over, limit_of
 from ciguard.plan.overheads import Overheads
 from ciguard.plan.packing import grouped, longest_first, lower_bound_s, scattered
 from ciguard.plan.simulate import course
@@ -135,12 +135,10 @@ class Distribution:
         """Wall time of the longest shard, as predicted."""
         return max(shard.predicted.wall_s for shard in self.shards)
 
-    def is_within(self, deadline_s: float, z: float) -> bool:
-        """Say whether each shard keeps the deadline at `z` standard deviations."""
-        return all(
-            spread.at(shard.predicted.wall_s, z) <= deadline_s
-            for shard, spread in zip(self.shards, self.spreads, strict=True)
-        )
+    def is_within(self, deadline_s: float, risk: float) -> bool:
+        """Say whether all shards keep the deadline but for this risk."""
+        walls_s = [shard.predicted.wall_s for shard in self.shards]
+        return chance_over(deadline_s, walls_s, self.spreads) <= risk
 
 
 def distributed(work: Work, shard_count: int, target_s: float) -> Distribution:
@@ -213,7 +211,7 @@ def _shard(work: Work, members: Sequence[int]) -> tuple[Shard, Spread]:
     measured = any(unit.peak_delta_bytes is not None for unit in units)
     prediction = Prediction(
         wall_s=wall_s,
-        wall_p95_s=round(spread.at(wall_s, Z95), DIGITS),
+        wall_p95_s=round(spread.p95_s(wall_s), DIGITS),
         peak_bytes=expected.peak_bytes if measured else None,
     )
     return replace(shard, predicted=prediction), spread
@@ -259,17 +257,17 @@ def fitting(
     cap = most if work.concurrency is None else work.concurrency
     least = next((count for count in range(1, most) if work.bound_s(count) <= aim_s), most)
     least = min(least, max(cap, 1))
+    can_keep = chance_over(deadline_s, [floor_s], [alone]) <= risk
+    room = limit_of(risk, [aim_s], [Spread(0.0, 1, work.speed_spread)]) / aim_s
     best: Distribution | None = None
     for count in _counts(least, most, work.base_count):
-        z = z_of_each(risk, count)
-        can_keep = alone.at(floor_s, z) <= deadline_s
         # On the slowest machine that the risk leaves, a shard may have no more than this.
-        load_s = min(aim_s, deadline_s / alone.slowness(z)) if can_keep else aim_s
+        load_s = min(aim_s, deadline_s / room) if can_keep else aim_s
         # Where the target is out of reach, files are not split for it either.
         target_s = max(load_s * work.processes, work.total_s / count)
         found = distributed(work, count, target_s)
         is_short = found.makespan_s <= aim_s
-        if (is_short or count >= cap) and (not can_keep or found.is_within(deadline_s, z)):
+        if (is_short or count >= cap) and (not can_keep or found.is_within(deadline_s, risk)):
             return replace(found, stopped_by=_reason(work, found, target_wall_s))
         if best is None or found.makespan_s < WORTH_RATIO * best.makespan_s:
             best = found

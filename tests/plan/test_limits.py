@@ -1,14 +1,20 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plan.making import suite
 
 from ciguard.model import PlannedUnit, Pool, Prediction, Shard
-from ciguard.plan.limits import Limit, Spread, budget_bytes, limit, too_large, z_of_each
+from ciguard.plan.limits import (
+    Limit,
+    Spread,
+    budget_bytes,
+    chance_over,
+    limit,
+    limit_of,
+    too_large,
+)
 from ciguard.run.state import UNKNOWN_BASE_BYTES
 
 
@@ -37,16 +43,49 @@ def test_the_leg_stops_before_its_step_and_the_step_before_its_job(
     assert found.step_minutes < found.job_minutes
 
 
-def test_a_machine_slows_all_units_and_each_varies_by_itself() -> None:
-    assert Spread(0.0, 1, 0.0).at(100.0, 1.645) == 100.0
-    assert Spread(16.0, 1, 0.0).at(100.0, 2.0) == 108.0
-    assert Spread(16.0, 4, 0.0).at(100.0, 2.0) == 104.0
-    assert Spread(0.0, 1, 0.2).at(100.0, 2.0) == pytest.approx(100 * math.exp(0.4))
+def test_what_is_a_shards_own() -> None:
+    assert Spread(0.0, 1, 0.0).own_s(100.0) == pytest.approx(2.0)
+    assert Spread(1e4, 1, 0.0).own_s(0.0) == pytest.approx(40.0)
+    assert Spread(1e4, 4, 0.0).own_s(0.0) == pytest.approx(20.0)
 
 
-def test_each_shard_has_its_part_of_the_risk() -> None:
-    assert z_of_each(0.05, 1) == pytest.approx(1.645, abs=1e-3)
-    assert z_of_each(0.05, 64) > z_of_each(0.05, 2) > z_of_each(0.05, 1)
+def test_one_shard_is_over_as_often_as_students_t_says() -> None:
+    own = Spread(1e4, 1, 0.0)  # scale 40 s
+    for point, over in ((0.0, 0.5), (0.765, 0.25), (1.638, 0.1), (2.353, 0.05), (4.541, 0.01)):
+        limit_s = 1.0 + point * own.own_s(1.0)
+        assert chance_over(limit_s, [1.0], [own]) == pytest.approx(over, abs=2e-4)
+
+
+def test_the_machine_slows_all_shards_at_once() -> None:
+    # All of the doubt is the machine's: then 50 shards are over together, or none is.
+    machine = Spread(0.0, 1, 0.5)
+    one = chance_over(300.0, [100.0], [machine])
+    many = chance_over(300.0, [100.0] * 50, [machine] * 50)
+    assert 0 < one <= many < 3 * one
+    own = Spread(1e4, 1, 0.0)
+    alone = chance_over(300.0, [100.0], [own])
+    assert chance_over(300.0, [100.0] * 50, [own] * 50) == pytest.approx(1 - (1 - alone) ** 50)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 1e6)), min_size=1, max_size=8),
+    st.floats(0.001, 0.9),
+    st.floats(0, 0.3),
+)
+def test_the_limit_of_a_risk_keeps_it_and_a_lower_one_does_not(
+    shards: list[tuple[float, float]], risk: float, speed_spread: float
+) -> None:
+    walls_s = [wall_s for wall_s, _ in shards]
+    spreads = [Spread(variance_s2, 1, speed_spread) for _, variance_s2 in shards]
+    found = limit_of(risk, walls_s, spreads)
+    assert chance_over(found, walls_s, spreads) <= risk
+    if max(walls_s) > 1:
+        assert chance_over(found * 0.998, walls_s, spreads) > risk
+
+
+def test_the_95_percent_point_is_near_the_models_own() -> None:
+    for spread in (Spread(0.0, 1, 0.1), Spread(400.0, 1, 0.0), Spread(2500.0, 1, 0.08)):
+        assert spread.p95_s(100.0) == pytest.approx(limit_of(0.05, [100.0], [spread]), rel=0.03)
 
 
 def test_the_budget_is_what_the_machine_leaves() -> None:

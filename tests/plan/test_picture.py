@@ -185,9 +185,9 @@ def test_narrow_neighbours_are_one_rectangle_that_says_what_it_is() -> None:
     [
         (0.5, ["0 s", "0.1 s", "0.2 s", "0.3 s", "0.4 s", "0.5 s"]),
         (50.0, ["0 s", "10 s", "20 s", "30 s", "40 s", "50 s"]),
-        (400.0, ["0 min", "1 min", "2 min", "3 min", "4 min", "5 min", "6 min"]),
+        (400.0, ["0 min", "1 min", "2 min", "3 min", "4 min", "5 min", "6 min", "7 min"]),
         (20_000.0, ["0 h", "1 h", "2 h", "3 h", "4 h", "5 h"]),
-        (900_000.0, ["0 h", "255 h"]),
+        (900_000.0, ["0 h", "267 h"]),
     ],
 )
 def test_the_axis_is_told_in_round_numbers(wall_s: float, said: list[str]) -> None:
@@ -244,7 +244,7 @@ def test_set_up_is_told_from_the_units() -> None:
     assert lane.rest is not None
     assert lane.blocks[0].width == pytest.approx(3 * lane.rest.width, abs=0.5)
     assert lane.rest.title == "25 s of set-up and overhead"
-    assert lane.late is None
+    assert lane.late is not None, "every shard may take longer than is expected"
 
 
 def luminance(colour: str) -> float:

@@ -1,0 +1,355 @@
+"""How good the plans are: makespan judged on a later recording / that recording's lower bound.
+
+    .venv/bin/python benchmarks/plan_quality.py [--shards 4,8,...] [--planned 60000] [--rounds 2000]
+
+Geometric means (p90 behind) on real recordings, ours beside what other splitters make of the same:
+pytest-split's own code, PyTorch's rule, round robin, equal count. Nothing keeps tests together, so
+that the same question is asked of all; ties go by id. A shard count is left out for a suite with
+fewer than four tests a shard. Which shard gets a surprise is luck, and a plan changes with the
+last digit of any time: so each is made for several draws, with all known times moved by +-0.5 %
+at random, and the logarithms are averaged: 6 to 160 draws, until so many tests are planned. The
+interval is of the paired log ratio, ours - the best other, that is the one with the least
+geometric mean in the row: bootstrap, 95 %, suites drawn with all that they have. Needs
+`../shared/data` and the package pytest-split.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from pytest_split.algorithms import Algorithms
+from recordings import (
+    COUNTS,
+    Trial,
+    estimated,
+    following,
+    histories,
+    kin_of,
+    makespan_s,
+    packed,
+    pairs,
+    require,
+)
+
+from ciguard.plan.packing import grouped, longest_first
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from recordings import Durations
+
+    # Tests by shard, for so many shards; what depends on the trial alone is done once.
+    Split = Callable[[int], Sequence[Sequence[str]]]
+    Method = Callable[[Trial], Split]
+
+SEED: Final = 7
+DRAWS: Final = (6, 160)
+MOVED_RATIO: Final = 0.005  # less than any two runs differ by
+HISTORY_FROM: Final = 4  # recordings before a run, so that several are known
+CUT_RATIO: Final = 0.5  # of the lost shard's time: when it was cancelled
+
+
+class Item(NamedTuple):
+    """What pytest-split looks at of a test."""
+
+    nodeid: str
+
+    def __str__(self) -> str:
+        return self.nodeid
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What one method made of one trial."""
+
+    suite: str
+    trial: str
+    count: int
+    method: str
+    ratio: float
+
+
+def drawn(trial: Trial, draw: int) -> Trial:
+    """The same trial with other last digits; the first draw is the trial itself."""
+    if not draw:
+        return trial
+    random = np.random.default_rng([SEED, draw])
+    known = tuple(
+        dict(zip(run, (values * random.normal(1, MOVED_RATIO, len(run))).tolist(), strict=True))
+        for run in trial.known
+        for values in [np.fromiter(run.values(), np.float64, len(run))]
+    )
+    return replace(trial, known=known)
+
+
+def newest(trial: Trial) -> dict[str, float]:
+    """Each test's last value, which is what a file of durations holds."""
+    return {unit: wall_s for run in trial.known for unit, wall_s in run.items()}
+
+
+def longest_first_of(walls_s: Mapping[str, float]) -> Split:
+    """Our packing of some estimates."""
+    ids = sorted(walls_s)
+    values_s = [walls_s[unit] for unit in ids]
+    return lambda count: [[ids[place] for place in shard] for shard in packed(values_s, count)]
+
+
+def ours(trial: Trial) -> Split:
+    walls_s = estimated(trial).wall_s.tolist()
+    return longest_first_of(dict(zip(sorted(trial.later), walls_s, strict=True)))
+
+
+def pytest_split(name: str) -> Method:
+    algorithm: Any = Algorithms[name].value
+
+    def method(trial: Trial) -> Split:
+        items, known = [Item(unit) for unit in trial.later], newest(trial)
+        return lambda count: [
+            [item.nodeid for item in group.selected] for group in algorithm(count, items, known)
+        ]
+
+    return method
+
+
+def pytorch(trial: Trial) -> Split:
+    """Known tests longest first, the others in turn, beginning with the least loaded shard."""
+    known = newest(trial)
+    ordered = sorted(trial.later, key=lambda unit: (-known.get(unit, 0.0), unit))
+
+    def split(count: int) -> Sequence[Sequence[str]]:
+        heap = [(0.0, shard) for shard in range(count)]
+        shards: list[list[str]] = [[] for _ in range(count)]
+        for unit in (unit for unit in ordered if unit in known):
+            load_s, shard = heap[0]
+            shards[shard].append(unit)
+            heapq.heapreplace(heap, (load_s + known[unit], shard))
+        first = heap[0][1]
+        for number, unit in enumerate(unit for unit in ordered if unit not in known):
+            shards[(first + number) % count].append(unit)
+        return shards
+
+    return split
+
+
+def with_missing(missing_s: float | None) -> Method:
+    """Longest first; a test without a value takes so long, or the mean of the others."""
+
+    def method(trial: Trial) -> Split:
+        known = newest(trial)
+        there = [known[unit] for unit in trial.later if unit in known]
+        mean_s = math.fsum(there) / len(there) if there else 1.0
+        other_s = mean_s if missing_s is None else missing_s
+        return longest_first_of({unit: known.get(unit, other_s) for unit in trial.later})
+
+    return method
+
+
+def round_robin(trial: Trial) -> Split:
+    ids = list(trial.later)
+    return lambda count: [ids[shard::count] for shard in range(count)]
+
+
+def equal_count(trial: Trial) -> Split:
+    ids = list(trial.later)
+
+    def split(count: int) -> Sequence[Sequence[str]]:
+        edges = [len(ids) * shard // count for shard in range(count + 1)]
+        return [ids[begin:end] for begin, end in pairwise(edges)]
+
+    return split
+
+
+OURS: Final = "ciguard"
+METHODS: Final[Mapping[str, Method]] = {
+    OURS: ours,
+    "least_duration": pytest_split("least_duration"),
+    "PyTorch": pytorch,
+    "round robin": round_robin,
+    "chunks": pytest_split("duration_based_chunks"),
+    "equal count": equal_count,
+}
+CENSORED: Final[Mapping[str, Method]] = {
+    OURS: ours,
+    "mean": with_missing(None),
+    "1 s": with_missing(1.0),
+}
+
+
+def judged(
+    trials: Iterable[Trial], methods: Mapping[str, Method], counts: Sequence[int], planned: int
+) -> list[Judged]:
+    """Every method on every trial: the geometric mean over the draws."""
+    found = []
+    for trial in trials:
+        asked = [count for count in trial.counts if count in counts]
+        logs = np.zeros((len(asked), len(methods)))
+        draws = min(max(planned // len(trial.later), DRAWS[0]), DRAWS[1])
+        for draw in range(draws):
+            known = drawn(trial, draw)
+            for column, method in enumerate(methods.values()):
+                split = method(known)
+                for row, count in enumerate(asked):
+                    loads_s = [math.fsum(trial.later[unit] for unit in one) for one in split(count)]
+                    logs[row, column] += math.log(max(loads_s) / trial.bound_s(count)) / draws
+        found += [
+            Judged(trial.suite, trial.name, count, name, ratio)
+            for count, ratios in zip(asked, np.exp(logs).tolist(), strict=True)
+            for name, ratio in zip(methods, ratios, strict=True)
+        ]
+    return found
+
+
+def interval(differences: Mapping[str, Sequence[float]], rounds: int) -> tuple[float, float]:
+    """95 % of the mean over suites drawn with replacement, each with all its differences."""
+    random = np.random.default_rng(SEED)
+    sums = np.array([math.fsum(some) for some in differences.values()])
+    sizes = np.array([len(some) for some in differences.values()])
+    drawn = random.integers(0, len(sums), (rounds, len(sums)))
+    means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def paired(rows: Sequence[Judged], our: str, other: str) -> dict[str, list[float]]:
+    """By suite: log of our ratio - log of the other's, on the same trial and number of shards."""
+    logs = {(row.suite, row.trial, row.count, row.method): math.log(row.ratio) for row in rows}
+    found: dict[str, list[float]] = {}
+    for (suite, trial, count, method), log in logs.items():
+        if method == our:
+            found.setdefault(suite, []).append(log - logs[suite, trial, count, other])
+    return found
+
+
+def mean_of(rows: Iterable[Judged], method: str) -> tuple[float, float]:
+    """Geometric mean and p90."""
+    ratios = [row.ratio for row in rows if row.method == method]
+    return float(np.exp(np.mean(np.log(ratios)))), float(np.quantile(ratios, 0.9))
+
+
+def show(title: str, rows: Sequence[Judged], rounds: int) -> None:
+    """One row a number of shards, and all of them at the end; the last of our methods is ours."""
+    names = list(dict.fromkeys(row.method for row in rows))
+    our = [name for name in names if name.startswith(OURS)][-1]
+    print(f"\n## {title}\n")
+    print(f"| k | trials | {' | '.join(names)} | {our} - best other, % (95 %) |")
+    print("|---" * (len(names) + 3) + "|")
+    for count in (*sorted({row.count for row in rows}), None):
+        some = [row for row in rows if count in (None, row.count)]
+        means = {name: mean_of(some, name) for name in names}
+        best = min((name for name in names if not name.startswith(OURS)), key=means.__getitem__)
+        differences = paired(some, our, best)
+        mean = np.mean([value for found in differences.values() for value in found])
+        low, high = interval(differences, rounds)
+        cells = " | ".join(f"{mean:.3f} ({p90:.2f})" for mean, p90 in means.values())
+        number = sum(row.method == our for row in some)
+        print(
+            f"| {count or 'all'} | {number} | {cells} "
+            f"| {100 * mean:+.1f} ({100 * low:+.1f}..{100 * high:+.1f}) |",
+            flush=True,
+        )
+
+
+def lost(shards: Sequence[Sequence[str]], run: Durations) -> tuple[Durations, Durations]:
+    """The run whose slowest shard was cancelled half way.
+
+    Returns:
+        What completed elsewhere, and what the lost shard's record says: what its tests took at
+        least. The file of another program has nothing of it.
+    """
+    loads_s = [math.fsum(run[unit] for unit in shard) for shard in shards]
+    gone = sorted(shards[loads_s.index(max(loads_s))])
+    least: dict[str, float] = {}
+    left_s = CUT_RATIO * max(loads_s)
+    for unit in gone:
+        if left_s > 0:
+            least[unit] = min(run[unit], left_s)
+            left_s -= run[unit]
+    missing = set(gone)
+    return {unit: wall_s for unit, wall_s in run.items() if unit not in missing}, least
+
+
+def cancelled(counts: Sequence[int], planned: int) -> list[Judged]:
+    """Plan a run with the one before it, lose its slowest shard, plan the next with the rest."""
+    found = []
+    for suite, runs in histories().items():
+        for number in range(1, len(runs) - 1):
+            earlier, run, later = runs[number - 1 : number + 2]
+            before = Trial(suite, f"run {number}", (earlier,), run, least={})
+            split = ours(before)
+            for count in (count for count in before.counts if count in counts):
+                rest, least = lost(split(count), run)
+                file = replace(before, known=(rest,), later=later)
+                record = replace(file, least=least)
+                both = replace(record, known=(earlier, rest))
+                found += judged([file], CENSORED, [count], planned)
+                found += judged([record], {f"{OURS}, with its record": ours}, [count], planned)
+                found += judged([both], {f"{OURS}, and the run before": ours}, [count], planned)
+    return found
+
+
+def newest_runs() -> tuple[Trial, ...]:
+    """The newest recording of each suite, known as it is."""
+    found = {trial.suite: trial.later for trial in pairs() if trial.name == "t0"}
+    return tuple(Trial(suite, "newest", (run,), run, least={}) for suite, run in found.items())
+
+
+def files_split(counts: Sequence[int]) -> list[Judged]:
+    """Whole files, large ones split, and whole files never split, against test by test."""
+    found = []
+    for trial in newest_runs():
+        ids = sorted(trial.later)
+        if not any("::" in unit for unit in ids):
+            continue  # its units are files themselves
+        walls_s = [trial.later[unit] for unit in ids]
+        kin = kin_of(ids)
+
+        def file(position: int, ids: Sequence[str] = ids) -> str:
+            return ids[position].partition("::")[0]
+
+        def class_(position: int, ids: Sequence[str] = ids, kin: Any = kin) -> str:
+            names: Sequence[str] = kin(ids[position])
+            return names[1]  # the first is its function
+
+        for count in (count for count in trial.counts if count in counts):
+            target_s = math.fsum(walls_s) / count
+            alone_s = makespan_s(packed(walls_s, count), walls_s)
+            whole = grouped(walls_s, (file,), math.inf, count)
+            split = grouped(walls_s, (file, class_), target_s, count)
+            for name, groups in ((OURS, split), ("never split", whole)):
+                ratio = makespan_s(longest_first(groups, count), walls_s) / alone_s
+                found.append(Judged(trial.suite, trial.name, count, name, ratio))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shards", default=",".join(map(str, COUNTS)))
+    parser.add_argument("--planned", type=int, default=60_000)
+    parser.add_argument("--rounds", type=int, default=2000)
+    asked = parser.parse_args()
+    require()
+    counts = [int(word) for word in asked.shards.split(",")]
+    some = list(pairs())
+    for title, trials in {
+        "One recording, the next run": [trial for trial in some if trial.name != "long"],
+        "One recording, a run >= 90 days later": [trial for trial in some if trial.name == "long"],
+        **{
+            f"Up to {depth} recordings, the next run": list(following(depth, HISTORY_FROM))
+            for depth in (1, 3, 8)
+        },
+    }.items():
+        show(title, judged(trials, METHODS, counts, asked.planned), asked.rounds)
+    show("Files kept together / test by test", files_split(counts), asked.rounds)
+    show(
+        "After the slowest shard was cancelled", cancelled(counts, asked.planned // 8), asked.rounds
+    )
+
+
+if __name__ == "__main__":
+    main()
