@@ -363,13 +363,15 @@ def _history(invocation: Invocation, place: str) -> tuple[History | None, str]:
     """The history, or why there is none: then a plan is worse, and still right.
 
     Raises:
-        InputError: it was reached and is damaged, or of a newer schema.
+        InputError: it was reached and is damaged, or of a newer schema; or a folder was named.
     """
     carrier = open_carrier(place, invocation.folder, invocation.environ)
     equal = "the units are taken for equal and split evenly"
     try:
         kept = carrier.read()
     except CiguardError as error:
+        if isinstance(error, InputError) and not place.startswith("branch:"):
+            raise
         return None, f"the history at {place} could not be reached ({error.what}): {equal}"
     if kept.content is None:
         return None, f"there is no history at {place} yet: {equal}"

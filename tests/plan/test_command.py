@@ -463,6 +463,11 @@ def test_a_plan_is_printed_as_wanted(listed: Path, ciguard: Ciguard, form: str, 
     assert ciguard(*words, cwd=listed).stdout.lower().startswith(begin.lower())
 
 
+def test_a_folder_is_no_history(listed: Path, ciguard: Ciguard) -> None:
+    words = ("plan", "--inventory", "units.txt", "--history", ".", "--what-if")
+    assert "no file that can hold a history" in ciguard(*words, cwd=listed, expect=3).stderr
+
+
 def test_what_if_writes_nothing(listed: Path, ciguard: Ciguard) -> None:
     before = sorted(path.name for path in listed.iterdir())
     words = ("plan", "--inventory", "units.txt", *NONE, "--what-if")
