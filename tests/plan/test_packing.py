@@ -66,6 +66,52 @@ def test_what_is_still_too_large_is_split_into_runs_of_neighbours() -> None:
     assert [group.members for group in groups] == [(at, at + 1) for at in range(0, 16, 2)]
 
 
+@pytest.mark.parametrize(
+    ("walls_s", "halves"),
+    [
+        ([5.0, 1.0, 1.0, 1.0], [(0,), (1, 2, 3)]),  # 5 is more than half
+        ([1.0, 1.0, 1.0, 5.0], [(0, 1, 2), (3,)]),
+        ([1.0, 2.0, 3.0, 1.0, 1.0], [(0, 1, 2), (3, 4)]),  # 3 is less than half of 8, 6 is more
+        ([0.5, 0.4, 0.3, 0.2], [(0, 1), (2, 3)]),
+        ([0.0, 0.0, 0.0], [(0, 1), (2,)]),
+        ([0.0] * 6, [(0, 1, 2), (3, 4, 5)]),
+    ],
+)
+@pytest.mark.parametrize("setup_s", [0.0, 50.0])
+def test_a_group_is_halved_by_time(
+    walls_s: list[float], halves: list[tuple[int, ...]], setup_s: float
+) -> None:
+    """What it sets up is paid by both halves, and says nothing of where to cut."""
+    groups = grouped(walls_s, (lambda _: "f",), 1e9, 2, setups_s=[setup_s] * len(walls_s))
+    assert [group.members for group in groups] == halves
+
+
+def test_the_longest_group_is_halved_first_and_a_marked_one_last() -> None:
+    walls_s = [1.0, 1.0, 1.0, 10.0, 10.0]
+    border = (lambda unit: "many" if unit < 3 else "long",)
+    groups = grouped(walls_s, border, 1e9, 3)
+    assert [group.members for group in groups] == [(0, 1, 2), (3,), (4,)]
+    marked = grouped(walls_s, border, 1e9, 3, marked=[(3, 4)])
+    assert [group.members for group in marked] == [(0, 1), (2,), (3, 4)]
+    assert [group.is_solid for group in marked] == [False, False, True]
+
+
+def test_a_group_of_exactly_half_of_the_target_stays_whole() -> None:
+    whole = grouped([2.0, 2.0], (lambda _: "f",), target_s=8.0)
+    assert [group.members for group in whole] == [(0, 1)]
+    assert len(grouped([2.0, 2.0], (lambda _: "f",), target_s=7.9)) == 2
+
+
+def test_the_widest_border_is_the_first() -> None:
+    borders = (lambda _: "file", lambda unit: unit // 2)
+    (whole,) = grouped([1.0] * 4, borders, target_s=100.0)
+    assert whole.members == (0, 1, 2, 3)
+
+
+def test_the_bound_is_a_mean_in_fractions_of_a_second() -> None:
+    assert lower_bound_s(1.0, 0.1, 4, setup_s=0.5) == 0.75
+
+
 def test_dear_fixtures_make_larger_parts() -> None:
     """Each part sets up for 1 s what it shares: at least four times that much is worth it."""
     border = (lambda _: "file",)
