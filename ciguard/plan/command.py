@@ -324,14 +324,14 @@ def _known(
     suites: Mapping[str, Suite],
     pools: Mapping[str, Pool],
 ) -> _Known:
-    names = found.kin(_kin(suites))
+    names, members = found.kin(_kin(suites)), found.members(_kin(suites))
     history, note = _history(invocation, place)
     if history is None:
-        values = estimates(no_past(), len(found.units), names)
+        values = estimates(no_past(), len(found.units), names, members)
         return _Known(no_past(), values, suites, pools, {"source": None, "runs": 0}, (note,))
     where = places_of(history, found)
     rows, share = past(history, found, where)
-    values = estimates(rows, len(found.units), names)
+    values = estimates(rows, len(found.units), names, members)
     console.err(f"history: {place}, runs: {len(history.runs)}; {_joined(share)}")
     notes = [note] if note else []
     if not values.known.any():

@@ -7,7 +7,9 @@ can raise an estimate and never lower it: a cut run must not make its slowest te
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,13 +17,14 @@ import numpy as np
 from ciguard.codec.series import latest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
     KinOf = Callable[[int], Sequence[Hashable]]
+    MembersOf = Callable[[Hashable], Iterable[int]]
 
 DEPTH: Final = 8  # values that an estimate looks at
 # Weight of a value against the next newer one: the last two count for 3/4. Real recordings hardly
@@ -86,13 +89,14 @@ def no_past() -> Past:
     return Past(np.zeros(0, np.int32), nothing, nothing, nothing, np.zeros(0, np.bool_))
 
 
-def estimates(past: Past, count: int, kin: KinOf) -> Estimates:
+def estimates(past: Past, count: int, kin: KinOf, members: MembersOf | None = None) -> Estimates:
     """Estimate every unit.
 
     Args:
         count: units in the inventory.
         kin: names of the groups that a unit belongs to, nearest first; the last one is everybody
             (of its suite and variant).
+        members: units that have such a name, where that is known without asking all of them.
 
     Returns:
         For a unit with completed values their weighted mean, else the mean of its nearest siblings
@@ -112,7 +116,9 @@ def estimates(past: Past, count: int, kin: KinOf) -> Estimates:
     retained_bytes, _ = _moments(latest(past.retained_bytes[kept], past.unit[kept], count, DEPTH))
     unseen = np.flatnonzero(~measured)
     if unseen.size:
-        borrowed = _borrowed(unseen.tolist(), mean_s, peak_bytes, kin)
+        borrowed = _borrowed(
+            unseen.tolist(), mean_s.copy(), peak_bytes.copy(), kin, members or _listed(kin, count)
+        )
         mean_s[unseen] = borrowed[0]
         variance_s2[unseen] = np.square(NEW_SPREAD_RATIO * mean_s[unseen])
         peak_bytes[unseen] = np.fmax(peak_bytes[unseen], borrowed[1])
@@ -127,6 +133,15 @@ def estimates(past: Past, count: int, kin: KinOf) -> Estimates:
         known=known,
         speed_spread=SPEED_SPREAD if past.speed_spread is None else past.speed_spread,
     )
+
+
+def _listed(kin: KinOf, count: int) -> MembersOf:
+    """Ask every unit for its names."""
+    found: dict[Hashable, list[int]] = defaultdict(list)
+    for unit in range(count):
+        for name in kin(unit):
+            found[name].append(unit)
+    return lambda name: found[name]
 
 
 def _usable(column: Floats) -> Flags:
@@ -172,31 +187,33 @@ def _least_s(past: Past, clean: Flags, count: int) -> Floats:
 
 
 def _borrowed(
-    unseen: Sequence[int], mean_s: Floats, peak_bytes: Floats, kin: KinOf
+    unseen: Sequence[int],
+    mean_s: Floats,
+    peak_bytes: Floats,
+    kin: KinOf,
+    members: MembersOf,
 ) -> tuple[Floats, Floats]:
     """For each unit the mean time and the largest peak of its nearest siblings that have one.
 
     The peak is not asked of everybody: one heavy test would make every new one heavy.
     """
-    names = [kin(unit) for unit in unseen]
-    siblings: dict[Hashable, list[int]] = {name: [] for of_unit in names for name in of_unit}
     measured = np.flatnonzero(~np.isnan(mean_s))
-    for unit in measured.tolist():
-        for name in kin(unit):
-            found = siblings.get(name)
-            if found is not None:
-                found.append(unit)
     everybody_s = float(mean_s[measured].mean()) if measured.size else NOMINAL_S
-    means_s = {name: float(mean_s[found].mean()) for name, found in siblings.items() if found}
-    peaks = {name: np.fmax.reduce(peak_bytes[found]) for name, found in siblings.items() if found}
-    walls_s = [_first(means_s, of_unit, everybody_s) for of_unit in names]
-    return (
-        np.maximum(walls_s, LEAST_S),
-        np.array([_first(peaks, of_unit[:-1], np.nan) for of_unit in names]),
-    )
+
+    @cache
+    def of_group(name: Hashable) -> tuple[float, float]:
+        units = np.fromiter(members(name), np.int64)
+        units = units[~np.isnan(mean_s[units])]
+        if not units.size:
+            return np.nan, np.nan
+        return float(mean_s[units].mean()), float(np.fmax.reduce(peak_bytes[units]))
+
+    groups = [kin(unit) for unit in unseen]
+    walls_s = [_first((of_group(name)[0] for name in names), everybody_s) for names in groups]
+    peaks = [_first((of_group(name)[1] for name in names[:-1]), np.nan) for names in groups]
+    return np.maximum(walls_s, LEAST_S), np.array(peaks)
 
 
-def _first(values: Mapping[Hashable, float], names: Sequence[Hashable], otherwise: float) -> float:
+def _first(values: Iterable[float], otherwise: float) -> float:
     """The nearest number that there is."""
-    found = (values[name] for name in names if name in values)
-    return next((value for value in found if not np.isnan(value)), otherwise)
+    return next((value for value in values if not np.isnan(value)), otherwise)

@@ -10,9 +10,10 @@ import fnmatch
 import hashlib
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from ciguard.errors import InputError, NothingToDo
 from ciguard.model import Exclusion, InventorySummary, UnitKey
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from ciguard.model import Suite
 
     Kin = Callable[[str], Sequence[str]]
+    Name = tuple[str, str, str]  # suite, variant, and a name that `Kin` gave
 
+LAST: Final = "\U0010ffff"  # sorts behind every text that goes on otherwise
 NAMED: Final = 5  # ids in a message; the rest is counted
 _PARAMETERS: Final = re.compile(r"[\[(]")
 
@@ -40,6 +43,7 @@ class Inventory:
         turn: for each unit, its place in the order in which it is to run.
         excluded: by key, not in `units`.
         files: every test file, also those without a unit -> how many units it has.
+        file_names: of each unit, where it is known.
     """
 
     units: tuple[InventoryUnit, ...]
@@ -47,6 +51,7 @@ class Inventory:
     turn: tuple[int, ...]
     excluded: tuple[Exclusion, ...]
     files: Mapping[str, int]
+    file_names: tuple[str | None, ...]
 
     def kin(self, of_suite: Mapping[str, Kin]) -> Callable[[int], Sequence[Hashable]]:
         """Names of the groups of a unit by position, nearest first; no group is of two ways."""
@@ -60,12 +65,27 @@ class Inventory:
 
         return names
 
+    def members(self, of_suite: Mapping[str, Kin]) -> Callable[[Hashable], list[int]]:
+        """Units by a name that `kin` gave one of them: every name is the beginning of its id."""
+        way: UnitKey | None = self.keys[0] if len({key[:2] for key in self.keys}) == 1 else None
+
+        def found(name: Hashable) -> list[int]:
+            group = way._replace(unit=cast("str", name)) if way else UnitKey(*cast("Name", name))
+            last = group._replace(unit=f"{group.unit}{LAST}")
+            kin = of_suite[group.suite]
+            return [
+                place
+                for place in range(bisect_left(self.keys, group), bisect_right(self.keys, last))
+                if group.unit in kin(self.keys[place].unit)
+            ]
+
+        return found
+
     def file_places(self) -> tuple[list[int], int]:
         """For each unit the number of its file, or -1; and how many there are. By way and name."""
         numbers: dict[tuple[str, str, str], int] = {}
         places = []
-        for unit in self.units:
-            file = file_of(unit)
+        for unit, file in zip(self.units, self.file_names, strict=True):
             way = (unit.suite, unit.variant, file or "")
             places.append(numbers.setdefault(way, len(numbers)) if file else -1)
         return places, len(numbers)
@@ -117,13 +137,15 @@ def inventory(
         said = f"all {len(excluded)} units are excluded" if excluded else "there is no unit to plan"
         fix = "look at suite.exclude" if excluded else "run the framework's own listing and look"
         raise NothingToDo(said, fix=fix)
-    counts = Counter(file for file in map(file_of, units) if file)
+    names = [file_of(unit) for unit in units]
+    counts = Counter(name for name in names if name)
     return Inventory(
         units=tuple(units[position] for position in planned),
         keys=tuple(keys[position] for position in planned),
         turn=tuple(planned) if ordered else tuple(range(len(planned))),
         excluded=tuple(excluded),
         files={**dict.fromkeys(files, 0), **counts},
+        file_names=tuple(names[position] for position in planned),
     )
 
 

@@ -42,7 +42,8 @@ class Overheads:
     Attributes:
         ratio: by suite and pool, a leg's wall time without set-ups / sum of its tests' times; 1
             where nobody knows.
-        file: by position in the inventory, the file it is in (an index), or `NO_GROUP`.
+        file: by position in the inventory, the file it is in (an index), or `NO_GROUP`; empty
+            where nobody has seen a shared fixture.
         setup_s: by that index, what the fixtures that its tests share take in each process.
     """
 
@@ -57,8 +58,11 @@ def overheads(history: History, found: Inventory, unit_of_key: NDArray[np.int64]
     Args:
         unit_of_key: for each key of the history, its position in the inventory, or < 0.
     """
+    ratios = _ratios(history)
+    if not np.nan_to_num(history.values.setup_s).any():
+        return Overheads(ratios)
     files, count = found.file_places()
-    return Overheads(_ratios(history), files, _setups_s(history, files, count, unit_of_key))
+    return Overheads(ratios, files, _setups_s(history, files, count, unit_of_key))
 
 
 def _setups_s(

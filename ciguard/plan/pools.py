@@ -46,7 +46,7 @@ def assignment(
     as_chosen = tuple(chosen[unit.suite] for unit in units)
     pools = list(as_chosen)
     larger: Counter[tuple[str, str]] = Counter()
-    for position, unit in enumerate(units):
+    for position, unit in enumerate(units if len(basis.pools) > 1 else ()):
         fits = _fitting_pool(basis, unit, pools[position])
         if fits != pools[position]:
             larger[pools[position], fits] += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from ciguard.errors import UsageError
 from ciguard.model import LegPolicy, PlannedUnit
 from ciguard.plan.base import homes
-from ciguard.plan.inventory import class_of, file_of
+from ciguard.plan.inventory import class_of
 from ciguard.plan.limits import budget_bytes
 from ciguard.plan.shards import (
     MOST_SHARDS,
@@ -207,9 +207,10 @@ def _merged(parts: Sequence[tuple[str, list[int]]], count: int) -> list[tuple[st
 def _borders(basis: Basis, group: Grouping) -> tuple[Border, ...]:
     """What keeps units together; groups of different suites and variants are different groups."""
 
+    names = basis.inventory.file_names
+
     def file(position: int) -> Name | None:
-        unit = basis.inventory.units[position]
-        name = file_of(unit)
+        unit, name = basis.inventory.units[position], names[position]
         return Name(unit.suite, unit.variant, name) if name else None
 
     def class_(position: int) -> Name | None:

@@ -116,3 +116,16 @@ def test_siblings_are_of_one_suite_and_variant() -> None:
     ]
     several = inventory(units, exclude={}, ordered=True).kin(of_suite)
     assert len({name for position in range(3) for name in several(position)}) == 6
+
+
+@pytest.mark.parametrize("suites", [("",), ("one", "two")])
+def test_who_shares_a_name_is_found_as_if_everybody_were_asked(suites: tuple[str, ...]) -> None:
+    ids = ("a.py::t", "a.py::t2", "a.py::C::t", "a.py::C::t[x]", "a.pyc::t", "b/a.py::t", "\ud800")
+    units = [InventoryUnit(unit, suite) for unit in ids for suite in suites]
+    there = inventory(units, exclude={}, ordered=True)
+    of_suite = dict.fromkeys(suites, kin)
+    names, members = there.kin(of_suite), there.members(of_suite)
+    for position in range(len(units)):
+        for name in names(position):
+            asked = [other for other in range(len(units)) if name in names(other)]
+            assert members(name) == asked

@@ -88,4 +88,4 @@ def test_a_files_fixtures_are_what_most_legs_show() -> None:
 
 
 def test_without_any_set_up_nothing_is_charged() -> None:
-    assert learned({"a.py::t1": [1.0]}, wall_s=3.0) == Overheads({}, [0, 0, 1, -1], [0.0, 0.0])
+    assert learned({"a.py::t1": [1.0]}, wall_s=3.0) == Overheads()

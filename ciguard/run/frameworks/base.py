@@ -113,7 +113,8 @@ if TYPE_CHECKING:
         def kin(self, unit: str) -> tuple[str, ...]:
             """Names of the groups a unit belongs to, nearest first: function, class, file, folders.
 
-            Units that share a name are siblings; the last one is "" (all).
+            Units that share a name are siblings. Each is the beginning of the unit's id; the last
+            one is "" (all).
             """
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ciguard.errors import UsageError
 from ciguard.model import Suite, Variant
@@ -83,3 +85,11 @@ def test_only_what_enters_a_process_is_laid_out(tmp_path: Path) -> None:
     assert names == {path.name for path in source.glob("*.py")} - {"__init__.py"}
     for name in names:
         assert (folder / name).read_bytes() == (source / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+@given(st.text(st.sampled_from("ab/.:[]() \ud800"), min_size=1))
+def test_every_group_that_a_unit_belongs_to_begins_its_id(name: str, unit: str) -> None:
+    names = FRAMEWORKS[name].kin(unit)
+    assert all(unit.startswith(group) for group in names)
+    assert names[-1] == ""
