@@ -141,6 +141,7 @@ class Works:
 
     def of(self, pool: str, positions: Sequence[int]) -> Work:
         """The work of one pool with these units."""
+        homes, base_count = self._at_home(pool, positions)
         return Work(
             pool=pool,
             budget_bytes=budget_bytes(self._basis.pools[pool]),
@@ -154,11 +155,25 @@ class Works:
             suites=self._basis.suites,
             overheads=self._basis.overheads,
             marked=_marked(self._basis.inventory, positions),
-            homes=self._homes.get(pool, {}),
-            base_count=self._counts.get(pool, 0),
+            homes=homes,
+            base_count=base_count,
             suspicions=self._basis.suspicions,
             concurrency=self._basis.pools[pool].concurrency,
         )
+
+    def _at_home(self, pool: str, positions: Sequence[int]) -> tuple[dict[int, int], int]:
+        """Where the base has these units, and its number of shards for them.
+
+        A pool's shards are those of one command after the other: each begins where its units do.
+        """
+        of_pool = self._homes.get(pool, {})
+        found = {place: of_pool[place] for place in positions if place in of_pool}
+        if not found or len(found) == len(of_pool):
+            return found, self._counts.get(pool, 0) if found else 0
+        first = min(found.values())
+        return {place: home - first for place, home in found.items()}, max(
+            found.values()
+        ) - first + 1
 
     def all(self, pools: Sequence[str]) -> list[Work]:
         """All units' work, by pool and command.

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plan.making import planned
+from plan.making import planned, suite
 from plan.test_past import history
 
 from ciguard.codec.history_runs import HistoryLeg
+from ciguard.codec.inventory import InventoryUnit
 from ciguard.model import Moved, Runner, UnitKey
 from ciguard.plan.base import Base, BaseShard, moved, of_history, of_plan
 
@@ -43,6 +44,24 @@ def test_what_must_move_is_listed() -> None:
     }
     assert len(again.moved) < len(WALLS_S) / 2
     assert again.gap < 0.06
+
+
+def test_shards_of_several_commands_are_each_kept() -> None:
+    suites = {"one": suite(), "two": replace(suite(), command=("other",))}
+    pairs = [
+        (InventoryUnit(unit, name), wall_s) for name in suites for unit, wall_s in WALLS_S.items()
+    ]
+    pool_of = dict.fromkeys(suites, "linux")
+    before = planned(pairs, suites=suites, pool_of=pool_of, group="none", shards=8).plan
+    slower = [(unit, wall_s * (1.01 + 0.01 * (n % 3))) for n, (unit, wall_s) in enumerate(pairs)]
+    fresh = planned(slower, suites=suites, pool_of=pool_of, group="none", shards=8).plan
+    again = planned(
+        slower, suites=suites, pool_of=pool_of, group="none", shards=8, base=of_plan(before)
+    ).plan
+    assert {shard.key: [u.key for u in shard.units] for shard in fresh.shards} != {
+        shard.key: [u.key for u in shard.units] for shard in before.shards
+    }
+    assert again.moved == ()
 
 
 def test_one_shard_more_than_needed_is_kept() -> None:
