@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,8 +10,10 @@ from hypothesis import strategies as st
 from ciguard.plan.estimates import (
     DEPTH,
     LEAST_S,
+    NEW_SPREAD_RATIO,
     NOMINAL_S,
     SPEED_SPREAD,
+    SPREAD_RATIO,
     Estimates,
     Past,
     estimates,
@@ -34,6 +38,11 @@ def past(*rows: Row) -> Past:
 
 def of(rows: Past, count: int = 1, kin: dict[int, list[str]] | None = None) -> Estimates:
     return estimates(rows, count, lambda unit: (kin or {}).get(unit, ["all"]))
+
+
+def timed(rows: tuple[tuple[int, float], ...] | list[tuple[int, float]], count: int) -> Estimates:
+    """Completed times only."""
+    return of(past(*((unit, wall_s, NAN, False) for unit, wall_s in rows)), count)
 
 
 def test_without_any_history_all_are_equal_and_unknown() -> None:
@@ -151,3 +160,56 @@ def test_estimates_are_always_times(rows: list[Row]) -> None:
     assert (found.wall_s >= 0).all()
     assert np.isfinite(found.variance_s2).all()
     assert (found.variance_s2 >= 0).all()
+
+
+def test_how_much_a_unit_spreads() -> None:
+    """10 s, then 20 s: weights 1/2 and 1, mean 50/3, variance 200/9 of two values, so times 2."""
+    found = timed([(0, 10.0), (0, 20.0)], 1)
+    assert found.wall_s.tolist() == pytest.approx([50 / 3], abs=1e-6)
+    assert found.variance_s2.tolist() == pytest.approx([400 / 9])
+    three = timed([(0, 1.0), (0, 1.0), (0, 8.0)], 1)
+    mean_s = (0.25 + 0.5 + 8) / 1.75
+    squares = (0.75 * (mean_s - 1) ** 2 + (8 - mean_s) ** 2) / 1.75
+    assert three.variance_s2.tolist() == pytest.approx([squares * 3 / 2])
+
+
+def test_what_was_measured_once_spreads_as_the_others_do() -> None:
+    """Units of 40 and 80 s spread by 10 and 30 %, the one of a millisecond by far more."""
+    rows: list[tuple[int, float]] = []
+    for unit, (first_s, second_s) in enumerate([(40.0, 44.0), (80.0, 100.0), (0.001, 0.009)]):
+        rows += [(unit, first_s), (unit, second_s)]
+    found = timed([*rows, (3, 10.0)], 4)
+    ratios = np.sqrt(found.variance_s2) / found.wall_s
+    assert ratios[3] == pytest.approx((ratios[0] + ratios[1]) / 2)
+    alone = timed([(0, 10.0)], 1)
+    assert np.sqrt(alone.variance_s2).tolist() == [SPREAD_RATIO * 10.0]
+    same = timed([(0, 10.0), (0, 10.0), (1, 10.0)], 2)
+    assert np.sqrt(same.variance_s2[1]) == SPREAD_RATIO * 10.0, "equal times tell nothing"
+
+
+def test_a_unit_that_nobody_has_seen_may_be_anything() -> None:
+    found = timed([(0, 4.0)], 2)
+    assert found.wall_s.tolist() == [4.0, 4.0]
+    assert np.sqrt(found.variance_s2[1]) == NEW_SPREAD_RATIO * 4.0
+    assert NEW_SPREAD_RATIO == NOMINAL_S == 1.0
+
+
+def test_the_oldest_value_is_forgotten() -> None:
+    rows = [(0, 100.0), *((0, 1.0) for _ in range(DEPTH))]
+    assert timed(rows, 1).wall_s.tolist() == [1.0]
+    assert timed(rows[:-1], 1).wall_s[0] > 1.0
+    assert DEPTH == 8
+
+
+def test_times_are_told_to_the_microsecond() -> None:
+    assert timed([(0, 1.2345678)], 1).wall_s.tolist() == [1.234568]
+
+
+def test_what_stays_behind_is_a_mean_of_completed_values() -> None:
+    rows = past((0, 1.0, 5.0, False), (0, 1.0, 5.0, True), (1, 1.0, 5.0, True))
+    kept = np.array([100.0, 900.0, 900.0])
+    found = of(replace(rows, retained_bytes=kept), 2)
+    assert found.retained_bytes[0] == 100.0
+    assert np.isnan(found.retained_bytes[1]), "nobody knows what it would have kept in the end"
+    unknown = of(replace(rows, retained_bytes=np.full(3, NAN)), 2)
+    assert np.isnan(unknown.retained_bytes).all()
