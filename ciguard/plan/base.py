@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,27 +73,38 @@ def of_history(history: History) -> Base | None:
 
 def homes(
     base: Base, keys: Sequence[UnitKey]
-) -> tuple[Mapping[str, Mapping[int, int]], Mapping[str, int]]:
+) -> tuple[Mapping[str, Mapping[int, int]], Mapping[str, tuple[str, ...]]]:
     """Where the base has the units that exist now.
 
     Args:
         keys: of the inventory.
 
     Returns:
-        By pool: for positions in the inventory the number of the shard among that pool's, and how
-        many shards the pool has. O(units).
+        By pool: for positions in the inventory the number of the shard among that pool's, and the
+        keys of the pool's shards. O(units).
     """
     position = {key: place for place, key in enumerate(keys)}
-    counts: Counter[str] = Counter()
+    shards: dict[str, tuple[str, ...]] = {}
     found: dict[str, dict[int, int]] = {}
     for shard in base.shards:
         of_pool = found.setdefault(shard.pool, {})
+        before = shards.get(shard.pool, ())
         for key in shard.units:
             place = position.get(key)
             if place is not None:
-                of_pool[place] = counts[shard.pool]
-        counts[shard.pool] += 1
-    return found, counts
+                of_pool[place] = len(before)
+        shards[shard.pool] = (*before, shard.key)
+    return found, shards
+
+
+def number(key: str) -> int | str:
+    """What a shard's key says: 07 of 99 and 007 of 100 shards are the same."""
+    return int(key) if key.isascii() and key.isdigit() else key
+
+
+def known(base: Base, keys: Sequence[UnitKey]) -> int:
+    """How many of the units that exist now the base has, too."""
+    return len({key for shard in base.shards for key in shard.units}.intersection(keys))
 
 
 def moved(base: Base, shards: Sequence[Shard]) -> tuple[Moved, ...]:
@@ -103,7 +114,7 @@ def moved(base: Base, shards: Sequence[Shard]) -> tuple[Moved, ...]:
         (unit.key, before[unit.key], shard.key)
         for shard in shards
         for unit in shard.units
-        if before.get(unit.key, shard.key) != shard.key
+        if number(before.get(unit.key, shard.key)) != number(shard.key)
     ]
     return tuple(
         Moved(key.unit, was, now, key.suite, key.variant) for key, was, now in sorted(found)

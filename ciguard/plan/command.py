@@ -313,7 +313,10 @@ def _base(place: str | None, known: _Known) -> Base | None:
     if place is None:
         return None
     if place == "history":
-        return of_history(known.history) if known.history is not None else None
+        found = of_history(known.history) if known.history is not None else None
+        if found is None:
+            console.err("warning: --base-plan history: no run in it of which every leg ended well")
+        return found
     return of_plan(plan_codec.decode(files.read(place), place))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.errors import InputError
+from ciguard.plan.base import number
 from ciguard.plan.estimates import DEPTH
 from ciguard.plan.inventory import file_of
 from ciguard.run.state import UNKNOWN_BASE_BYTES, UNKNOWN_DELTA_BYTES
@@ -39,9 +40,9 @@ class Case:
         """Its shard, and where it stands in it."""
         key = self.basis.inventory.keys[self.position]
         for shard in self.plan.shards:
-            for number, unit in enumerate(shard.units):
+            for place, unit in enumerate(shard.units):
                 if unit.key == key:
-                    return shard, number
+                    return shard, place
         raise AssertionError(f"{key} is in no shard")
 
     @property
@@ -161,8 +162,8 @@ def _memory(case: Case) -> list[tuple[str, str]]:
     base = size(UNKNOWN_BASE_BYTES if suite.base_bytes is None else suite.base_bytes)
     guessed = " (a guess)" if suite.base_bytes is None else ""
     if unit.peak_delta_bytes is None:
-        said = f"not known: {size(UNKNOWN_DELTA_BYTES)} are kept free for it"
-        return [("memory", f"{said}, over {base}{guessed} of its process")]
+        said = f"not known: {size(UNKNOWN_DELTA_BYTES)} are kept free for it,"
+        return [("memory", said), ("", f"over {base}{guessed} of its process")]
     rows = [("memory", f"{size(unit.peak_delta_bytes)} over {base}{guessed} of its process")]
     if unit.retained_bytes:
         rows.append(("", f"{size(unit.retained_bytes)} of them stay behind"))
@@ -194,15 +195,18 @@ def _base(case: Case, shard: Shard) -> list[tuple[str, str]]:
     before = next((one.key for one in base.shards if case.unit.key in one.units), None)
     if before is None:
         return [("base", f"{base.name} did not have it")]
-    if before == shard.key:
+    if number(before) == number(shard.key):
         return [("base", f"{base.name} had it in the same shard")]
-    return [("base", f"{base.name} had it in shard {before}: moved, for balance")]
+    return [("base", f"{base.name} had it in shard {before}")]
 
 
 def _suspect(case: Case) -> list[tuple[str, str]]:
     for one in case.basis.suspicions:
         if case.position in one.units:
-            said = f"one of {counted(len(one.units), 'unit')} of which one killed "
-            place = "apart from all others" if one.is_alone else "spread over all shards"
+            said = f"one of {counted(len(one.units), 'unit')} of which one may have killed "
+            suspected = {case.basis.inventory.keys[place] for place in one.units}
+            shard, _ = case.place
+            is_apart = one.is_alone and all(unit.key in suspected for unit in shard.units)
+            place = "apart from all others" if is_apart else "spread over the shards"
             return [("suspect", said + counted(one.losses, "shard")), ("", f"they run {place}")]
     return []

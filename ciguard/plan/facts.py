@@ -67,9 +67,11 @@ def _history(plan: Plan, width: int) -> str:
     if not plan.history.get("source"):
         return "none: the units are taken for equal"
     known = [unit.known for shard in plan.shards for unit in shard.units]
-    source = one_line(str(plan.history["source"]), width - 40)
     runs = counted(int(plan.history.get("runs", 0)), "run")
-    return f"{runs} at {source}; knows {sum(known) / len(known):.1%} of the units"
+    newest = str(plan.history.get("newest") or "")[:10]
+    told = f", newest {newest}" if newest else ""
+    source = one_line(str(plan.history["source"]), width - 40 - len(told))
+    return f"{runs} at {source}{told}; knows {sum(known) / len(known):.1%} of the units"
 
 
 def _times(plan: Plan, width: int) -> Iterator[tuple[str, str]]:

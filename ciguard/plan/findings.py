@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ciguard.model import Plan, PlannedUnit, Shard
     from ciguard.plan.limits import Spread
 
+WORTH_NAMING: Final = 0.5  # of the longest unit
 MIB: Final = 1 << 20
 
 
@@ -38,6 +39,10 @@ def findings(
 
 def _target(plan: Plan, target_wall_s: float | None) -> Iterator[str]:
     makespan_s = max(shard.predicted.wall_s for shard in plan.shards)
+    for one in plan.choices:
+        if one.chosen:  # shards beyond what the pools run at once come in waves
+            setup_s = max(pool.setup_s or 0.0 for pool in plan.pools.values())
+            makespan_s = max(makespan_s, one.wall_s - setup_s)
     if target_wall_s is None or makespan_s <= target_wall_s * (1 + ROUNDING):
         return
     said = f"the target of {duration(target_wall_s)} cannot be kept: "
@@ -96,6 +101,8 @@ def _limit(plan: Plan) -> str:
 def _longest(shards: Sequence[Shard]) -> str:
     units = [unit for shard in shards for unit in shard.units]
     longest = sorted(units, key=lambda unit: (-unit.wall_s, unit.key))
+    # Among many that take nothing, none is to blame.
+    longest = [unit for unit in longest if unit.wall_s >= WORTH_NAMING * longest[0].wall_s]
     return named([f"{one_line(unit.unit)} ({_taken(unit)})" for unit in longest])
 
 

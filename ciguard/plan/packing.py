@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -208,22 +208,29 @@ def _halves(costs: _Costs, group: Group) -> tuple[Group, Group]:
     return _group(costs, members[:cut], whole), _group(costs, members[cut:], whole)
 
 
+class Begun(NamedTuple):
+    """What a shard holds before groups are given to it."""
+
+    load_s: float = 0.0
+    units: int = 0
+
+
 def longest_first(
-    groups: Sequence[Group], shard_count: int, begin_s: Sequence[float] | None = None
+    groups: Sequence[Group], shard_count: int, begun: Sequence[Begun] | None = None
 ) -> tuple[tuple[int, ...], ...]:
     """Give the longest remaining group to the least loaded shard.
 
     Args:
         shard_count: >= 1.
-        begin_s: what each shard already has to do; 0 where None.
+        begun: by shard; nothing where None.
 
     Returns:
         Positions of units by shard, ascending; every one in exactly one shard. With as many groups
         as shards none is empty. Ties go to the shard with fewer units, then to the first one. The
         makespan is at most 4/3 - 1/(3 m) of the best one for these groups. O(groups log groups).
     """
-    loads_s = begin_s if begin_s is not None else [0.0] * shard_count
-    heap = [(loads_s[shard], 0, shard) for shard in range(shard_count)]
+    held = begun or [Begun()] * shard_count
+    heap = [(*held[shard], shard) for shard in range(shard_count)]
     heapq.heapify(heap)
     shards: list[list[int]] = [[] for _ in range(shard_count)]
     for group in sorted(groups, key=lambda group: (-group.wall_s, group.members[0])):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,7 @@ import numpy as np
 
 from ciguard.codec.joining import join
 from ciguard.codec.series import in_complete_leg, is_censored, leg_of, legs, speed_factors
-from ciguard.plan.estimates import DEPTH, DIGITS, Past
+from ciguard.plan.estimates import DEPTH, DIGITS, SPEED_SPREAD, Past
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Positions = NDArray[np.int64]
 
+PRIOR_LEGS: Final = 8  # so many legs weigh as much as what is usual elsewhere
 COSTS: Final = 20  # legs that tell what a suite's process costs
 
 
@@ -184,8 +186,13 @@ def _sum(column: Floats, begins: Positions) -> Floats:
 
 
 def _speed_spread(speed: Floats) -> float | None:
+    """Spread of the legs' speeds; a few legs that happen to agree do not prove that all do."""
     known = np.log(speed[np.isfinite(speed) & (speed > 0)])
-    return float(np.std(known, ddof=1)) if known.size > 1 else None
+    if known.size < 2:  # noqa: PLR2004
+        return None
+    squares = float(np.square(known - known.mean()).sum())
+    spread2 = (PRIOR_LEGS * SPEED_SPREAD**2 + squares) / (PRIOR_LEGS + known.size - 1)
+    return math.sqrt(spread2)
 
 
 def costed(suites: Mapping[str, Suite], history: History) -> dict[str, Suite]:

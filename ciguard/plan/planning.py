@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec import plan as codec
 from ciguard.model import Plan, Suspect
-from ciguard.plan.base import moved
+from ciguard.plan.base import known, moved, number
 from ciguard.plan.choices import around, choice, chosen
 from ciguard.plan.findings import findings
 from ciguard.plan.limits import chance_over
 from ciguard.plan.pools import assignment
 from ciguard.plan.shards import MOST_SHARDS, apportioned, outlined_s
 from ciguard.plan.works import Works, made, planned_units
+from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,7 +61,7 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
     assigned = assignment(basis, units, wishes, making)
     works = making.all(assigned.pools)
     distributions = made(works, wishes)
-    shards = _keyed([shard for one in distributions for shard in one.shards], wishes.limit)
+    shards = _keyed(works, distributions, wishes.limit)
     pools = {name: basis.pools[name] for name in sorted({shard.pool for shard in shards})}
     bound_s = max(one.bound_s for one in distributions)
     floor_work = max(works, key=lambda work: work.alone_s(work.floor))
@@ -90,7 +91,8 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
         chance = chance_over(wishes.limit.deadline_s, walls_s, spreads)
         found = replace(found, risk=round(chance, RISK_DIGITS))
     said = findings(found, spreads, target_wall_s=_target_s(wishes), risk=wishes.risk)
-    notes = (*origin.notes, *assigned.notes, *_shortage(found, wishes))
+    notes = [*origin.notes, *assigned.notes, *_shortage(found, wishes), *_of_base(basis)]
+    notes += _divided(works, shards, basis)
     found = replace(found, warnings=(*notes, *said))
     content = codec.encode(found)
     # The id comes first; to read a large plan back for it would take as long again.
@@ -100,13 +102,33 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
 
 def _split(works: Sequence[Work], distributions: Sequence[Distribution]) -> tuple[str, ...]:
     """Names of the groups that are in several shards."""
-    names = {
-        str(work.borders[0](first))
-        for work, one in zip(works, distributions, strict=True)
-        for first in one.split
-        if work.borders
-    }
+    names = set()
+    for work, one in zip(works, distributions, strict=True):
+        for first in one.split:
+            name = work.borders[0](first) if work.borders else None
+            names.add(str(name if name is not None else work.units[first].unit))
     return tuple(sorted(names))
+
+
+def _divided(works: Sequence[Work], shards: Sequence[Shard], basis: Basis) -> list[str]:
+    """Groups of the suite's own that so many shards do not leave whole."""
+    of_unit = {unit.key: shard.key for shard in shards for unit in shard.units}
+    said = []
+    for work in works:
+        for members in work.marked:
+            held = {of_unit[work.units[place].key] for place in members}
+            if len(held) > 1:
+                name = one_line(basis.inventory.units[members[0]].group or "")
+                said.append(
+                    f"group {name} is divided over {len(held)} shards: with fewer it is not"
+                )
+    return said
+
+
+def _of_base(basis: Basis) -> list[str]:
+    if basis.base is None or known(basis.base, basis.inventory.keys):
+        return []
+    return [f"the base's shards ({one_line(basis.base.name)}) have none of these units"]
 
 
 def _choices(
@@ -123,18 +145,21 @@ def _choices(
             continue
         counts = apportioned([work.total_s for work in works], most, count)
         walls_s: dict[str, list[float]] = {}
-        for work, number in zip(works, counts, strict=True):
-            walls_s.setdefault(work.pool, []).extend(outlined_s(work, number))
+        for work, part in zip(works, counts, strict=True):
+            walls_s.setdefault(work.pool, []).extend(outlined_s(work, part))
         found.append(choice(walls_s, pools, chosen=False))
     return tuple(sorted(found, key=lambda one: one.shards))
 
 
 def _stopped_by(works: Sequence[Work], distributions: Sequence[Distribution]) -> str:
-    if len(works) == 1:
+    if len({one.stopped_by for one in distributions}) == 1:
         return distributions[0].stopped_by
-    return "; ".join(
-        f"{work.pool}: {one.stopped_by}" for work, one in zip(works, distributions, strict=True)
-    )
+    said = {
+        f"{', '.join(sorted({work.units[place].suite for place in work.positions}))} in "
+        f"{work.pool}: {one.stopped_by}": None
+        for work, one in zip(works, distributions, strict=True)
+    }
+    return "; ".join(said)
 
 
 def _suspects(
@@ -148,12 +173,30 @@ def _suspects(
     return tuple(sorted(found, key=lambda one: (one.suite, one.variant, one.unit)))
 
 
-def _keyed(shards: Sequence[Shard], limit: Limit) -> tuple[Shard, ...]:
-    """Number them from 1, in digits of one width, so that they sort as they count."""
+def _keyed(
+    works: Sequence[Work], distributions: Sequence[Distribution], limit: Limit
+) -> tuple[Shard, ...]:
+    """Number them from 1, in digits of one width, so that they sort as they count.
+
+    Those that the base has keep its number, as far as there are so many; others get what is free.
+    """
+    shards: list[tuple[Shard, int | str]] = []
+    for work, one in zip(works, distributions, strict=True):
+        wanted = [number(key) for key in work.base_keys]
+        shards += zip(one.shards, [*wanted, *[""] * len(one.shards)], strict=False)
+    numbers = set(range(1, len(shards) + 1))
+    found: dict[int, Shard] = {}
+    others = []
+    for shard, wish in shards:
+        if isinstance(wish, int) and wish in numbers and wish not in found:
+            found[wish] = shard
+        else:
+            others.append(shard)
+    found.update(zip(sorted(numbers - found.keys()), others, strict=True))
     width = max(LEAST_KEY_WIDTH, len(str(len(shards))))
     return tuple(
-        replace(shard, key=f"{number:0{width}}", timeout_minutes=limit.step_minutes)
-        for number, shard in enumerate(shards, 1)
+        replace(found[place], key=f"{place:0{width}}", timeout_minutes=limit.step_minutes)
+        for place in sorted(found)
     )
 
 

@@ -74,24 +74,34 @@ def _of_suites(
         members[unit.suite].append(position)
     for suite in free:
         if members[suite]:
-            found[suite] = _cheapest(basis, wishes, works, members[suite], names)
+            found[suite] = _cheapest(basis, units, wishes, works, members[suite])
     return found
 
 
 def _cheapest(
-    basis: Basis, wishes: Wishes, works: Works, positions: Sequence[int], names: Sequence[str]
+    basis: Basis,
+    units: Sequence[PlannedUnit],
+    wishes: Wishes,
+    works: Works,
+    positions: Sequence[int],
 ) -> str:
     """Of the pools that keep the target the cheapest; ties go to the first."""
     offers = []
-    for rank, name in enumerate(names):
-        work = works.of(name, positions)
-        (one,) = made([work], wishes)
-        cost = bill([shard.predicted.wall_s for shard in one.shards], basis.pools[name])
-        late_s = cost.wall_s - (basis.pools[name].setup_s or 0.0) - wishes.target_wall_s
-        # Too big for it: those units go to another pool, and their price with them.
-        homeless = sum(_fitting_pool(basis, work.units[place], name) != name for place in positions)
+    for rank, name in enumerate(basis.pools):
+        # What is too big for it goes to another pool, and its price with it.
+        parts: dict[str, list[int]] = defaultdict(list)
+        for place in positions:
+            parts[_fitting_pool(basis, units[place], name)].append(place)
+        held = [works.of(pool, members) for pool, members in sorted(parts.items())]
+        free = replace(wishes, shards=max(wishes.shards, len(held))) if wishes.shards else wishes
+        costs = [
+            bill([shard.predicted.wall_s for shard in one.shards], basis.pools[work.pool])
+            for work, one in zip(held, made(held, free), strict=True)
+        ]
+        setup_s = basis.pools[name].setup_s or 0.0
+        late_s = max(cost.wall_s for cost in costs) - setup_s - wishes.target_wall_s
         late = max(0.0, late_s - ROUNDING * wishes.target_wall_s)
-        offers.append((late, homeless, cost.price_usd or 0.0, rank, name))
+        offers.append((late, sum(cost.price_usd or 0.0 for cost in costs), rank, name))
     return min(offers)[-1]
 
 

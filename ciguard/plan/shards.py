@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.model import Prediction, Shard
 from ciguard.plan.limits import Spread, chance_over, limit_of
 from ciguard.plan.overheads import Overheads
-from ciguard.plan.packing import grouped, longest_first, lower_bound_s, scattered
+from ciguard.plan.packing import Begun, grouped, longest_first, lower_bound_s, scattered
 from ciguard.plan.simulate import course
 from ciguard.plan.sticky import kept
 from ciguard.plan.suspects import placed
@@ -44,7 +44,7 @@ class Work:
         overheads: of this pool's shards.
         marked: units that the suite itself keeps together.
         homes: by position, the number of the shard in which the base's plan has it.
-        base_count: shards that the base's plan has in this pool.
+        base_keys: of the shards that the base's plan has for this work.
         suspicions: units that may have killed shards.
     """
 
@@ -61,7 +61,7 @@ class Work:
     overheads: Overheads = NO_OVERHEADS
     marked: Sequence[tuple[int, ...]] = ()
     homes: Mapping[int, int] = field(default_factory=dict)
-    base_count: int = 0
+    base_keys: tuple[str, ...] = ()
     suspicions: Sequence[Suspicion] = ()
     concurrency: int | None = None
 
@@ -107,6 +107,24 @@ class Work:
             walls_s += [self.setups_s[position] for position in first.values()]
         return math.fsum(walls_s)
 
+    @cached_property
+    def solid_s(self) -> float:
+        """What the longest group that the suite keeps together takes by itself."""
+        return max(
+            (self.takes_s(one) / self.processes + self.least_setup_s for one in self.marked),
+            default=0.0,
+        )
+
+    @cached_property
+    def pieces(self) -> int:
+        """Shards that can be filled without dividing what the suite keeps together."""
+        return len(self.positions) - sum(len(one) - 1 for one in self.marked)
+
+    def setup_s(self, positions: Iterable[int]) -> float:
+        """What the processes of these units' suites and variants need before their first unit."""
+        ways = {self.units[position].key[:2] for position in positions}
+        return math.fsum(self.suites[suite].setup_s for suite, _ in ways)
+
     def alone_s(self, position: int) -> float:
         """What a unit takes by itself, with what its process and its fixtures need first."""
         setup_s = self.setups_s[position] if self.setups_s is not None else 0.0
@@ -115,9 +133,8 @@ class Work:
     def bound_s(self, shard_count: int) -> float:
         """The least wall time that this many shards can have."""
         slots = shard_count * self.processes
-        return lower_bound_s(
-            self.total_s, self.alone_s(self.floor), slots, setup_s=self.least_setup_s
-        )
+        floor_s = self.alone_s(self.floor)
+        return lower_bound_s(self.total_s, floor_s, slots, setup_s=self.least_setup_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +183,14 @@ def packing(
     Args:
         count: of shards, at most as many as there are units.
     """
-    own, spread = placed(work.suspicions, work.positions, count)
-    begun = [list(members) for members in spread]
+    marked = work.marked if count <= work.pieces else ()  # else they are divided anyway
+    own, spread = placed(
+        work.suspicions, work.positions, count, marked=marked, walls_s=work.walls_s
+    )
     apart = {unit for members in (*own, *spread) for unit in members}
     rest = [position for position in work.positions if position not in apart]
     others = count - len(own)
-    at_least = sum(not members for members in begun)
+    at_least = sum(not members for members in spread)
     groups = grouped(
         work.walls_s,
         work.borders,
@@ -181,12 +200,14 @@ def packing(
         setups_s=work.setups_s,
         marked=work.marked,
     )
-    begin_s = [work.takes_s(members) for members in begun] if apart else None
+    begun = [Begun(work.takes_s(members), len(members)) for members in spread] if apart else None
     if work.homes:
-        packed = kept(groups, work.homes, others, begin_s)
+        packed = kept(groups, work.homes, others, begun)
     else:
-        packed = longest_first(groups, others, begin_s)
-    shards = [tuple(sorted((*members, *more))) for members, more in zip(begun, packed, strict=True)]
+        packed = longest_first(groups, others, begun)
+    shards = [
+        tuple(sorted((*members, *more))) for members, more in zip(spread, packed, strict=True)
+    ]
     return groups, (*shards, *own)
 
 
@@ -231,7 +252,8 @@ def outlined_s(work: Work, shard_count: int) -> list[float]:
     for members in packed:
         slots = min(work.processes, len(members))
         longest_s = max(work.alone_s(member) for member in members) if slots > 1 else 0.0
-        found.append(max(work.takes_s(members) / slots + work.least_setup_s, longest_s))
+        wall_s = (work.takes_s(members) + work.setup_s(members)) / slots
+        found.append(max(wall_s, longest_s))
     return found
 
 
@@ -240,8 +262,10 @@ def fitting(
 ) -> Distribution:
     """The smallest number of shards that keeps the target and the limit.
 
-    A target or limit that the floor unit alone breaks cannot be kept by any number: then the
-    number is the smallest that gets down to the floor. Jobs beyond the pool's concurrency cap wait
+    A target or limit that the floor unit alone breaks, or a group that the suite keeps together,
+    cannot be kept by any number: then the number is the smallest that gets down to it.
+
+    Jobs beyond the pool's concurrency cap wait
     for others, so that they can only serve the limit. The base's number is taken where it does as
     well and is at most a tenth larger.
 
@@ -252,15 +276,15 @@ def fitting(
     floor = work.floor
     alone = Spread(work.variances_s2[floor], 1, work.speed_spread)
     floor_s = work.alone_s(floor)
-    aim_s = max(target_wall_s, floor_s) * (1 + ROUNDING)
-    most = min(most, len(work.positions))
+    aim_s = max(target_wall_s, floor_s, work.solid_s) * (1 + ROUNDING)
+    most = min(most, work.pieces)
     cap = most if work.concurrency is None else work.concurrency
     least = next((count for count in range(1, most) if work.bound_s(count) <= aim_s), most)
     least = min(least, max(cap, 1))
     can_keep = chance_over(deadline_s, [floor_s], [alone]) <= risk
     room = limit_of(risk, [aim_s], [Spread(0.0, 1, work.speed_spread)]) / aim_s
     best: Distribution | None = None
-    for count in _counts(least, most, work.base_count):
+    for count in _counts(least, most, len(work.base_keys)):
         # On the slowest machine that the risk leaves, a shard may have no more than this.
         load_s = min(aim_s, deadline_s / room) if can_keep else aim_s
         # Where the target is out of reach, files are not split for it either.
@@ -286,6 +310,11 @@ def _reason(work: Work, found: Distribution, target_wall_s: float) -> str:
         return f"they keep {duration(target_wall_s)}"
     if work.alone_s(work.floor) >= found.makespan_s * FLOOR_RATIO:
         return "the floor unit alone takes as long"
+    if work.solid_s >= found.makespan_s * FLOOR_RATIO:
+        return "a group that the suite keeps together takes as long"
+    if work.concurrency is None:
+        is_most = len(found.shards) >= MOST_SHARDS
+        return "a matrix has no more jobs" if is_most else "there is nothing more to divide"
     return f"pool {work.pool} runs {work.concurrency} jobs at once"
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, insort
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.plan.packing import longest_first
+from ciguard.plan.packing import Begun, longest_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.plan.packing import Group
 
+MOVED: Final = 4  # where more than every fourth group has to move, a fresh plan is as good
 GAP: Final = 0.05  # over what a fresh plan reaches: less is not worth a move
 
 
@@ -20,39 +23,37 @@ def kept(
     groups: Sequence[Group],
     homes: Mapping[int, int],
     shard_count: int,
-    begin_s: Sequence[float] | None = None,
+    begun: Sequence[Begun] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
     """Pack with as few moves as a gap of 5 % to a fresh plan allows.
 
     Args:
         homes: by unit, the shard that it was in; units that are not there are new.
-        begin_s: what each shard already has to do.
+        begun: what each shard holds already.
 
     Returns:
-        Positions of units by shard, as `longest_first` gives them. A fresh plan where moving single
-        groups does not close the gap, its shards numbered so that most time stays where it was.
-        O(groups (log groups + moves)).
+        Positions of units by shard, as `longest_first` gives them. A fresh plan where moving a
+        quarter of the groups does not close the gap, its shards numbered so that most time stays
+        where it was. O(groups (log groups + shards)).
     """
-    fresh = longest_first(groups, shard_count, begin_s)
+    held = begun or [Begun()] * shard_count
+    fresh = longest_first(groups, shard_count, begun)
     of_unit = {group.members[0]: group for group in groups}
-    least_s = max(_loads(groups, fresh, begin_s))
-    shards = _settled(groups, homes, shard_count, begin_s, (1 + GAP) * least_s)
+    most_s = (1 + GAP) * max(_loads(groups, fresh, held))
+    shards = _settled(groups, homes, held, most_s)
     if shards is None:
         return _renumbered(groups, fresh, homes)
-    assert sum(map(len, shards)) == len(of_unit)
     return tuple(
-        tuple(sorted(unit for first in shard for unit in of_unit[first].members))
+        tuple(sorted(unit for _, first in shard for unit in of_unit[first].members))
         for shard in shards
     )
 
 
 def _loads(
-    groups: Sequence[Group],
-    shards: Sequence[Sequence[int]],
-    begin_s: Sequence[float] | None,
+    groups: Sequence[Group], shards: Sequence[Sequence[int]], begun: Sequence[Begun]
 ) -> list[float]:
     place = {unit: shard for shard, members in enumerate(shards) for unit in members}
-    loads_s = list(begin_s) if begin_s is not None else [0.0] * len(shards)
+    loads_s = [one.load_s for one in begun]
     for group in groups:
         loads_s[place[group.members[0]]] += group.wall_s
     return loads_s
@@ -68,56 +69,74 @@ def _home(group: Group, homes: Mapping[int, int], shard_count: int) -> int | Non
     return min(votes, key=lambda home: (-votes[home], home)) if votes else None
 
 
+@dataclass
+class _Shard:
+    """A shard while groups move: they are sorted, by time and first unit."""
+
+    load_s: float
+    others: int  # units that do not move
+    groups: list[tuple[float, int]]
+
+    @property
+    def size(self) -> int:
+        return self.others + len(self.groups)
+
+    def add(self, group: tuple[float, int]) -> None:
+        insort(self.groups, group)
+        self.load_s += group[0]
+
+    def nearest(self, wall_s: float) -> int:
+        """Where the group stands whose time is nearest to this one."""
+        right = bisect_left(self.groups, (wall_s, -1))
+        near = [place for place in (right - 1, right) if 0 <= place < len(self.groups)]
+        return min(near, key=lambda place: (abs(self.groups[place][0] - wall_s), place))
+
+    def take(self, place: int) -> tuple[float, int]:
+        group = self.groups.pop(place)
+        self.load_s -= group[0]
+        return group
+
+
 def _settled(
-    groups: Sequence[Group],
-    homes: Mapping[int, int],
-    shard_count: int,
-    begin_s: Sequence[float] | None,
-    most_s: float,
-) -> list[list[int]] | None:
-    """Every group at home, then one after the other out of the longest shard; by first units."""
-    loads_s = list(begin_s) if begin_s is not None else [0.0] * shard_count
-    shards: list[list[Group]] = [[] for _ in range(shard_count)]
+    groups: Sequence[Group], homes: Mapping[int, int], begun: Sequence[Begun], most_s: float
+) -> list[list[tuple[float, int]]] | None:
+    """Every group at home, then one after the other out of the longest shard."""
+    shards = [_Shard(one.load_s, one.units, []) for one in begun]
     homeless = []
     for group in groups:
-        home = _home(group, homes, shard_count)
+        home = _home(group, homes, len(shards))
+        entry = (group.wall_s, group.members[0])
         if home is None:
-            homeless.append(group)
+            homeless.append(entry)
         else:
-            shards[home].append(group)
-            loads_s[home] += group.wall_s
-    for group in sorted(homeless, key=lambda group: (-group.wall_s, group.members[0])):
-        least = min(range(shard_count), key=lambda shard: (loads_s[shard], shard))
-        shards[least].append(group)
-        loads_s[least] += group.wall_s
-    for _ in range(len(groups)):
-        if max(loads_s) <= most_s and all(shards):
-            return [[group.members[0] for group in shard] for shard in shards]
-        if not _moved(shards, loads_s):
+            shards[home].add(entry)
+    heap = [(shard.load_s, shard.size, place) for place, shard in enumerate(shards)]
+    heapq.heapify(heap)
+    for entry in sorted(homeless, key=lambda entry: (-entry[0], entry[1])):
+        place = heap[0][2]
+        shards[place].add(entry)
+        heapq.heapreplace(heap, (shards[place].load_s, shards[place].size, place))
+    for _ in range(len(groups) // MOVED + 4 * len(shards)):
+        if max(shard.load_s for shard in shards) <= most_s and all(one.size for one in shards):
+            return [shard.groups for shard in shards]
+        if not _moved(shards):
             break
     return None
 
 
-def _moved(shards: list[list[Group]], loads_s: list[float]) -> bool:
+def _moved(shards: list[_Shard]) -> bool:
     """Move the group that evens the longest and the shortest shard best; an empty one is first."""
-    shortest = min(
-        range(len(shards)), key=lambda shard: (bool(shards[shard]), loads_s[shard], shard)
-    )
-    donors = [shard for shard, held in enumerate(shards) if len(held) > 1 and shard != shortest]
+    shortest = min(shards, key=lambda shard: (shard.size > 0, shard.load_s))
+    donors = [one for one in shards if one.groups and one.size > 1 and one is not shortest]
     if not donors:
         return False
-    longest = max(donors, key=lambda shard: (loads_s[shard], -shard))
-    gap_s = loads_s[longest] - loads_s[shortest]
-    group = min(
-        shards[longest], key=lambda group: (abs(gap_s - 2 * group.wall_s), group.members[0])
-    )
-    helps = loads_s[longest] >= max(loads_s) and 0 < group.wall_s < gap_s
-    if shards[shortest] and not helps:
+    longest = max(donors, key=lambda shard: shard.load_s)
+    gap_s = longest.load_s - shortest.load_s
+    place = longest.nearest(gap_s / 2)
+    is_worst = longest.load_s >= max(shard.load_s for shard in shards)
+    if shortest.size and not (is_worst and 0 < longest.groups[place][0] < gap_s):
         return False
-    shards[longest].remove(group)
-    shards[shortest].append(group)
-    loads_s[longest] -= group.wall_s
-    loads_s[shortest] += group.wall_s
+    shortest.add(longest.take(place))
     return True
 
 

@@ -8,6 +8,8 @@ run in shards of their own and take nothing else along.
 
 from __future__ import annotations
 
+import math
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +18,7 @@ import numpy as np
 from ciguard.codec.series import in_complete_leg, is_censored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -71,29 +73,69 @@ def suspicions(
 
 
 def placed(
-    suspicions: Sequence[Suspicion], positions: Sequence[int], shard_count: int
+    suspicions: Sequence[Suspicion],
+    positions: Sequence[int],
+    shard_count: int,
+    *,
+    marked: Sequence[tuple[int, ...]] = (),
+    walls_s: Sequence[float] | None = None,
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """Where the suspects among these units go.
 
+    Args:
+        marked: units that stay together: all of them are suspects where one is.
+        walls_s: of all units, by position: the suspects' own shards take no longer than others.
+
     Returns:
         Shards of the suspects' own, and for each of the other shards its part of those that are
-        only spread. O(suspects).
+        only spread. O(units).
     """
     there = set(positions)
-    apart = [unit for one in suspicions if one.is_alone for unit in one.units if unit in there]
-    others = len(there) - len(apart)  # units that no shard of their own takes
-    wanted = max(1, int(OWN_RATIO * shard_count), shard_count - others)
-    most = min(len(apart), wanted, shard_count - 1) if others else 0
-    own = [tuple(sorted(apart[shard::most])) for shard in range(most)]
-    taken = {unit for members in own for unit in members}
-    spread: list[list[int]] = [[] for _ in range(shard_count - len(own))]
-    turn = 0
+    together = {unit: members for members in marked for unit in members}
+    once: set[int] = set()
+    alone: list[tuple[int, ...]] = []
+    spread_out: list[tuple[int, ...]] = []
     for one in suspicions:
         for unit in one.units:
-            if unit in there and unit not in taken:
-                spread[turn % len(spread)].append(unit)
-                turn += 1
+            if unit in there and unit not in once:
+                block = together.get(unit, (unit,))
+                once.update(block)
+                (alone if one.is_alone else spread_out).append(block)
+    losses = sum(one.losses for one in suspicions)
+    others = there.difference(*alone)
+    own = _own(alone, others, shard_count, walls_s, losses)
+    if not own:
+        spread_out = [*alone, *spread_out]
+    spread: list[list[int]] = [[] for _ in range(shard_count - len(own))]
+    for turn, block in enumerate(spread_out):
+        spread[turn % len(spread)].extend(block)
     return own, [tuple(members) for members in spread]
+
+
+def _own(
+    blocks: Sequence[tuple[int, ...]],
+    others: set[int],
+    shard_count: int,
+    walls_s: Sequence[float] | None,
+    losses: int,
+) -> list[tuple[int, ...]]:
+    """Shards that hold nothing but suspects: an eighth, or as many as their time needs."""
+    if not blocks or not others or shard_count < 2:  # noqa: PLR2004  # nothing to keep apart
+        return []
+    cost_s: Callable[[int], float] = walls_s.__getitem__ if walls_s else lambda _: 1.0
+    mine_s = math.fsum(cost_s(unit) for block in blocks for unit in block)
+    all_s = mine_s + math.fsum(cost_s(unit) for unit in others)
+    share = math.ceil(shard_count * mine_s / all_s) if all_s > 0 else 1
+    wanted = max(1, int(OWN_RATIO * shard_count), share, shard_count - len(others))
+    most = min(len(blocks), wanted, shard_count - 1)
+    shards: list[list[int]] = [[] for _ in range(most)]
+    loads_s = [0.0] * most
+    # Another order after every loss: two that are lost together once are not so for ever.
+    for block in sorted(blocks, key=lambda block: zlib.crc32(repr((losses, block)).encode())):
+        least = min(range(most), key=lambda shard: (loads_s[shard], len(shards[shard]), shard))
+        shards[least].extend(block)
+        loads_s[least] += math.fsum(cost_s(unit) for unit in block)
+    return [tuple(sorted(members)) for members in shards]
 
 
 def _losses(

@@ -135,13 +135,17 @@ class Works:
         self._wishes = wishes
         self._variances_s2 = basis.estimates.variance_s2.tolist()
         self._borders = _borders(basis, wishes.group)
-        self._homes, self._counts = (
+        self._homes, self._keys = (
             homes(basis.base, basis.inventory.keys) if basis.base else ({}, {})
         )
 
-    def of(self, pool: str, positions: Sequence[int]) -> Work:
-        """The work of one pool with these units."""
-        homes, base_count = self._at_home(pool, positions)
+    def of(self, pool: str, positions: Sequence[int], concurrency: int | None = None) -> Work:
+        """The work of one pool with these units.
+
+        Args:
+            concurrency: its part of the jobs that the pool runs at once; all of them where None.
+        """
+        at_home, base_keys = self._at_home(pool, positions)
         return Work(
             pool=pool,
             budget_bytes=budget_bytes(self._basis.pools[pool]),
@@ -155,25 +159,28 @@ class Works:
             suites=self._basis.suites,
             overheads=self._basis.overheads,
             marked=_marked(self._basis.inventory, positions),
-            homes=homes,
-            base_count=base_count,
+            homes=at_home,
+            base_keys=base_keys,
             suspicions=self._basis.suspicions,
-            concurrency=self._basis.pools[pool].concurrency,
+            concurrency=self._basis.pools[pool].concurrency if concurrency is None else concurrency,
         )
 
-    def _at_home(self, pool: str, positions: Sequence[int]) -> tuple[dict[int, int], int]:
-        """Where the base has these units, and its number of shards for them.
+    def _at_home(
+        self, pool: str, positions: Sequence[int]
+    ) -> tuple[dict[int, int], tuple[str, ...]]:
+        """Where the base has these units, and the keys of its shards for them.
 
         A pool's shards are those of one command after the other: each begins where its units do.
         """
         of_pool = self._homes.get(pool, {})
         found = {place: of_pool[place] for place in positions if place in of_pool}
-        if not found or len(found) == len(of_pool):
-            return found, self._counts.get(pool, 0) if found else 0
-        first = min(found.values())
-        return {place: home - first for place, home in found.items()}, max(
-            found.values()
-        ) - first + 1
+        if not found:
+            return found, ()
+        if len(found) == len(of_pool):
+            return found, self._keys[pool]
+        first, last = min(found.values()), max(found.values())
+        at_home = {place: home - first for place, home in found.items()}
+        return at_home, self._keys[pool][first : last + 1]
 
     def all(self, pools: Sequence[str]) -> list[Work]:
         """All units' work, by pool and command.
@@ -190,7 +197,25 @@ class Works:
         parts = [(pool, members) for (pool, _), members in sorted(ways.items())]
         if self._wishes.shards is not None:
             parts = _merged(parts, self._wishes.shards)
-        return [self.of(pool, members) for pool, members in parts]
+        return [
+            self.of(pool, members, self._part_of_cap(pool, members, parts))
+            for pool, members in parts
+        ]
+
+    def _part_of_cap(
+        self, pool: str, members: Sequence[int], parts: Sequence[tuple[str, list[int]]]
+    ) -> int | None:
+        """How many of the pool's jobs a command may have at once, by its time; at least one."""
+        cap = self._basis.pools[pool].concurrency
+        loads_s = {
+            id(units): sum(self._units[place].wall_s for place in units)
+            for name, units in parts
+            if name == pool
+        }
+        if cap is None or len(loads_s) < 2:  # noqa: PLR2004  # nobody to share with
+            return cap
+        all_s = sum(loads_s.values())
+        return max(1, int(cap * loads_s[id(members)] / all_s)) if all_s else 1
 
 
 def _marked(inventory: Inventory, positions: Sequence[int]) -> tuple[tuple[int, ...], ...]:

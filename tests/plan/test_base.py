@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from plan.making import planned, suite
 from plan.test_past import history
@@ -9,6 +10,9 @@ from ciguard.codec.history_runs import HistoryLeg
 from ciguard.codec.inventory import InventoryUnit
 from ciguard.model import Moved, Runner, UnitKey
 from ciguard.plan.base import Base, BaseShard, moved, of_history, of_plan
+
+if TYPE_CHECKING:
+    from ciguard.model import Plan
 
 WALLS_S = {f"t{number:02}": 10.0 + number % 7 for number in range(40)}
 
@@ -91,3 +95,36 @@ def test_the_newest_complete_run_is_a_base_too() -> None:
     assert of_history(told) == Base(
         "run 1", (BaseShard("03", "linux", (UnitKey("", "", "a"), UnitKey("", "", "b"))),)
     )
+
+
+def test_a_hundredth_shard_does_not_rename_the_others() -> None:
+    units = {f"t{number:03}": 10.0 for number in range(200)}
+    before = planned(units, group="none", shards=99).plan
+    after = planned(units, group="none", shards=100, base=of_plan(before)).plan
+    assert [shard.key for shard in after.shards[:2]] == ["001", "002"]
+    assert len(after.moved) <= 4
+
+
+def test_one_suite_that_grows_does_not_renumber_another() -> None:
+    suites = {"one": suite(), "two": replace(suite(), command=("other",))}
+    pool_of = dict.fromkeys(suites, "linux")
+
+    def made(count: int, base: Base | None = None) -> Plan:
+        ones = [(InventoryUnit(f"u{n:03}", "one"), 60.0) for n in range(count)]
+        twos = [(InventoryUnit(f"u{n:03}", "two"), 60.0) for n in range(40)]
+        return planned([*ones, *twos], suites=suites, pool_of=pool_of, group="none", base=base).plan
+
+    before = made(20)
+    after = made(50, of_plan(before))
+    assert len(after.shards) > len(before.shards)
+    assert not [one for one in after.moved if one.suite == "two"]
+    assert made(20, Base("x", (BaseShard("01", "linux", (UnitKey("", "", "y"),)),))).warnings == (
+        "the base's shards (x) have none of these units",
+    )
+
+
+def test_a_suite_that_is_spread_over_many_shards_is_kept_or_made_anew_in_time() -> None:
+    units = {f"t{number:05}": 1.0 + number % 5 for number in range(8000)}
+    before = planned(units, group="none", shards=1).plan
+    after = planned(units, group="none", shards=64, base=of_plan(before)).plan
+    assert after.gap < 0.05

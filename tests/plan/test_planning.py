@@ -11,6 +11,7 @@ from ciguard.codec import plan as codec
 from ciguard.codec.inventory import InventoryUnit
 from ciguard.errors import UsageError
 from ciguard.plan.overheads import Overheads
+from ciguard.plan.suspects import Suspicion
 
 if TYPE_CHECKING:
     import random
@@ -240,3 +241,61 @@ def test_files_stay_together() -> None:
 def test_the_id_in_the_plan_is_the_one_in_its_file() -> None:
     made = planned({'a"b\n\\': 1.0}, shards=1)
     assert codec.decode(made.content, "x").id == made.plan.id
+
+
+def test_a_marked_group_is_the_floor_and_not_divided_for_a_target() -> None:
+    pairs = [(InventoryUnit(f"g{n}", group="db"), 60.0) for n in range(10)]
+    pairs += [(InventoryUnit(f"u{n}"), 60.0) for n in range(5)]
+    made = planned(pairs, group="none", target_wall_s=180.0)
+    assert len(made.plan.shards) == 2
+    assert made.plan.stopped_by == "a group that the suite keeps together takes as long"
+    assert made.split == ()
+    asked = planned(pairs, group="none", shards=12)
+    assert len(asked.plan.shards) == 12, "exactly as asked for"
+    assert any("group db is divided over 7 shards" in text for text in asked.plan.warnings)
+
+
+def test_a_matrix_has_no_more_jobs() -> None:
+    made = planned({f"t{n:04}": 60.0 for n in range(1000)}, group="none", target_wall_s=61.0).plan
+    assert len(made.shards) == 256
+    assert made.stopped_by == "a matrix has no more jobs"
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+@pytest.mark.parametrize("losses", [1, 2])
+def test_suspects_that_take_no_time_leave_no_shard_empty(shards: int, losses: int) -> None:
+    made = planned(
+        dict.fromkeys("abc", 0.0), shards=shards, suspicions=[Suspicion((1,), losses)]
+    ).plan
+    assert [bool(shard.units) for shard in made.shards] == [True] * shards
+    assert sum(len(shard.units) for shard in made.shards) == 3
+
+
+def test_suspects_of_a_marked_group_take_it_along() -> None:
+    pairs = [(InventoryUnit(f"u{n}", group="db" if n < 4 else None), 5.0) for n in range(12)]
+    for losses in (1, 2):
+        made = planned(pairs, shards=4, suspicions=[Suspicion((1, 7), losses)]).plan
+        holders = {
+            s.key for s in made.shards for u in s.units if u.unit in {"u0", "u1", "u2", "u3"}
+        }
+        assert len(holders) == 1
+
+
+def test_shards_of_suspects_take_no_longer_than_others() -> None:
+    units = {f"t{number:04}": 24.0 for number in range(1600)}
+    suspicion = Suspicion(tuple(range(0, 1600, 4)), 2)
+    made = planned(units, group="none", shards=20, suspicions=[suspicion]).plan
+    assert made.gap < 0.05
+
+
+def test_the_table_of_choices_is_what_such_plans_would_be() -> None:
+    suites = {"fast": suite(1.0), "slow": suite(240.0)}
+    pairs = [(InventoryUnit(f"u{n:02}", name), 20.0) for name in suites for n in range(12)]
+    pool_of = dict.fromkeys(suites, "linux")
+
+    def made(count: int) -> Plan:
+        return planned(pairs, suites=suites, pool_of=pool_of, group="none", shards=count).plan
+
+    for one in made(4).choices:
+        real = made(one.shards)
+        assert max(shard.predicted.wall_s for shard in real.shards) == pytest.approx(one.wall_s)

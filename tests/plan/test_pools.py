@@ -102,3 +102,32 @@ def test_pools_learn_what_their_machines_have() -> None:
     found = learned({"small": Pool("x"), "said": Pool("y", cpus=1, memory_bytes=5)}, history)
     assert found["small"] == Pool("x", cpus=2, memory_bytes=8)
     assert found["said"] == Pool("y", cpus=1, memory_bytes=5)
+
+
+def test_one_unit_too_big_does_not_take_the_others_along() -> None:
+    units = {f"t{number:03}": 60.0 for number in range(60)}
+    made = planned(
+        units, peaks={"t007": 20 * GIB}, pools=POOLS, pool_of=FREE, target_wall_s=600.0
+    ).plan
+    assert {shard.pool: len(shard.units) for shard in made.shards if shard.pool == "large"} == {
+        "large": 1
+    }
+
+
+def test_commands_of_one_pool_share_its_cap() -> None:
+    suites = {"one": suite(), "two": replace(suite(), command=("other", "{units_file}"))}
+    units = [(InventoryUnit(f"u{n}", name), 300.0) for name in suites for n in range(20)]
+    made = planned(
+        units,
+        suites=suites,
+        pools={"small": replace(SMALL, concurrency=4)},
+        pool_of=dict.fromkeys(suites, "small"),
+        target_wall_s=1200.0,
+        limit_s=7200.0,
+        group="none",
+    ).plan
+    (taken,) = (one for one in made.choices if one.chosen)
+    assert taken.shards == 4
+    assert taken.wall_s == 3000.0
+    assert "4 shards take 50 min 00 s" in made.warnings[-1]
+    assert made.stopped_by == "pool small runs 2 jobs at once"
