@@ -165,7 +165,7 @@ def distributed(work: Work, shard_count: int, target_s: float) -> Distribution:
         target_s: load wanted for a shard; groups over half of it are split.
     """
     count = min(shard_count, len(work.positions))
-    groups, packed = packing(work, count, target_s)
+    groups, packed = packing(work, count, target_s, work.homes)
     made = [_shard(work, members) for members in packed]
     return Distribution(
         tuple(shard for shard, _ in made),
@@ -176,7 +176,7 @@ def distributed(work: Work, shard_count: int, target_s: float) -> Distribution:
 
 
 def packing(
-    work: Work, count: int, target_s: float
+    work: Work, count: int, target_s: float, homes: Mapping[int, int]
 ) -> tuple[tuple[Group, ...], tuple[tuple[int, ...], ...]]:
     """Groups, and the units of each shard: suspects in their places, then what the base has.
 
@@ -201,10 +201,7 @@ def packing(
         marked=work.marked,
     )
     begun = [Begun(work.takes_s(members), len(members)) for members in spread] if apart else None
-    if work.homes:
-        packed = kept(groups, work.homes, others, begun)
-    else:
-        packed = longest_first(groups, others, begun)
+    packed = kept(groups, homes, others, begun) if homes else longest_first(groups, others, begun)
     shards = [
         tuple(sorted((*members, *more))) for members, more in zip(spread, packed, strict=True)
     ]
@@ -247,7 +244,7 @@ def even(work: Work, shard_count: int) -> Distribution:
 def outlined_s(work: Work, shard_count: int) -> list[float]:
     """Wall times of so many shards, by sums: memory and the order of processes are left out."""
     count = min(shard_count, len(work.positions))
-    _, packed = packing(work, count, work.total_s / count or 1.0)
+    _, packed = packing(work, count, work.total_s / count or 1.0, {})
     found = []
     for members in packed:
         slots = min(work.processes, len(members))

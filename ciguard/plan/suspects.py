@@ -103,7 +103,10 @@ def placed(
                 (alone if one.is_alone else spread_out).append(block)
     losses = sum(one.losses for one in suspicions)
     others = there.difference(*alone)
-    own = _own(alone, others, shard_count, walls_s, losses)
+    pieces = len(others) - sum(len(one) - 1 for one in marked if one[0] in others)
+    # Another order after every loss: two that are lost together once are not so for ever.
+    alone.sort(key=lambda block: zlib.crc32(repr((losses, block)).encode("ascii")))
+    own = _own(alone, others, walls_s, shard_count, shard_count - pieces)
     if not own:
         spread_out = [*alone, *spread_out]
     spread: list[list[int]] = [[] for _ in range(shard_count - len(own))]
@@ -115,23 +118,27 @@ def placed(
 def _own(
     blocks: Sequence[tuple[int, ...]],
     others: set[int],
-    shard_count: int,
     walls_s: Sequence[float] | None,
-    losses: int,
+    shard_count: int,
+    least: int,
 ) -> list[tuple[int, ...]]:
-    """Shards that hold nothing but suspects: an eighth, or as many as their time needs."""
+    """Shards that hold nothing but suspects: an eighth, or as many as their time needs.
+
+    Args:
+        others: units that are elsewhere.
+        least: shards that the others cannot fill.
+    """
     if not blocks or not others or shard_count < 2:  # noqa: PLR2004  # nothing to keep apart
         return []
     cost_s: Callable[[int], float] = walls_s.__getitem__ if walls_s else lambda _: 1.0
     mine_s = math.fsum(cost_s(unit) for block in blocks for unit in block)
     all_s = mine_s + math.fsum(cost_s(unit) for unit in others)
     share = math.ceil(shard_count * mine_s / all_s) if all_s > 0 else 1
-    wanted = max(1, int(OWN_RATIO * shard_count), share, shard_count - len(others))
+    wanted = max(1, int(OWN_RATIO * shard_count), share, least)
     most = min(len(blocks), wanted, shard_count - 1)
     shards: list[list[int]] = [[] for _ in range(most)]
     loads_s = [0.0] * most
-    # Another order after every loss: two that are lost together once are not so for ever.
-    for block in sorted(blocks, key=lambda block: zlib.crc32(repr((losses, block)).encode())):
+    for block in blocks:
         least = min(range(most), key=lambda shard: (loads_s[shard], len(shards[shard]), shard))
         shards[least].extend(block)
         loads_s[least] += math.fsum(cost_s(unit) for unit in block)

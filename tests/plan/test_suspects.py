@@ -102,15 +102,21 @@ def test_where_nothing_else_is_there_they_have_nowhere_to_go() -> None:
         )
     ),
     st.integers(1, 3),
+    st.sets(st.integers(0, 29)),
 )
 def test_every_suspect_has_one_place_and_every_shard_can_be_filled(
-    sizes: tuple[int, int, set[int]], losses: int
+    sizes: tuple[int, int, set[int]], losses: int, together: set[int]
 ) -> None:
     units, count, suspects = sizes
+    marked = tuple(sorted(unit for unit in together if unit < units))
+    groups = (marked,) if marked and count <= units - len(marked) + 1 else ()
     suspicion = (Suspicion(tuple(sorted(suspects)), losses),) if suspects else ()
-    own, spread = placed(suspicion, range(units), count)
+    own, spread = placed(suspicion, range(units), count, marked=groups)
     assert len(own) + len(spread) == count
+    if groups and suspects.intersection(marked):
+        suspects |= set(marked)
     assert sorted(unit for one in (*own, *spread) for unit in one) == sorted(suspects)
     assert all(own)
-    assert units - len(suspects) >= sum(not one for one in spread), "none stays empty"
-    assert max(map(len, spread), default=0) - min(map(len, spread), default=0) <= 1
+    rest = set(range(units)) - suspects
+    pieces = len(rest) - (len(marked) - 1 if groups and rest.issuperset(marked) else 0)
+    assert pieces >= sum(not one for one in spread), "none stays empty"
