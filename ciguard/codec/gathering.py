@@ -160,7 +160,8 @@ class _Gathering:
             metrics=tuple(by_kind[MetricLine]),
             events=tuple(by_kind[EventLine]),
             process_ends=tuple(by_kind[ProcessEndLine]),
-            end=by_kind[EndLine][-1] if by_kind[EndLine] else None,
+            # A leg in several steps has an end of each; its clock goes on through all of them.
+            end=max(by_kind[EndLine], key=lambda line: line.at_s or 0.0, default=None),
             damage=tuple(self.damage),
             copies=tuple(copies) if len(copies) > 1 else (),
         )

@@ -83,7 +83,8 @@ def leg_findings(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
         yield Finding("incomplete", "damaged", what, shard, () if leg.end.problem else lost, fix)
     else:
         yield from _contradictions(leg, lost)
-    if leg.record.copies:
+    in_parts = any(event.kind == "resumed" for event in leg.record.events)
+    if leg.record.copies and not in_parts:
         what = f"shard {shard}: its record is here more than once: {', '.join(leg.record.copies)}"
         yield Finding("warning", "recorded_twice", what, shard, fix="pass each record once")
     yield from _unexplained(leg)

@@ -24,21 +24,24 @@ KEEPER = "--keeper"  # internal: see keeper.py
 def _run(arguments: Sequence[str]) -> Verdict:
     # Imported here: the keeper, which starts with every tested process, needs none of it.
     from ciguard.run import leg  # noqa: PLC0415
-    from ciguard.run.options import parse, split  # noqa: PLC0415
+    from ciguard.run.options import parse, scope_of, split  # noqa: PLC0415
+    from ciguard.run.scope import ALL  # noqa: PLC0415
 
     ours, command = split(arguments)
     options = parse(ours)
-
+    scope = scope_of(options)
     environ = dict(os.environ)
     if command:
         if options.plan or options.shard:
             raise UsageError("a plan and a command: one of them", fix="leave one of them out")
+        if scope != ALL:
+            raise UsageError("a command has no units to choose from", fix="leave the option out")
         return leg.run_command(command, options.record, environ, origin_s=ORIGIN_S)
     if not options.plan or not options.shard:
         fix = "pass --plan FILE --shard KEY, or a command behind --"
         raise UsageError("nothing to run", fix=fix)
     plan = leg.read_plan(options.plan)
-    return leg.run_shard(plan, options.shard, options.record, environ, origin_s=ORIGIN_S)
+    return leg.run_shard(plan, options.shard, options.record, environ, scope, origin_s=ORIGIN_S)
 
 
 def run(arguments: Sequence[str]) -> int:

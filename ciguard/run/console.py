@@ -2,32 +2,69 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING, Final, Mapping
+from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
-from ciguard.run.wording import counted
+from ciguard.run.progress import in_words, live
+from ciguard.run.wording import counted, key_name
 
 if TYPE_CHECKING:
-    from ciguard.model import UnitKey
+    from ciguard.model import Result, UnitKey
+    from ciguard.run.progress import Progress
     from ciguard.run.tail import Tail
     from ciguard.run.verdict import Verdict
 
 MOST_NAMED: Final = 20  # bad and missing units named in the closing lines; the record has all
 MESSAGE_CHARACTERS: Final = 300
-MIB: Final = 1 << 20
+ANNOTATED: Final = 10  # GitHub shows so many errors of a step
+PLAIN_EVERY_S: Final = 30.0
+LIVE_EVERY_S: Final = 0.25
+ERASE: Final = b"\r\x1b[K"
+COLUMNS: Final = 80  # of a terminal that does not say
 
 
 class Console:
     """Lines of the leg and output of its tests, on one stream.
 
     Args:
-        environ: GitHub Actions folds groups.
+        environ: GitHub Actions folds groups and takes annotations; CI gets lines on how far the leg
+            is, a terminal one line that is rewritten.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._folds = environ.get("GITHUB_ACTIONS") == "true"
+        self._live = sys.stdout.isatty() and environ.get("TERM", "dumb") != "dumb"
+        self._tells = self._live or self._folds or environ.get("CI", "") not in ("", "false", "0")
+        self._columns = _columns(environ)
+        self._every_s = LIVE_EVERY_S if self._live else PLAIN_EVERY_S
+        self._told_s: float | None = None
+        self._group = ""  # title of the one that is open
+        self._drawn = False
         self._gone = False
         self._at_line_start = True
+
+    def due(self, now_s: float) -> bool:
+        """Whether it is time to say how far the leg is; the first time after one interval."""
+        if self._told_s is None:
+            self._told_s = now_s
+        return self._tells and now_s - self._told_s >= self._every_s
+
+    def tell(self, progress: Progress, now_s: float) -> None:
+        """Say how far the leg is."""
+        self._told_s = now_s
+        if self._live:
+            # Behind half a line of a test's there is no room that could be given back.
+            if self._at_line_start:
+                self._write(ERASE + _bytes(live(progress, self._columns)))
+                self._drawn = True
+            return
+        group = self._group if self._folds else ""
+        if group:  # a line within a fold is seen by nobody
+            self.say("::endgroup::")
+        self.say(f"progress: {in_words(progress)}")
+        if group:
+            self.say(f"::group::{group} (goes on)")
 
     def say(self, text: str) -> None:
         """One line of the leg's own."""
@@ -35,14 +72,20 @@ class Console:
 
     def pass_on(self, content: bytes) -> None:
         """Bytes that a test printed, unchanged."""
-        if self._gone or not content:
+        if not content:
+            return
+        self._write(ERASE * self._drawn + content)
+        self._drawn = False
+        self._at_line_start = content.endswith(b"\n")
+
+    def _write(self, content: bytes) -> None:
+        if self._gone:
             return
         try:
             sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
         except OSError:
             self._gone = True
-        self._at_line_start = content.endswith(b"\n")
 
     def follow(self, log: Tail) -> None:
         """Print what was added to a log."""
@@ -51,10 +94,12 @@ class Console:
 
     def begin(self, title: str) -> None:
         """A process's output follows."""
+        self._group = title
         self.say(f"::group::{title}" if self._folds else f"--- {title}")
 
     def end(self, line: str) -> None:
         """It is complete; `line` stays visible behind the fold."""
+        self._group = ""
         if self._folds:
             self.say("::endgroup::")
         self.say(line)
@@ -75,28 +120,51 @@ class Console:
         for result in found.bad[:MOST_NAMED]:
             how = f" ({result.ending})" if result.ending != "completed" else ""
             case = f" {result.case}" if result.case not in ("", result.unit) else ""
-            self.say(f"  {result.outcome}{how} {_place(result)}{case}{_reason(result.message)}")
+            place = key_name(result.key.unit_key)
+            self.say(f"  {result.outcome}{how} {place}{case}{_reason(result.message)}")
         for key in found.missing[:MOST_NAMED]:
-            place = f"{key.unit}{_named(key.suite, key.variant)}"
-            self.say(f"  did not run {place}{_reason(causes.get(key))}")
+            self.say(f"  did not run {key_name(key)}{_reason(causes.get(key))}")
         unnamed = max(0, len(found.bad) - MOST_NAMED) + max(0, len(found.missing) - MOST_NAMED)
         if unnamed:
             self.say(f"  and {unnamed} more: see the record")
+        if self._folds:
+            self._annotate(found.bad)
+
+    def _annotate(self, bad: Sequence[Result]) -> None:
+        """What went wrong where it stands in the code; of too many the last says how many more."""
+        shown = bad if len(bad) <= ANNOTATED else bad[: ANNOTATED - 1]
+        for result in shown:
+            place = {"file": result.file or "", "line": str(result.line or "")}
+            place["title"] = key_name(result.key.unit_key)
+            given = ",".join(f"{name}={_property(text)}" for name, text in place.items() if text)
+            how = result.outcome if result.ending == "completed" else result.ending
+            self.say(f"::error {given}::{_message(how + _reason(result.message))}")
+        if len(shown) < len(bad):
+            self.say(f"::error ::and {len(bad) - len(shown)} more: see the step's log")
+
+
+def _message(text: str) -> str:
+    # As the runner's own toolkit escapes; the percent sign first, else it would escape the escapes.
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _columns(environ: Mapping[str, str]) -> int:
+    said = environ.get("COLUMNS", "")
+    if said.isdigit() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or COLUMNS
+    except (OSError, ValueError):  # no terminal; no descriptor
+        return COLUMNS
 
 
 def _bytes(text: str) -> bytes:
     # A test's id may hold a lone surrogate, which no encoding carries.
     return text.encode("utf-8", "backslashreplace")
-
-
-def _place(result: object) -> str:
-    unit, suite, variant = (getattr(result, name) for name in ("unit", "suite", "variant"))
-    return f"{unit}{_named(suite, variant)}"
-
-
-def _named(suite: str, variant: str) -> str:
-    named = "/".join(filter(None, (suite, variant)))
-    return f" [{named}]" if named else ""
 
 
 def _reason(message: str | None) -> str:

@@ -15,18 +15,22 @@ from ciguard.model import EventLine, Runner
 from ciguard.run import machine, wrapped
 from ciguard.run.batches import check_lines
 from ciguard.run.console import Console
+from ciguard.run.earlier import read_earlier, write_earlier
+from ciguard.run.ended import NOTHING, Earlier
 from ciguard.run.frameworks.entering import lay_out
 from ciguard.run.frameworks.table import framework
 from ciguard.run.guardrail import MEMINFO, Guardrail
 from ciguard.run.header import header
 from ciguard.run.record import LEG_FILE, RecordFile, new_folder
 from ciguard.run.remainder import with_remainder
+from ciguard.run.scope import ALL, Scope, up_to, without
 from ciguard.run.supervisor import Job, Supervisor
+from ciguard.run.wording import counted
 
 if TYPE_CHECKING:
-    from typing import Tuple
+    from typing import List, Tuple
 
-    from ciguard.model import Plan, Shard, UnitKey
+    from ciguard.model import Plan, Shard, ShardLine
     from ciguard.run.verdict import Verdict
 
 PLAN_FILE = "plan.json"
@@ -122,6 +126,7 @@ def run_shard(
     key: str,
     record: str,
     environ: Mapping[str, str],
+    scope: Scope = ALL,
     *,
     origin_s: float,
     meminfo: str = MEMINFO,
@@ -130,15 +135,15 @@ def run_shard(
 
     Args:
         record: folder of the new record.
+        scope: which of its units.
         origin_s: start of the step, on the clock that cannot be set back.
         meminfo: where the machine says what memory it has.
 
     Raises:
-        InputError, UsageError: see `shard_of`, `check_suites`, `new_folder`.
+        InputError, UsageError: see `shard_of`, `check_suites`, `new_folder`, `_narrowed`.
     """
     shard = shard_of(plan, key)
     check_suites(plan, shard)
-    folder = new_folder(record)
     guardrail = Guardrail(meminfo)
     head = header(
         environ,
@@ -148,10 +153,18 @@ def run_shard(
         runner=_runner(guardrail, shard.pool, plan.pools[shard.pool].runs_on),
         started_at=_now_text(),
     )
+    # Without history the plan takes all units for equal, which predicts nothing.
+    known = not scope.until and any(unit.known for unit in shard.units)
+    predicted_s = shard.predicted.wall_s if known else None
     with _private_folder() as private:
-        unplanned: Tuple[UnitKey, ...] = ()
+        opening: List[EventLine] = []
         if plan.policy.remainder:
             shard, unplanned = with_remainder(plan, shard, private, environ)
+            opening = [EventLine("unplanned", 0.0, None, *one) for one in unplanned]
+        shard, head, earlier, narrowed = _narrowed(shard, head, scope)
+        folder = new_folder(record)
+        if earlier.lines:
+            write_earlier(earlier, head, folder)
         job = Job(
             header=head,
             shard=shard,
@@ -162,9 +175,37 @@ def run_shard(
             folder=folder,
             private=private,
             environ=environ,
-            origin_s=origin_s,
+            origin_s=origin_s - earlier.wall_s,
+            for_s=scope.for_s,
+            predicted_s=predicted_s,
+            earlier=earlier,
+            opening=(*opening, *narrowed),
         )
-        return _supervise(job, guardrail, unplanned)
+        return _supervise(job, guardrail)
+
+
+def _narrowed(
+    shard: Shard, head: ShardLine, scope: Scope
+) -> Tuple[Shard, ShardLine, Earlier, Tuple[EventLine, ...]]:
+    """The shard as far as it is to run, under which shard line, behind what, and why.
+
+    Raises:
+        InputError: see `up_to`, `read_earlier`.
+    """
+    of = counted(len(shard.units), "unit")
+    if scope.until:
+        part = up_to(shard, scope.until)
+        detail = f"{len(part.units)} of {of}: in its order, up to this one"
+        suite, variant, unit = part.units[-1].key
+        return part, head, NOTHING, (EventLine("until", 0.0, None, suite, variant, unit, detail),)
+    if not scope.earlier:
+        return shard, head, NOTHING, ()
+    earlier, head = read_earlier(scope.earlier, head, goes_on=scope.goes_on)
+    left = without(shard, earlier.ended)
+    done = len(shard.units) - len(left.units)
+    detail = f"{done} of {of} ended before, in {counted(earlier.legs, 'record')}"
+    event = EventLine("resumed", earlier.wall_s, earlier.processes or None, detail=detail)
+    return left, head, earlier, (event,)
 
 
 def run_command(
@@ -204,11 +245,9 @@ def run_command(
         return _supervise(job, guardrail)
 
 
-def _supervise(job: Job, guardrail: Guardrail, unplanned: Sequence[UnitKey] = ()) -> Verdict:
+def _supervise(job: Job, guardrail: Guardrail) -> Verdict:
     record = RecordFile(os.path.join(job.folder, LEG_FILE))
     try:
-        for suite, variant, unit in unplanned:
-            record.append(EventLine("unplanned", 0.0, suite=suite, variant=variant, unit=unit))
         return Supervisor(job, record, guardrail, Console(job.environ)).run()
     finally:
         record.close()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import re
 from difflib import get_close_matches
 from typing import Sequence
 
 from ciguard.errors import UsageError
+from ciguard.run.scope import Scope
 
-USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR
+USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--for TIME]
+                   [--until UNIT | --resume-from DIR... | --continue DIR...]
        %(prog)s --record DIR -- COMMAND..."""
+SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -24,6 +28,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plan", metavar="FILE|DIR", help="the plan, or its artifact's folder")
     parser.add_argument("--shard", metavar="KEY", help="which of its shards")
     parser.add_argument("--record", metavar="DIR", required=True, help="new folder of the record")
+    for name, metavar, told in (
+        ("--until", "UNIT", "run its units up to this one, in its order: what came before a test"),
+        ("--for", "TIME", "begin no unit after this time of the step (90s, 15m, 1h)"),
+    ):
+        parser.add_argument(name, metavar=metavar, help=told)
+    for name, told in (
+        ("--resume-from", "run what did not end in earlier attempts, whose records lie below it"),
+        ("--continue", "run what earlier steps of this attempt left, whose records lie below it"),
+    ):
+        parser.add_argument(name, metavar="DIR", action="append", default=[], help=told)
     return parser
 
 
@@ -37,14 +51,15 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Read our words: `plan`, `shard`, `record`.
+    """Read our words, by option: `plan`, `shard`, `record` and those of `scope_of`.
 
     Raises:
         UsageError: an option that there is not; before argparse misses the one that was meant.
         SystemExit: anything else that argparse does not like, said on stderr; or `--help`.
     """
     parser = _parser()
-    known = ("--help", "--plan", "--record", "--shard")
+    options = "--continue --for --help --plan --record --resume-from --shard --until"
+    known = options.split()
     for word in words:
         name = word.partition("=")[0]
         if name.startswith("--") and name not in known:
@@ -53,3 +68,33 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
             fix = f"did you mean --{close[0]}?" if close else f"there are {', '.join(known)}"
             raise UsageError(f"no option {name!r}", fix=fix)
     return parser.parse_args(words)
+
+
+def scope_of(options: argparse.Namespace) -> Scope:
+    """What our words say of the shard's units.
+
+    Raises:
+        UsageError: words that contradict each other, or a time that is none.
+    """
+    given = vars(options)
+    until, resumed, continued = (given[name] for name in ("until", "resume_from", "continue"))
+    words = [word for word, value in (("--until", until), ("--resume-from", resumed)) if value]
+    if continued:
+        words.append("--continue")
+    if len(words) > 1:
+        raise UsageError(f"{' and '.join(words)}: one of them", fix="leave one of them out")
+    return Scope(
+        until=until or "",
+        earlier=(*resumed, *continued),
+        goes_on=bool(continued),
+        for_s=None if given["for"] is None else seconds(given["for"], where="--for"),
+    )
+
+
+def seconds(text: str, *, where: str) -> float:
+    """900 for "15m". Raises UsageError for what is no time, or none at all."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
+    length_s = float(found[1]) * SECONDS[found[2]] if found else 0.0
+    if length_s <= 0:
+        raise UsageError(f"no time: {text!r}", where=where, fix="pass one like 90s, 15m or 1h")
+    return length_s

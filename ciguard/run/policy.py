@@ -95,7 +95,7 @@ def next_action(state: State, now_s: float) -> Action:
     """Decide. Pure: the same state and moment give the same action.
 
     Args:
-        now_s: seconds since the leg's step began, never falling.
+        now_s: seconds since the leg began, in this step or an earlier one; never falling.
 
     Returns:
         One action; after `apply` ask again, until it is Wait or Finish. O(waiting units).
@@ -105,10 +105,11 @@ def next_action(state: State, now_s: float) -> Action:
         or _deadline(state, now_s)
         or _timeout(state, now_s)
         or _guard_rail(state)
+        or _checkpoint(state, now_s)
         or _recycling(state)
         or _admission(state)
         or _ending(state)
-        or Wait(_next_moment_s(state))
+        or Wait(_next_moment_s(state, now_s))
     )
 
 
@@ -127,7 +128,7 @@ def _interruption(state: State) -> Action | None:
 
 def _deadline(state: State, now_s: float) -> Action | None:
     limit_s = state.policy.deadline_s
-    if limit_s is None or now_s < limit_s or not (state.running or state.waiting):
+    if limit_s is None or now_s < state.began_s + limit_s or not (state.running or state.waiting):
         return None
     return _end_all(state, "deadline", f"{limit_s:.0f} s are over: the platform is next")
 
@@ -143,8 +144,11 @@ def _timeout(state: State, now_s: float) -> Action | None:
     return None
 
 
-def _next_moment_s(state: State) -> float | None:
-    moments = [] if state.policy.deadline_s is None else [state.policy.deadline_s]
+def _next_moment_s(state: State, now_s: float) -> float | None:
+    deadline_s, for_s = state.policy.deadline_s, state.for_s
+    moments = [] if deadline_s is None else [state.began_s + deadline_s]
+    if for_s is not None and now_s < state.began_s + for_s:
+        moments.append(state.began_s + for_s)
     for running in state.running.values():
         for unit, at_s in running.open.items():
             limit_s = state.units[unit].timeout_s
@@ -176,9 +180,32 @@ def _guard_rail(state: State) -> Action | None:
                 return Stop(process, "memory_guard", reason)
             if "memory_elsewhere" not in state.warned:
                 return Warn("memory_elsewhere", f"{reason}: the memory is used by something else")
-    if max(before, now) < low and not state.warned:
+    if max(before, now) < low and not state.warned & {"memory_low", "memory_elsewhere"}:
         return Warn("memory_low", f"headroom {now // MIB} MiB is below {int(low) // MIB} MiB")
     return None
+
+
+def _checkpoint(state: State, now_s: float) -> Action | None:
+    """Behind the time that was asked for nothing is begun, and nothing that runs is stopped."""
+    if state.for_s is None or now_s < state.began_s + state.for_s:
+        return None
+    ahead = {
+        process: running.not_begun()
+        for process, running in sorted(state.running.items())
+        if running.stopping is None
+    }
+    left = len(state.waiting) + sum(map(len, ahead.values()))
+    if not left:
+        return None
+    reason = f"{state.for_s:g} s are over, as asked"
+    if "checkpoint" not in state.warned:
+        return Warn("checkpoint", f"{reason}: {counted(left, 'unit')} left for another step")
+    for process, units in ahead.items():
+        if units and not state.running[process].recycled:
+            return Recycle(process, reason)
+    if state.running:
+        return Wait(_next_moment_s(state, now_s))
+    return Finish("deadline", f"{reason}: {counted(left, 'unit')} left for another step")
 
 
 def _cap_bytes(state: State) -> float:

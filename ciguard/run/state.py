@@ -136,6 +136,11 @@ class Running:
         """What it was given and has not finished, in order."""
         return tuple(unit for unit in self.start.units if unit not in self.closed)
 
+    def not_begun(self) -> tuple[int, ...]:
+        """What it was given and is not at yet, in order."""
+        at = self.closed | self.reported | self.open.keys()
+        return tuple(unit for unit in self.start.units if unit not in at)
+
 
 class State:
     """All that the rules look at. Changes by `observe` and `apply` only.
@@ -144,13 +149,23 @@ class State:
         shard: the units in the order in which they are wanted.
         suites: of the plan; for the base memory of their processes.
         policy: of the plan.
+        for_s: how long after the step's start units may be begun; None: without end.
     """
 
-    def __init__(self, shard: Shard, suites: Mapping[str, Suite], policy: LegPolicy) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        suites: Mapping[str, Suite],
+        policy: LegPolicy,
+        *,
+        for_s: float | None = None,
+    ) -> None:
         self.units: tuple[PlannedUnit, ...] = shard.units
         self.processes = max(1, shard.processes)
         self.budget_bytes = shard.budget_bytes
         self.policy = policy
+        self.for_s = for_s
+        self.began_s = 0.0  # this step, on the clock of a leg that may have had others
         self.base_bytes = {
             name: UNKNOWN_BASE_BYTES if suite.base_bytes is None else suite.base_bytes
             for name, suite in suites.items()
@@ -208,6 +223,9 @@ class State:
             self.memory_bytes = line.runner.memory_bytes
         elif isinstance(line, EventLine) and line.kind == "signal":
             self.interrupted = "cancelled"
+        elif isinstance(line, EventLine) and line.kind == "resumed":
+            self.began_s = line.at_s or 0.0
+            self.started = line.process or 0
 
     def _observe_start(self, line: StartLine) -> None:
         running = self.running.get(line.process or 0)

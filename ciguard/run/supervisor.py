@@ -10,7 +10,7 @@ import os
 import select
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Callable, Mapping
+from typing import TYPE_CHECKING, Callable, Mapping, Optional, Tuple
 
 from ciguard.errors import InputError
 from ciguard.model import (
@@ -20,23 +20,26 @@ from ciguard.model import (
     ProcessEndLine,
     ProcessLine,
     Result,
+    SampleLine,
     StartLine,
 )
 from ciguard.run.batches import defaults_line, write_batch
 from ciguard.run.causes import cause
+from ciguard.run.ended import NOTHING, Earlier
 from ciguard.run.endings import died, exit_words, killed_by, last_output, of_the_whole
 from ciguard.run.frameworks.base import environment
 from ciguard.run.live import Live, log_of
 from ciguard.run.memory import MemoryWatch
 from ciguard.run.policy import decision_line, ending_of, is_unexplained, next_action
+from ciguard.run.progress import Progress
 from ciguard.run.signals import Signals
 from ciguard.run.state import Finish, Recycle, Start, State, Stop, Wait, Warn
 from ciguard.run.tested import NOT_STARTED, Ended, TestedProcess
 from ciguard.run.verdict import Tally, Verdict, verdict
-from ciguard.run.wording import counted, last_line, last_words
+from ciguard.run.wording import counted, key_name, last_line, last_words
 
 if TYPE_CHECKING:
-    from typing import Dict, Optional, Union
+    from typing import Dict, Union
 
     from ciguard.model import Ending, LegPolicy, Line, Shard, ShardLine, Suite, UnitKey
     from ciguard.run.console import Console
@@ -55,7 +58,11 @@ class Job:
         folder, private: the record's, and one of the leg's own with `inside` in it; absolute.
         environ: the leg's own environment.
         whole: the process itself is the one unit, and its exit code the outcome.
-        origin_s: the leg's start on the clock that cannot be set back.
+        origin_s: the leg's start on the clock that cannot be set back; of one that goes on from
+            others, so long before that its times follow theirs.
+        for_s: how long units may be begun; None: until the deadline.
+        predicted_s: wall time of the leg in all its parts; None: nobody knows.
+        opening: what is to be said before anything is decided.
     """
 
     header: ShardLine
@@ -69,6 +76,10 @@ class Job:
     environ: Mapping[str, str]
     origin_s: float
     whole: bool = False
+    for_s: Optional[float] = None
+    predicted_s: Optional[float] = None
+    earlier: Earlier = NOTHING
+    opening: Tuple[EventLine, ...] = ()
 
 
 class Supervisor:
@@ -81,19 +92,27 @@ class Supervisor:
         self._record = record
         self._guardrail = guardrail
         self._console = console
-        self._state = State(job.shard, job.suites, job.policy)
+        self._state = State(job.shard, job.suites, job.policy, for_s=job.for_s)
         self._memory = MemoryWatch(guardrail, guarded=job.policy.guard_rail != "off")
         self._live: Dict[int, Live] = {}
         self._seen: Dict[str, int] = {}  # by file, of processes that have ended
         self._followed_s = 0.0
         self._tally = Tally()
+        for result in job.earlier.results():
+            self._tally.add(result)
+        self._total = len(self._tally.by_unit) + len(job.shard.units)
+        self._sample: Optional[SampleLine] = None
         self._signals = Signals()
         self._streams = job.shard.processes == 1
         self._unasked = True  # something was observed since the rules were asked
         self._until_s: Optional[float] = None
         self._lacks_subreaper = False
         self._causes: Dict[UnitKey, str] = {}  # why units have no result
-        self._unexplained = 0  # processes whose exit code no result explains
+        # Processes whose exit code no result explains.
+        self._unexplained = sum(
+            isinstance(line, EventLine) and line.kind == "unexplained_exit"
+            for line in job.earlier.lines
+        )
 
     def run(self) -> Verdict:
         """Supervise until the rules say that the leg is over; every process is gone then.
@@ -105,6 +124,10 @@ class Supervisor:
         if self._record.dropped:
             what = f"cannot be written: {self._record.problem}"
             raise InputError(what, where=self._job.folder, fix="free some space for the record")
+        for line in self._job.opening:
+            self._observed(line)
+            if line.kind != "unplanned":
+                self._console.say(f"{line.kind}: {line.detail}")
         try:
             with self._signals.listening():
                 finish = self._step()
@@ -141,10 +164,27 @@ class Supervisor:
                     self._bury(number, live, live.process.ended)
         self._look_at_memory(now_s)
         finish = self._decide()
+        if self._console.due(now_s) and finish is None:
+            self._console.tell(self._progress(now_s), now_s)
         for live in self._live.values():
             live.process.press(now_s)
         self._record.sync(now_s)
         return finish
+
+    def _progress(self, now_s: float) -> Progress:
+        done, sample = len(self._tally.by_unit), self._sample
+        units = self._job.shard.units
+        open_units = sorted({one for each in self._state.running.values() for one in each.open})
+        return Progress(
+            done=done,
+            total=max(done, self._total),
+            bad=len(self._tally.bad),
+            elapsed_s=now_s,
+            predicted_s=self._job.predicted_s,
+            tree_bytes=sample.tree_bytes if sample else None,
+            headroom_bytes=sample.headroom_bytes if sample else None,
+            at=tuple(key_name(units[unit].key) for unit in open_units),
+        )
 
     # --- What happened ---------------------------------------------------------------------------
 
@@ -181,6 +221,7 @@ class Supervisor:
         trees = {number: live.tree for number, live in self._live.items()}
         sample = self._memory.look(now_s, trees)
         if sample is not None:
+            self._sample = sample
             self._take_in(sample)
         for written in self._memory.due(now_s):
             self._record.append(written)
@@ -395,7 +436,7 @@ class Supervisor:
             lost = f"{counted(self._record.dropped, 'line')} of the record could not be written"
             self._console.say(f"{lost}: {self._record.problem}")
         name = f"shard {self._job.shard.key}" if self._job.shard.key else "command"
-        self._console.conclude(name, found, now_s, self._causes)
+        self._console.conclude(name, found, now_s - self._state.began_s, self._causes)
         return found
 
 

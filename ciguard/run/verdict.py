@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tally:
-    """The results of every unit in the last process that ran it: its last try."""
+    """The results of every unit in the last process that ran it: its last try; which are `bad`."""
 
     by_unit: dict[UnitKey, dict[CaseKey, Result]] = field(default_factory=dict)
+    bad: set[UnitKey] = field(default_factory=set)
 
     def add(self, result: Result) -> None:
         """Take in a result; processes are numbered upwards, and a program need not know tries."""
@@ -28,6 +29,11 @@ class Tally:
         # Of two that claim to be the same try the worse counts: a pass cannot hide it.
         if known is None or _weight(known) <= _weight(result):
             cases[result.key] = result
+        # Whole units are few cases: a leg asks how many are bad while it runs.
+        if any(case.outcome in BAD_OUTCOMES for case in cases.values()):
+            self.bad.add(result.key.unit_key)
+        else:
+            self.bad.discard(result.key.unit_key)
 
 
 def _weight(result: Result) -> tuple[int, bool]:

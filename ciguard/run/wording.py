@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ciguard.model import UnitKey
 
 
 def counted(number: int, word: str) -> str:
     """ "1 unit", "2 units", "2 processes"."""
     ending = "es" if word.endswith("s") else "s"
     return f"{number} {word}{'' if number == 1 else ending}"
+
+
+def key_name(key: UnitKey) -> str:
+    """ "a.py::t", "a.py::t [suite/variant]"."""
+    named = "/".join(filter(None, (key.suite, key.variant)))
+    return f"{key.unit} [{named}]" if named else key.unit
 
 
 _RULER: Final = "=!-_*# "  # what frameworks draw around a line

@@ -57,10 +57,12 @@ class _Files:
                 self.take(name, len(lines))
 
 
-def replay(folder: Path, plan: Plan) -> Iterator[tuple[Line, Line | None]]:
+def replay(
+    folder: Path, plan: Plan, for_s: float | None = None
+) -> Iterator[tuple[Line, Line | None]]:
     """Yield each recorded decision with the one that the rules come to now."""
     (shard,) = plan.shards
-    state = State(shard, plan.suites, plan.policy)
+    state = State(shard, plan.suites, plan.policy, for_s=for_s)
     files = _Files(folder, state)
     for content in (folder / "supervisor.jsonl").read_bytes().split(b"\n")[:-1]:
         line = decode(content)
@@ -83,9 +85,9 @@ def replay(folder: Path, plan: Plan) -> Iterator[tuple[Line, Line | None]]:
             state.observe(line)
 
 
-def replays(folder: Path, plan: Plan) -> None:
+def replays(folder: Path, plan: Plan, for_s: float | None = None) -> None:
     """Assert that every decision of a real leg comes out again."""
-    compared = list(replay(folder, plan))
+    compared = list(replay(folder, plan, for_s))
     assert len(compared) >= 2
     for recorded, again in compared:
         assert recorded == again

@@ -8,7 +8,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import PYTEST, build_pyz, no_survivor, plan_of, start_shard
+from run.legs import PYTEST, build_pyz, no_survivor, plan_of, start, start_shard
 
 from ciguard.model import Suite
 
@@ -53,6 +53,9 @@ def test_leg_and_tests_under_each_python(pyz: Path, folder: Path, foreign_python
     assert leg.outcomes() == OUTCOMES
     assert leg.record().damage == ()
     no_survivor(leg)
+    words = ("--plan", "plan.json", "--shard", "01", "--record", "again", "--for", "1h")
+    again = start(folder, *words, "--resume-from", "record", program=program).wait(10)
+    assert "resumed: 4 of 4 units ended before" in again.printed
 
 
 def test_a_bare_python_drives_tests_of_another_environment(pyz: Path, folder: Path) -> None:

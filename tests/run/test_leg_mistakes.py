@@ -111,7 +111,11 @@ def test_a_command_line_that_means_nothing(folder: Path, words: tuple[str, ...])
     [
         (("--plan", "plan.json", "--shrad", "01", "--record", "record"), "did you mean --shard?"),
         (("--plan", "plan.json", "--shard", "01", "--recrd=record"), "did you mean --record?"),
-        (("--zzz",), "there are --help, --plan, --record, --shard"),
+        (
+            ("--zzz",),
+            "there are --continue, --for, --help, --plan, --record, --resume-from, --shard, "
+            "--until",
+        ),
     ],
 )
 def test_an_option_that_there_is_not(folder: Path, words: tuple[str, ...], fix: str) -> None:

@@ -56,12 +56,13 @@ def state_of(
     processes: int = 1,
     budget_mib: int | None = None,
     policy: LegPolicy = OFF,
+    for_s: float | None = None,
 ) -> State:
     planned = tuple(PlannedUnit(unit) if isinstance(unit, str) else unit for unit in units)
     budget = None if budget_mib is None else budget_mib * MIB
     shard = Shard("01", "p", planned, Prediction(1, 1), processes, budget_bytes=budget)
     suite = Suite("any", ("any",))
-    return State(shard, dict.fromkeys(("", "other"), suite), policy)
+    return State(shard, dict.fromkeys(("", "other"), suite), policy, for_s=for_s)
 
 
 def start(state: State, now_s: float = 0.0) -> Start:
@@ -189,6 +190,76 @@ def test_a_unit_over_its_limit_is_stopped_and_blamed_alone() -> None:
     state.observe(Result("a", "died", case="a", ending="timeout", process=1))
     state.observe(ProcessEndLine(1, "timeout", 2))
     assert start(state).units == (1,), "b had no part in it"
+
+
+def test_behind_the_time_asked_for_nothing_begins_and_nothing_is_stopped() -> None:
+    state = state_of("a", "b", "c", "d", "e", processes=2, for_s=10.0)
+    assert start(state).units == (0, 2, 4)
+    assert start(state).units == (1, 3)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    state.observe(StartLine("d", process=2, at_s=1.0))
+    state.observe(Result("b", "passed", case="b", process=2))
+    assert next_action(state, 9.9) == Wait(10.0)
+    said = next_action(state, 10.0)
+    assert said == Warn("checkpoint", "10 s are over, as asked: 2 units left for another step")
+    state.apply(said)
+    first = next_action(state, 10.0)
+    assert first == Recycle(1, "10 s are over, as asked")
+    state.apply(first)
+    assert next_action(state, 10.0) == Wait(), "the other one is at its last unit"
+    state.observe(Result("a", "passed", case="a", process=1))
+    state.observe(ProcessEndLine(1, "completed", 2))
+    state.observe(Result("d", "passed", case="d", process=2))
+    state.observe(ProcessEndLine(2, "completed", 0))
+    reason = "10 s are over, as asked: 2 units left for another step"
+    assert next_action(state, 12.0) == Finish("deadline", reason)
+
+
+def test_with_nothing_left_the_time_asked_for_changes_nothing() -> None:
+    state = state_of("a", for_s=10.0)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    assert next_action(state, 11.0) == Wait()
+    finish_all(state, 1)
+    assert next_action(state, 12.0) == Finish("completed", "every unit had its turn")
+
+
+def test_a_try_that_is_left_waits_for_another_step() -> None:
+    state = state_of("a", for_s=10.0, policy=replace(OFF, tries=2))
+    start(state)
+    finish_all(state, 1, "failed")
+    assert isinstance(next_action(state, 9.0), Start)
+    reason = "10 s are over, as asked: 1 unit left for another step"
+    assert next_action(state, 11.0) == Warn("checkpoint", reason)
+
+
+def test_limits_of_units_and_memory_hold_behind_the_time_asked_for() -> None:
+    state = state_of(PlannedUnit("a", timeout_s=20.0), "b", for_s=10.0)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    for _ in range(2):
+        state.apply(next_action(state, 11.0))
+    assert next_action(state, 11.0) == Wait(21.0)
+    assert next_action(state, 22.0) == Stop(1, "timeout", "over its limit of 20 s", 0)
+    low = state_of("a", "b", for_s=10.0, policy=LegPolicy("auto"))
+    start(low)
+    low.observe(StartLine("a", process=1, at_s=1.0))
+    low.apply(next_action(low, 11.0))
+    for _ in range(2):
+        low.observe(SampleLine(11.0, headroom_bytes=500 * MIB))
+    warned = next_action(low, 11.0)
+    assert isinstance(warned, Warn)
+    assert warned.kind == "memory_low", "the checkpoint does not silence it"
+
+
+def test_a_leg_that_goes_on_counts_from_its_own_step() -> None:
+    state = state_of("a", policy=replace(OFF, deadline_s=30.0), for_s=10.0)
+    state.observe(EventLine("resumed", 1000.0, process=4))
+    assert start(state, 1000.5).process == 5
+    assert next_action(state, 1001.0) == Wait(1010.0)
+    state.observe(StartLine("a", process=5, at_s=1001.0))
+    assert next_action(state, 1011.0) == Wait(1030.0)
+    assert next_action(state, 1030.0) == Stop(5, "deadline", "30 s are over: the platform is next")
 
 
 def test_the_deadline_stops_everything_and_starts_nothing() -> None:

@@ -1,0 +1,148 @@
+"""Reads the records of legs that began a shard, so that another goes on where they stopped."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, Tuple, Union
+
+from ciguard.codec.record import LineError, decode, encode, with_defaults
+from ciguard.errors import InputError
+from ciguard.model import DefaultsLine, ShardLine
+from ciguard.run.ended import Earlier, OldLeg, joined
+
+if TYPE_CHECKING:
+    from typing import Dict, List
+
+    from ciguard.model import Line
+
+EARLIER_FILE: Final = "earlier.jsonl"
+
+Identity = Tuple[str, str, Optional[int], Optional[int]]  # plan, shard, run, attempt
+
+
+def read_earlier(
+    folders: Sequence[str], head: ShardLine, *, goes_on: bool
+) -> tuple[Earlier, ShardLine]:
+    """What earlier legs of this shard left below some folders, and the shard line of the next.
+
+    A leg of the same run and attempt goes on under the same shard line: it is one leg, in parts.
+
+    Args:
+        head: the shard line of the leg that is to run.
+        goes_on: there has to be such a part.
+
+    Raises:
+        InputError: a record is of another plan, run or commit, or cannot be read; or `goes_on`,
+            and nothing is there.
+    """
+    legs = [leg for folder in folders for leg in _legs(folder, head)]
+    same = [leg for leg in legs if leg.header.run_attempt == head.run_attempt]
+    if goes_on and not same:
+        what = f"no record of shard {head.shard} of this attempt"
+        fix = "pass the folder that the step before had as --record"
+        raise InputError(what, where=", ".join(folders), fix=fix)
+    found = joined(same if goes_on else legs)
+    ours = [leg.header for leg in same if leg.header.run_id == head.run_id]
+    known = [header for header in ours if header.started_at]
+    return found, (known[-1] if known else head)
+
+
+def write_earlier(found: Earlier, head: ShardLine, folder: str) -> None:
+    """Lay all that is kept of them into the new record: it is whole without the old ones.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    place = os.path.join(folder, EARLIER_FILE)
+    owner = DefaultsLine(head.plan_id, head.shard, head.run_id, head.run_attempt)
+    try:
+        with open(place, "wb") as stream:
+            stream.writelines(encode(line) for line in (owner, *found.lines))
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        what = f"cannot be written: {error.strerror or error}"
+        raise InputError(what, where=place, fix="free some space for the record") from error
+
+
+def _legs(folder: str, head: ShardLine) -> Iterator[OldLeg]:
+    """The legs of this shard below a folder; a record's files lie in one folder."""
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        files = {}
+        for name in sorted(names):
+            path = os.path.join(place, name)
+            if name.endswith(".jsonl") and not os.path.islink(path):
+                files[path] = _lines(path)
+        headers = _headers(files, head)
+        for key, header in headers.items():
+            only = key if len(headers) == 1 else None
+            owned = {path: list(_owned(files[path], key, only)) for path in files}
+            if header.shard == head.shard:
+                yield OldLeg(header, owned)
+
+
+def _lines(path: str) -> List[Line]:
+    """What of a file can be read: its leg may have been killed at any byte."""
+    found = []
+    try:
+        with open(path, "rb") as stream:
+            for content in stream:
+                try:
+                    line = decode(content.rstrip(b"\n"))
+                except LineError:
+                    continue
+                if line is not None:
+                    found.append(line)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=path) from error
+    return found
+
+
+def _headers(files: Mapping[str, Sequence[Line]], head: ShardLine) -> Dict[Identity, ShardLine]:
+    """The legs of a folder with their shard lines; where that is lost, with what files say."""
+    found: Dict[Identity, ShardLine] = {}
+    for path, lines in files.items():
+        for line in lines:
+            if isinstance(line, (ShardLine, DefaultsLine)):
+                _check(line, head, path)
+                key = _identity(line)
+                whole = line if isinstance(line, ShardLine) else None
+                found[key] = whole or found.get(key) or _named(line)
+    return found
+
+
+def _identity(line: Union[ShardLine, DefaultsLine]) -> Identity:
+    return line.plan_id, line.shard, line.run_id, line.run_attempt
+
+
+def _named(line: Union[ShardLine, DefaultsLine]) -> ShardLine:
+    return ShardLine(line.plan_id, line.shard, run_id=line.run_id, run_attempt=line.run_attempt)
+
+
+def _owned(lines: Sequence[Line], key: Identity, only: Optional[Identity]) -> Iterator[Line]:
+    """The lines of one leg, with what the first line of its file says of them all."""
+    leg, defaults = only, DefaultsLine()
+    for line in lines:
+        if isinstance(line, (ShardLine, DefaultsLine)):
+            leg = _identity(line)
+            defaults = line if isinstance(line, DefaultsLine) else DefaultsLine()
+        elif leg == key:
+            yield with_defaults(line, defaults)
+
+
+def _check(line: Union[ShardLine, DefaultsLine], head: ShardLine, path: str) -> None:
+    """Refuse what is not of this plan, run and commit.
+
+    Raises:
+        InputError: naming both.
+    """
+    theirs: List[Tuple[str, object, object]] = [("plan", line.plan_id, head.plan_id)]
+    if line.run_id and head.run_id:
+        theirs.append(("run", line.run_id, head.run_id))
+    if isinstance(line, ShardLine) and line.tested_sha and head.tested_sha:
+        theirs.append(("commit", line.tested_sha, head.tested_sha))
+    for word, their, our in theirs:
+        if their != our:
+            fix = "pass a folder with records of this plan's run only"
+            raise InputError(f"is of {word} {their or 'none'}, not {our}", where=path, fix=fix)

@@ -1,0 +1,164 @@
+"""Which units ended in legs of a shard that went before, and what is kept of their lines. Pure.
+
+The rule is the guard's: a unit is over when the last process that began it gave it a result that
+is a verdict. One that the leg's own end took down (deadline, cancelled, a lost runner) is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Hashable, Mapping, Sequence, Union
+
+from ciguard.codec.record import encode
+from ciguard.model import (
+    SLOTS,
+    EventLine,
+    MetricLine,
+    ProcessEndLine,
+    ProcessLine,
+    Result,
+    ShardLine,
+    StartLine,
+    UnitKey,
+)
+
+if TYPE_CHECKING:
+    from typing import Dict, FrozenSet, List, Set, Tuple
+
+    from ciguard.model import Ending, Line
+
+JUDGED: Final[frozenset[Ending]] = frozenset(
+    {"completed", "timeout", "crash", "out_of_memory", "memory_guard"}
+)
+
+Kept = Union[StartLine, Result, ProcessLine, ProcessEndLine, EventLine, MetricLine]
+KEPT: Final = (StartLine, Result, ProcessLine, ProcessEndLine, EventLine, MetricLine)
+
+
+@dataclass(frozen=True, **SLOTS)
+class OldLeg:
+    """What one leg left: its shard line, if that is there, and by file its lines, whole."""
+
+    header: ShardLine
+    files: Mapping[str, Sequence[Line]]
+
+
+@dataclass(frozen=True, **SLOTS)
+class Earlier:
+    """What the earlier legs of a shard come to, as one.
+
+    Attributes:
+        lines: of all of them, each once; no two legs share a process number.
+        ended: units that need not run again.
+        processes: the highest number of a process.
+        wall_s: how long they lived: the clock of the next leg goes on from here.
+    """
+
+    legs: int = 0
+    lines: tuple[Kept, ...] = ()
+    ended: FrozenSet[UnitKey] = frozenset()
+    processes: int = 0
+    wall_s: float = 0.0
+
+    def results(self) -> tuple[Result, ...]:
+        """Those of units that ended."""
+        return tuple(
+            line
+            for line in self.lines
+            if isinstance(line, Result) and line.key.unit_key in self.ended
+        )
+
+
+NOTHING: Final = Earlier()
+
+
+def joined(legs: Sequence[OldLeg]) -> Earlier:
+    """All legs as one; a leg that went on from another has that one's lines too, once here."""
+    taken: Set[Hashable] = set()
+    files: List[List[Kept]] = []
+    highest, wall_s = 0, 0.0
+    for leg in sorted(legs, key=_order):
+        new = [
+            [one for one in map(_kept, lines) if one is not None and _fact(one) not in taken]
+            for lines in leg.files.values()
+        ]
+        for lines in leg.files.values():
+            wall_s = max([wall_s, *(getattr(line, "at_s", None) or 0.0 for line in lines)])
+        taken.update(_fact(one) for kept in new for one in kept)
+        numbers = [_number(one) for kept in new for one in kept if _number(one)]
+        # A leg that began anew counted its processes from 1 again.
+        shift = highest if numbers and min(numbers) <= highest else 0
+        files += [[_shifted(one, shift) for one in kept] for kept in new]
+        highest = max([highest, *(number + shift for number in numbers)])
+    together = tuple(one for kept in files for one in kept)
+    return Earlier(len(legs), together, ended(files), highest, wall_s)
+
+
+def _order(leg: OldLeg) -> tuple[int, str]:
+    return leg.header.run_attempt or 0, leg.header.started_at or ""
+
+
+def _kept(line: Line) -> Kept | None:
+    """The line without what refers to files that do not come along; None for what stays behind."""
+    if not isinstance(line, KEPT) or (isinstance(line, EventLine) and line.kind == "resumed"):
+        return None
+    if isinstance(line, (ProcessLine, EventLine)) and line.seen:
+        return replace(line, seen={})
+    return line
+
+
+def _number(line: Kept) -> int:
+    return 0 if isinstance(line, MetricLine) else line.process or 0
+
+
+def _shifted(line: Kept, shift: int) -> Kept:
+    if isinstance(line, MetricLine) or not line.process or not shift:
+        return line
+    return replace(line, process=line.process + shift)
+
+
+def _fact(line: Kept) -> Hashable:
+    """What tells a line from all others whatever number its process got; times have six digits."""
+    if isinstance(line, StartLine):
+        return line.suite, line.variant, line.unit, line.at_s
+    if isinstance(line, Result):
+        return line.key, line.outcome, line.try_number, line.at_s, line.wall_s
+    return encode(line if isinstance(line, MetricLine) else replace(line, process=0))
+
+
+def ended(files: Sequence[Sequence[Line]]) -> FrozenSet[UnitKey]:
+    """The units that are over.
+
+    Args:
+        files: lines in the order in which they were written to each file, with suite, variant and
+            process in them.
+    """
+    last: Dict[UnitKey, int] = {}
+    told: Set[Tuple[int, UnitKey]] = set()
+    over: Set[Tuple[int, UnitKey]] = set()
+    unjudged: Set[Tuple[int, UnitKey]] = set()
+    completed: Set[int] = set()
+    for lines in files:
+        at: Dict[int, UnitKey] = {}
+        for line in lines:
+            if isinstance(line, ProcessEndLine) and line.ending == "completed":
+                completed.add(line.process)
+            if not isinstance(line, (StartLine, Result)):
+                continue
+            key, process = UnitKey(line.suite, line.variant, line.unit), line.process or 0
+            last[key] = max(process, last.get(key, 0))
+            if at.get(process, key) != key:  # where the next one begins, this one was over
+                over.add((process, at[process]))
+            at[process] = key
+            if isinstance(line, Result):
+                told.add((process, key))
+                if line.case in ("", line.unit):
+                    over.add((process, key))
+                if line.ending not in JUDGED and line.outcome not in ("failed", "errored"):
+                    unjudged.add((process, key))
+    judged = told - unjudged
+    return frozenset(
+        key
+        for key, process in last.items()
+        if (process, key) in judged and ((process, key) in over or process in completed)
+    )

@@ -1,0 +1,73 @@
+"""How far a leg is, in one line for people. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ciguard.model import SLOTS
+from ciguard.run.wording import counted
+
+KIB: Final = 1024.0
+MINUTE_S, HOUR_S = 60, 3600
+
+
+@dataclass(frozen=True, **SLOTS)
+class Progress:
+    """A leg at one moment; None is not known.
+
+    Attributes:
+        done: units with a result. total: of the shard.
+        bad: units of which something went wrong.
+        elapsed_s, predicted_s: of all of the leg's parts.
+        at: units that run now.
+    """
+
+    done: int
+    total: int
+    bad: int
+    elapsed_s: float
+    predicted_s: float | None = None
+    tree_bytes: int | None = None
+    headroom_bytes: int | None = None
+    at: tuple[str, ...] = ()
+
+
+def in_words(progress: Progress) -> str:
+    """ "12/40 units, 1 failed, tests 1.2 GiB, headroom 5.0 GiB, 4:10 of about 12:00"."""
+    parts = [f"{progress.done}/{counted(progress.total, 'unit')}"]
+    if progress.bad:
+        parts.append(f"{progress.bad} failed")
+    if progress.tree_bytes is not None:
+        parts.append(f"tests {size(progress.tree_bytes)}")
+    if progress.headroom_bytes is not None:
+        parts.append(f"headroom {size(progress.headroom_bytes)}")
+    elapsed = clock(progress.elapsed_s)
+    predicted_s = progress.predicted_s
+    parts.append(elapsed if predicted_s is None else f"{elapsed} of about {clock(predicted_s)}")
+    return ", ".join(parts)
+
+
+def live(progress: Progress, columns: int) -> str:
+    """The same with what runs now, cut to a terminal's width: one that wraps cannot be rewritten.
+
+    Args:
+        columns: of the terminal; its last one stays free.
+    """
+    named = f": {', '.join(progress.at)}" if progress.at else ""
+    text = "".join(char if char.isprintable() else "?" for char in in_words(progress) + named)
+    room = max(0, columns - 1)
+    return text if len(text) <= room else text[: max(0, room - 3)] + "..."[:room]
+
+
+def size(number: int) -> str:
+    """ "512 MiB", "1.5 GiB"."""
+    mib = number / KIB / KIB
+    return f"{mib:.0f} MiB" if round(mib) < KIB else f"{mib / KIB:.1f} GiB"
+
+
+def clock(length_s: float) -> str:
+    """ "0:07", "4:10", "1:04:10"."""
+    minutes, seconds = divmod(round(length_s), MINUTE_S)
+    hours, minutes = divmod(minutes, HOUR_S // MINUTE_S)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,72 @@
+"""Which of a shard's units a leg takes on: all, those up to one, those that did not end before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, AbstractSet, Final
+
+from ciguard.errors import InputError
+from ciguard.model import SLOTS
+from ciguard.run.wording import counted, key_name
+
+if TYPE_CHECKING:
+    from ciguard.model import Shard, UnitKey
+
+NAMED: Final = 5  # units in an error
+
+
+@dataclass(frozen=True, **SLOTS)
+class Scope:
+    """What the command line says beside plan and shard.
+
+    Attributes:
+        until: the last unit to run, by its id or as a log names it; "" for all.
+        earlier: folders with records of legs that began this shard.
+        goes_on: the earlier ones are steps of this very attempt, and there is at least one.
+        for_s: how long units may be begun, seconds from the step's start.
+    """
+
+    until: str = ""
+    earlier: tuple[str, ...] = ()
+    goes_on: bool = False
+    for_s: float | None = None
+
+
+ALL: Final = Scope()
+
+
+def up_to(shard: Shard, unit: str) -> Shard:
+    """The shard with its units up to and including one, in their order.
+
+    Args:
+        unit: its id; where suites or variants share that, its name as `key_name` gives it.
+
+    Raises:
+        InputError: it is not there, or it is several; names what is near.
+    """
+    names = [key_name(one.key) for one in shard.units]
+    found = [place for place, one in enumerate(shard.units) if unit in (one.unit, names[place])]
+    where = f"--until {unit}"
+    if not found:
+        near = _near(shard, unit)
+        fix = f"did you mean {', '.join(near)}?" if near else "look for its shard in the plan"
+        what = f"not among the {counted(len(names), 'unit')} of shard {shard.key}"
+        raise InputError(what, where=where, fix=fix)
+    if len(found) > 1:
+        what = f"{counted(len(found), 'unit')} of shard {shard.key} have this id"
+        fix = f"pass one of {', '.join(repr(names[place]) for place in found[:NAMED])}"
+        raise InputError(what, where=where, fix=fix)
+    return replace(shard, units=shard.units[: found[0] + 1])
+
+
+def _near(shard: Shard, unit: str) -> list[str]:
+    """Ids that hold what was typed, else those that look like it."""
+    ids = list(dict.fromkeys(one.unit for one in shard.units))
+    holding = [one for one in ids if unit and unit in one]
+    return holding[:NAMED] or get_close_matches(unit, ids, n=NAMED)
+
+
+def without(shard: Shard, ended: AbstractSet[UnitKey]) -> Shard:
+    """The shard with what is left of its units, in their order."""
+    return replace(shard, units=tuple(unit for unit in shard.units if unit.key not in ended))

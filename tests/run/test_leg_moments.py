@@ -1,0 +1,71 @@
+"""A leg that is ended at any moment, and the one that goes on from it: the union is exact."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from run.legs import no_survivor, plan_of, start, until
+
+from ciguard.codec import plan as plan_codec
+from ciguard.files import read_record_tree
+from ciguard.guard.proof import prove
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COUNT = 30
+TESTS = f"""
+import time, pytest
+@pytest.mark.parametrize("n", range({COUNT}))
+def test_nap(n):
+    time.sleep(0.03)
+    with open("ran", "a") as stream:
+        stream.write(f"{{n}}\\n")
+"""
+MOMENTS = 3
+
+
+def executed(folder: Path) -> Counter[str]:
+    """How often each test came to its end."""
+    place = folder / "ran"
+    return Counter(place.read_text().split()) if place.exists() else Counter()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("seed", range(MOMENTS))
+def test_whenever_it_ends_the_next_one_completes_it(
+    tmp_path: Path, number: signal.Signals, seed: int
+) -> None:
+    (tmp_path / "test_a.py").write_text(TESTS)
+    plan = plan_codec.decode(
+        plan_codec.encode(
+            plan_of([f"test_a.py::test_nap[{n}]" for n in range(COUNT)], processes=2)
+        ),
+        "plan",
+    )
+    (tmp_path / "plan.json").write_bytes(plan_codec.encode(plan))
+    fixed = ("--plan", "plan.json", "--shard", "01")
+    first = start(tmp_path, *fixed, "--record", "records/1")
+    moment = random.Random(f"{number}/{seed}").randrange(COUNT)
+    until(lambda: executed(tmp_path).total() >= moment, what=f"{moment} tests have run")
+    first.process.send_signal(number)
+    first.wait()
+    no_survivor(first)
+    before = read_record_tree(tmp_path / "records") if (tmp_path / "records").exists() else ()
+    assert all(not record.damage or not record.results for record in before)
+    ended = {one.unit for record in before for one in record.results if one.outcome == "passed"}
+    ran = executed(tmp_path)
+    second = start(tmp_path, *fixed, "--record", "records/2", "--resume-from", "records").wait(0)
+    no_survivor(second)
+    assert f"resumed: {len(ended)} of {COUNT} units ended before" in second.printed
+    again = executed(tmp_path) - ran
+    assert sum(again.values()) == COUNT - len(ended), "none that ended ran again, all others did"
+    verdict = prove(plan, read_record_tree(tmp_path / "records" / "2"))
+    assert (verdict.state, verdict.counts) == ("passed", {"passed": COUNT}), verdict
+    if before:
+        both = prove(plan, read_record_tree(tmp_path / "records"))
+        assert (both.state, both.counts) == ("passed", {"passed": COUNT}), both

@@ -1,0 +1,253 @@
+"""Legs that go on where others stopped: the union is exact, and the guard agrees."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from run.legs import Leg, clean_environ, no_survivor, plan_of, start, until
+from run.replaying import replays
+
+from ciguard.codec import plan as plan_codec
+from ciguard.files import read_plan, read_record_tree
+from ciguard.model import LegPolicy, PlannedUnit, Suite
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.model import Plan, Record
+
+TESTS = """
+import os, pathlib, time
+import pytest
+def ran(name):
+    with open("ran", "a") as stream:
+        print(name, file=stream)
+def test_quick(): ran("quick")
+def test_fails(): ran("fails"); assert 0
+def test_crashes(): ran("crashes"); os._exit(9)
+def test_slow():
+    ran("slow")
+    if pathlib.Path("go").exists():
+        return
+    pathlib.Path("started").touch()
+    time.sleep(600)
+def test_later(): ran("later")
+def test_last(): ran("last")
+"""
+NAMES = ("quick", "fails", "crashes", "slow", "later", "last")
+UNITS = [f"test_a.py::test_{name}" for name in NAMES]
+EXPECTED = dict(zip(UNITS, ["passed", "failed", "died", "passed", "passed", "passed"], strict=True))
+
+
+def shard(folder: Path, record: str, *words: str, **environ: str) -> Leg:
+    fixed = ("--plan", "plan.json", "--shard", "01", "--record", f"records/{record}")
+    return start(folder, *fixed, *words, **environ)
+
+
+def attempt(number: int) -> dict[str, str]:
+    return {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "7", "GITHUB_RUN_ATTEMPT": str(number)}
+
+
+def guard(folder: Path) -> tuple[int, dict[str, object]]:
+    """What `ciguard guard` says of all records, in any folders."""
+    words = ("--plan", "plan.json", "--records", "records", "--json")
+    done = subprocess.run(
+        [sys.executable, "-m", "ciguard", "guard", *words],
+        cwd=folder,
+        env=clean_environ(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def lay_out(folder: Path, plan: Plan) -> None:
+    (folder / "test_a.py").write_text(TESTS)
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+
+
+def interrupted(folder: Path, number: int, **environ: str) -> None:
+    """A first leg that gets a signal in the middle of its slow test; then the way is free."""
+    leg = shard(folder, "z-first", **environ)
+    try:
+        until((folder / "started").exists, what="the slow test runs")
+        leg.process.send_signal(number)
+        leg.wait(timeout_s=10)
+        no_survivor(leg)
+    finally:
+        leg.process.kill()
+        leg.process.communicate()
+    (folder / "go").touch()
+
+
+def ran(folder: Path) -> Counter[str]:
+    return Counter((folder / "ran").read_text().split())
+
+
+def outcomes(record: Record) -> dict[str, str]:
+    """By unit, of its last process."""
+    found = sorted(record.results, key=lambda result: result.process or 0)
+    return {result.unit: result.outcome for result in found}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("again", [1, 2], ids=["same attempt", "next attempt"])
+@pytest.mark.parametrize("processes", [1, 2])
+def test_only_what_did_not_end_runs_again(
+    tmp_path: Path, number: int, again: int, processes: int
+) -> None:
+    plan = plan_of(UNITS, processes=processes)
+    lay_out(tmp_path, plan)
+    interrupted(tmp_path, number, **attempt(1))
+    before = ran(tmp_path)
+    leg = shard(tmp_path, "a-second", "--resume-from", "records", **attempt(again)).wait(10)
+    found = re.search(r"resumed: (\d) of 6 units ended before, in 1 record\n", leg.printed)
+    assert found, leg.printed
+    after = ran(tmp_path) - before
+    assert sum(after.values()) == 6 - int(found[1])
+    assert after["slow"] == 1
+    # Of the two shares at once, the other may have been at any place.
+    assert set(after) == {"slow", "later", "last"} or processes == 2
+    assert re.search(r"shard 01: 4 passed, 1 failed, 1 died in ", leg.printed), leg.printed
+    code, verdict = guard(tmp_path)
+    assert (code, verdict["missing"]) == (10, []), verdict
+    assert verdict["counts"] == {"passed": 4, "failed": 1, "died": 1}
+    assert verdict["findings"] == []
+    shutil.rmtree(tmp_path / "records" / "z-first")
+    assert guard(tmp_path)[0] == 10, "the newer one is whole without the older"
+    (record,) = read_record_tree(tmp_path / "records")
+    assert outcomes(record) == EXPECTED
+    left = [unit for unit in plan.shards[0].units if unit.unit.split("_")[-1] in after]
+    rest = replace(plan, shards=(replace(plan.shards[0], units=tuple(left)),))
+    replays(tmp_path / "records" / "a-second", rest)
+
+
+def test_a_third_one_takes_both_and_has_nothing_to_do(tmp_path: Path) -> None:
+    lay_out(tmp_path, plan_of(UNITS))
+    interrupted(tmp_path, signal.SIGKILL, **attempt(1))
+    shard(tmp_path, "2", "--resume-from", "records/z-first", **attempt(2)).wait(10)
+    before = ran(tmp_path)
+    words = ("--resume-from", "records/z-first", "--resume-from", "records/2")
+    leg = shard(tmp_path, "3", *words, **attempt(3)).wait(10)
+    assert "resumed: 6 of 6 units ended before, in 2 records" in leg.printed
+    assert ran(tmp_path) == before
+    assert guard(tmp_path)[1]["findings"] == []
+
+
+def test_the_clock_goes_on_and_the_deadline_is_that_of_the_step(tmp_path: Path) -> None:
+    plan = plan_of(UNITS, policy=LegPolicy(guard_rail="off", deadline_s=30.0))
+    lay_out(tmp_path, plan)
+    interrupted(tmp_path, signal.SIGTERM)
+    supervisor = tmp_path / "records" / "z-first" / "supervisor.jsonl"
+    text = supervisor.read_text()
+    supervisor.write_text(text + '{"type":"sample","at_s":1000.0}\n')
+    shard(tmp_path, "2", "--resume-from", "records").wait(10)
+    text = (tmp_path / "records" / "2" / "supervisor.jsonl").read_text()
+    own = [json.loads(line) for line in text.splitlines()]
+    (resumed,) = [line for line in own if line.get("kind") == "resumed"]
+    assert resumed["at_s"] == 1000.0
+    assert all(1000.0 <= line["at_s"] < 1030.0 for line in own if "at_s" in line)
+    assert guard(tmp_path)[1]["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"plan_id": "other"}, "is of plan other, not "),
+        ({"run_id": 6}, "is of run 6, not 7"),
+    ],
+)
+def test_records_of_something_else_are_refused(
+    tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    lay_out(tmp_path, plan_of(UNITS))
+    plan_id = read_plan(tmp_path / "plan.json").id
+    line = {"type": "shard", "plan_id": plan_id, "shard": "02", "run_id": 7, **change}
+    (tmp_path / "records" / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "records" / "deep" / "er" / "supervisor.jsonl").write_text(json.dumps(line))
+    leg = shard(tmp_path, "2", "--resume-from", "records", **attempt(1)).wait(3)
+    assert said in leg.printed
+    assert "fix: pass a folder with records of this plan's run only" in leg.printed
+    assert not (tmp_path / "records" / "2").exists()
+
+
+def test_a_first_attempt_has_nothing_to_resume(tmp_path: Path) -> None:
+    lay_out(tmp_path, plan_of(UNITS[:1]))
+    leg = shard(tmp_path, "1", "--resume-from", "absent").wait(0)
+    assert "resumed: 0 of 1 unit ended before, in 0 records" in leg.printed
+
+
+def test_steps_of_one_attempt_go_on_until_all_is_done(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("""
+import os, time, pytest
+@pytest.mark.parametrize("n", range(12))
+def test_nap(n):
+    time.sleep(0.5)
+    print(n, file=open("ran", "a"))
+""")
+    units = [f"test_a.py::test_nap[{n}]" for n in range(12)]
+    plan = plan_of(units)
+    (tmp_path / "plan.json").write_bytes(plan_codec.encode(plan))
+    first = shard(tmp_path, "1", "--for", "3s", **attempt(1)).wait(13)
+    done = len(ran(tmp_path))
+    assert 1 <= done < 12
+    record = read_record_tree(tmp_path / "records")[0]
+    assert {result.outcome for result in record.results} == {"passed"}, "no unit was stopped"
+    assert len(record.results) == done
+    assert record.end is not None
+    assert record.end.ending == "deadline"
+    (said,) = [event for event in record.events if event.kind == "checkpoint"]
+    assert re.fullmatch(r"3 s are over, as asked: \d+ units left for another step", said.detail)
+    assert f"checkpoint: {said.detail}" in first.printed
+    replays(tmp_path / "records" / "1", plan, for_s=3.0)
+    assert guard(tmp_path)[0] == 13
+    words = ("--continue", "records", "--for", "10m")
+    leg = shard(tmp_path, "2", *words, **attempt(1)).wait(0)
+    assert f"resumed: {done} of 12 units ended before, in 1 record" in leg.printed
+    assert ran(tmp_path) == Counter(map(str, range(12)))
+    code, verdict = guard(tmp_path)
+    assert (code, verdict["findings"]) == (0, [])
+    assert verdict["counts"] == {"passed": 12}
+
+
+def test_there_must_be_something_to_continue(tmp_path: Path) -> None:
+    lay_out(tmp_path, plan_of(UNITS[:1]))
+    shard(tmp_path, "1", **attempt(1)).wait(0)
+    leg = shard(tmp_path, "2", "--continue", "records", **attempt(2)).wait(3)
+    assert "records: no record of shard 01 of this attempt" in leg.printed
+
+
+def test_a_program_of_ones_own_with_several_cases_a_unit(tmp_path: Path) -> None:
+    program = """
+import json, os, pathlib, sys, time
+for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
+    for case in ("1", "2"):
+        with open(os.environ["CIGUARD_RECORD_FILE"], "a") as stream:
+            print(json.dumps({"unit": unit, "type": "result", "case": case,
+                              "outcome": "passed"}), file=stream)
+        print(unit, file=open("ran", "a"))
+        if unit == "b" and not pathlib.Path("go").exists():
+            pathlib.Path("started").touch()
+            time.sleep(600)
+"""
+    suite = Suite("command", (sys.executable, "-c", program))
+    plan = plan_of([PlannedUnit(name) for name in "abc"], suites={"": suite})
+    (tmp_path / "plan.json").write_bytes(plan_codec.encode(plan))
+    interrupted(tmp_path, signal.SIGKILL)
+    assert ran(tmp_path) == {"a": 2, "b": 1}
+    leg = shard(tmp_path, "2", "--resume-from", os.fspath(tmp_path / "records")).wait(0)
+    assert "resumed: 1 of 3 units ended before" in leg.printed
+    assert ran(tmp_path) == {"a": 2, "b": 3, "c": 2}
+    assert guard(tmp_path)[1]["counts"] == {"passed": 6}

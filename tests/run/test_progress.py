@@ -1,0 +1,60 @@
+"""How far a leg is, over literals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.run.progress import Progress, clock, in_words, live, size
+
+MIB = 1 << 20
+ALL = Progress(
+    done=12,
+    total=40,
+    bad=1,
+    elapsed_s=250.4,
+    predicted_s=720.0,
+    tree_bytes=1229 * MIB,
+    headroom_bytes=512 * MIB,
+    at=("a.py::t", "b.py::t [v]"),
+)
+
+
+def test_a_line_says_all_that_is_known_and_nothing_else() -> None:
+    assert in_words(ALL) == (
+        "12/40 units, 1 failed, tests 1.2 GiB, headroom 512 MiB, 4:10 of about 12:00"
+    )
+    assert in_words(Progress(0, 1, 0, 3.0)) == "0/1 unit, 0:03"
+
+
+def test_a_live_line_is_cut_and_holds_nothing_that_moves_a_cursor() -> None:
+    assert live(replace(ALL, at=()), 200) == in_words(ALL)
+    assert live(ALL, 200).endswith("12:00: a.py::t, b.py::t [v]")
+    assert live(ALL, 21) == "12/40 units, 1 fa..."
+    assert live(replace(ALL, at=("a\x1b[2J\n\r",)), 200).endswith(": a?[2J??")
+
+
+@given(st.integers(0, 200), st.text(max_size=150))
+def test_a_live_line_fits_whatever_the_width(columns: int, name: str) -> None:
+    text = live(replace(ALL, at=(name,)), columns)
+    assert len(text) <= max(0, columns - 1)
+    assert text.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("length_s", "said"),
+    [(0, "0:00"), (59.4, "0:59"), (59.6, "1:00"), (3599, "59:59"), (3600, "1:00:00")],
+)
+def test_clocks(length_s: float, said: str) -> None:
+    assert clock(length_s) == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(0, "0 MiB"), (1023 * MIB, "1023 MiB"), (1024 * MIB - 1, "1.0 GiB"), (1536 * MIB, "1.5 GiB")],
+)
+def test_sizes(number: int, said: str) -> None:
+    assert size(number) == said

@@ -1,0 +1,80 @@
+"""Which of a shard's units a leg takes on, over literals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from run.legs import plan_of
+
+from ciguard.errors import InputError, UsageError
+from ciguard.model import PlannedUnit, UnitKey
+from ciguard.run.options import parse, scope_of, seconds
+from ciguard.run.scope import ALL, Scope, up_to, without
+
+SHARD = replace(
+    plan_of(["a.py::x", PlannedUnit("a.py::y", variant="v"), "a.py::y", "b.py::z"]).shards[0],
+    key="47",
+)
+
+
+def test_up_to_keeps_the_order_and_the_rest_of_the_shard() -> None:
+    part = up_to(SHARD, "b.py::z")
+    assert part == SHARD
+    assert up_to(SHARD, "a.py::x") == replace(SHARD, units=SHARD.units[:1])
+
+
+def test_a_name_as_the_log_has_it_tells_variants_apart() -> None:
+    assert up_to(SHARD, "a.py::y [v]").units == SHARD.units[:2]
+    with pytest.raises(InputError) as caught:
+        up_to(SHARD, "a.py::y")
+    assert caught.value.what == "2 units of shard 47 have this id"
+    assert caught.value.fix == "pass one of 'a.py::y [v]', 'a.py::y'"
+
+
+@pytest.mark.parametrize(
+    ("unit", "fix"),
+    [
+        ("z", "did you mean b.py::z?"),
+        ("b.py:z", "did you mean b.py::z"),
+        ("b.py::z ", "did you mean b.py::z"),
+        ("#", "look for its shard in the plan"),
+    ],
+)
+def test_a_unit_that_is_not_there(unit: str, fix: str) -> None:
+    with pytest.raises(InputError, match="not among the 4 units of shard 47") as caught:
+        up_to(SHARD, unit)
+    assert caught.value.where == f"--until {unit}"
+    assert caught.value.fix.startswith(fix)
+
+
+def test_without_what_ended() -> None:
+    left = without(SHARD, {UnitKey("", "", "a.py::y"), UnitKey("", "", "gone")})
+    assert left.units == (*SHARD.units[:2], SHARD.units[3])
+
+
+@pytest.mark.parametrize(("text", "expected_s"), [("90s", 90), ("15m", 900), ("1.5h", 5400)])
+def test_times(text: str, expected_s: float) -> None:
+    assert seconds(text, where="--for") == expected_s
+
+
+@pytest.mark.parametrize("text", ["", "15", "m", "0s", "0.0h", "-1s", "15 m", "1h30m", "15min"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(UsageError, match="no time") as caught:
+        seconds(text, where="--for")
+    assert caught.value.where == "--for"
+
+
+def test_the_words_of_the_command_line() -> None:
+    def scope(*words: str) -> Scope:
+        return scope_of(parse(("--record", "r", *words)))
+
+    assert scope() == ALL
+    assert scope("--until", "u") == Scope(until="u")
+    assert scope("--resume-from", "a", "--resume-from", "b", "--for", "2m") == Scope(
+        earlier=("a", "b"), for_s=120.0
+    )
+    assert scope("--continue", "a") == Scope(earlier=("a",), goes_on=True)
+    for words in (("--until", "u", "--continue", "a"), ("--resume-from", "a", "--continue", "b")):
+        with pytest.raises(UsageError, match="one of them"):
+            scope(*words)
