@@ -32,7 +32,6 @@ LEAST_LEGS: Final = 3  # one leg may have been disturbed
 LEAST_S: Final = 5.0  # of tests in a leg: below, starting up is most of what is seen
 MOST_RATIO: Final = 3.0  # a leg that waits longer for something else tells of that
 DIGITS: Final = 4
-NO_GROUP: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,8 @@ class Overheads:
     Attributes:
         ratio: by suite and pool, a leg's wall time without set-ups / sum of its tests' times; 1
             where nobody knows.
-        file: by position in the inventory, the file it is in (an index), or `NO_GROUP`; empty
-            where nobody has seen a shared fixture.
+        file: by position in the inventory, the file it is in (an index), or -1; empty where nobody
+            has seen a shared fixture.
         setup_s: by that index, what the fixtures that its tests share take in each process.
     """
 
