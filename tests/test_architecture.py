@@ -59,7 +59,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 VERBS = ("plan", "guard", "compare", "history", "init", "report")
 
 # What travels in the pyz besides run/: see DESIGN, "Nothing to install in a leg".
-LEG = ("errors", "model", "codec.__init__", "codec.record", "codec.plan")
+LEG = ("errors", "codec.__init__", "codec.record", "codec.plan")
 
 # The parts of a verb's folder that are its hands: everything else in it is arithmetic.
 ADAPTERS = frozenset(
@@ -174,7 +174,7 @@ def keeps_arithmetic_pure(source: Source) -> Iterator[str]:
 
 
 def needs_nothing_installed_in_a_leg(source: Source) -> Iterator[str]:
-    if (source.place != "run" and source.name not in LEG) or source.is_command():
+    if (source.place not in {"model", "run"} and source.name not in LEG) or source.is_command():
         return  # run.command is the door from `ciguard run`: it stays out of the zip file
     guests = {"py" + "test", "_py" + "test", "xdist"} if source.is_inside() else set()
     for name in external(source):

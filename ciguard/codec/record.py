@@ -1,4 +1,4 @@
-"""A record's lines: JSON <-> the line values of `model.py`. The one reader and the one writer.
+"""A record's lines: JSON <-> the line values of `model`. The one reader and the one writer.
 
 Types and keys that this schema does not know are skipped; a line that is not what it should be is
 a `LineError`. `gathering.py` reads whole files. Pure; standard library only, Python 3.8+ (travels
@@ -141,11 +141,11 @@ _WORDS: Final[dict[str, frozenset[str]]] = {
 
 
 class Shape:
-    """How one dataclass of `model.py` stands in JSON.
+    """How one dataclass of `model` stands in JSON.
 
     Args:
         kind: the dataclass.
-        checks: annotation as written in model.py -> what reads a value of that type or raises
+        checks: annotation as written there -> what reads a value of that type or raises
             LineError. A field of a type that is not there fails here, on import, so that somebody
             decides how it is read.
     """

@@ -25,12 +25,11 @@ main()
 FILES: Final = (
     "__init__.py",
     "errors.py",
-    "model.py",
     "codec/__init__.py",
     "codec/record.py",
     "codec/plan.py",
 )
-FOLDER: Final = "run"
+FOLDERS: Final = ("model", "run")
 # click's side of `ciguard run`; the adapter frameworks/command.py is another file.
 LEFT_OUT: Final = frozenset({"run/command.py"})
 
@@ -49,9 +48,10 @@ def members(package: Traversable) -> dict[str, bytes]:
     found = {"__main__.py": _MAIN}
     for name in FILES:
         found[f"ciguard/{name}"] = package.joinpath(*name.split("/")).read_bytes()
-    for name, content in _below(package.joinpath(FOLDER), FOLDER):
-        if name not in LEFT_OUT:
-            found[f"ciguard/{name}"] = content
+    for folder in FOLDERS:
+        for name, content in _below(package.joinpath(folder), folder):
+            if name not in LEFT_OUT:
+                found[f"ciguard/{name}"] = content
     return found
 
 

@@ -1,0 +1,195 @@
+"""The plan, the contract of a run, frozen for it; codec/plan.py is its reader and its writer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Mapping, get_args
+
+from ciguard.model.words import SCHEMA, SLOTS, UnitKey
+
+
+@dataclass(frozen=True, **SLOTS)
+class Variant:
+    """One way a suite is run: what it adds to the suite's arguments and environment."""
+
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, **SLOTS)
+class Suite:
+    """Tests with one framework, working folder and arguments.
+
+    `base_bytes`: resident memory of its process before the first unit, learned from records.
+    `setup_s`: what a process costs before its first unit starts.
+    """
+
+    framework: str
+    command: tuple[str, ...]
+    cwd: str = "."
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+    list_command: tuple[str, ...] = ()  # where the framework cannot list its units by itself
+    base_bytes: int | None = None
+    setup_s: float = 0.0
+    exclude: tuple[str, ...] = ()  # patterns of units that nobody is to run
+
+
+@dataclass(frozen=True, **SLOTS)
+class Pool:
+    """Where legs run. `runs_on` is any JSON that GitHub takes there.
+
+    Jobs are billed in whole minutes, and come in waves over `concurrency`; `setup_s` is a job's.
+    """
+
+    runs_on: Any
+    cpus: int | None = None
+    memory_bytes: int | None = None
+    reserve_bytes: int = 0
+    env: Mapping[str, str] = field(default_factory=dict)
+    usd_per_minute: float | None = None
+    concurrency: int | None = None
+    setup_s: float | None = None
+
+
+GuardRail = Literal["off", "observe", "auto", "enforce"]
+GUARD_RAILS: Final[tuple[GuardRail, ...]] = get_args(GuardRail)
+
+
+@dataclass(frozen=True, **SLOTS)
+class LegPolicy:
+    """All that a leg needs of the configuration. `deadline_s` counts from the step's start."""
+
+    guard_rail: GuardRail = "auto"
+    tries: int = 1
+    deadline_s: float | None = None
+    remainder: bool = False  # units that are newer than the plan run too, each in one shard
+
+
+@dataclass(frozen=True, **SLOTS)
+class PlannedUnit:
+    """A unit in a shard with what is expected of it; `known` says that history has seen it."""
+
+    unit: str
+    suite: str = ""
+    variant: str = ""
+    wall_s: float = 0.0
+    peak_delta_bytes: int | None = None
+    retained_bytes: int | None = None
+    timeout_s: float | None = None
+    known: bool = True
+
+    @property
+    def key(self) -> UnitKey:
+        """Where its results belong."""
+        return UnitKey(self.suite, self.variant, self.unit)
+
+
+@dataclass(frozen=True, **SLOTS)
+class Prediction:
+    """What the simulated policy says of a shard; `peak_bytes` is None without memory history."""
+
+    wall_s: float
+    wall_p95_s: float
+    peak_bytes: int | None = None
+
+
+@dataclass(frozen=True, **SLOTS)
+class Shard:
+    """One leg of the matrix; `timeout_minutes` limits its step, `budget_bytes` its tests."""
+
+    key: str
+    pool: str
+    units: tuple[PlannedUnit, ...]
+    predicted: Prediction
+    processes: int = 1
+    timeout_minutes: int = 60
+    budget_bytes: int | None = None
+
+
+@dataclass(frozen=True, **SLOTS)
+class Exclusion:
+    """A unit that exists and is not planned, and the rule that says so."""
+
+    unit: str
+    rule: str
+    suite: str = ""
+    variant: str = ""
+
+
+@dataclass(frozen=True, **SLOTS)
+class InventorySummary:
+    """The units that exist, as the plan keeps them. `files` holds every matching file, 0 too."""
+
+    collected: int
+    files: Mapping[str, int]
+    hash: str
+    errors: tuple[str, ...] = ()
+    excluded: tuple[Exclusion, ...] = ()
+    base_collected: int | None = None
+
+
+@dataclass(frozen=True, **SLOTS)
+class Choice:
+    """A number of shards: the run's wall time with set-up and waves, and its billed minutes."""
+
+    shards: int
+    wall_s: float
+    minutes: int
+    price_usd: float | None = None
+    chosen: bool = False
+
+
+@dataclass(frozen=True, **SLOTS)
+class Moved:
+    """A unit that the base's plan has in another shard."""
+
+    unit: str
+    before: str
+    now: str
+    suite: str = ""
+    variant: str = ""
+
+
+@dataclass(frozen=True, **SLOTS)
+class Suspect:
+    """A unit that was in `losses` shards of which one of their units killed the runner."""
+
+    unit: str
+    losses: int
+    alone: bool  # away from all others, in shards of suspects; else they are spread
+    suite: str = ""
+    variant: str = ""
+
+
+@dataclass(frozen=True, **SLOTS)
+class Plan:
+    """The contract of a run, frozen for it. `id` is a hash of everything else in the file.
+
+    `gap` = makespan / `lower_bound_s` - 1, of predicted wall times; `floor` is the one unit that no
+    number of shards can go below. `history` says what the estimates come from. `choices` are the
+    numbers of shards around the chosen one, and `stopped_by` says why there are not more.
+    """
+
+    id: str
+    suites: Mapping[str, Suite]
+    pools: Mapping[str, Pool]
+    policy: LegPolicy
+    shards: tuple[Shard, ...]
+    lower_bound_s: float
+    gap: float
+    inventory: InventorySummary
+    schema: int = SCHEMA
+    floor: PlannedUnit | None = None
+    history: Mapping[str, Any] = field(default_factory=dict)
+    repository: str | None = None
+    workflow: str | None = None
+    head_sha: str | None = None
+    base: str | None = None  # the plan or run whose shards were kept where they do
+    choices: tuple[Choice, ...] = ()
+    stopped_by: str = ""
+    risk: float | None = None  # P(any shard passes the deadline), the suite and machines unchanged
+    moved: tuple[Moved, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
+    warnings: tuple[str, ...] = ()
