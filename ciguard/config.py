@@ -122,7 +122,9 @@ class PolicyConfig(_Section):
         Literal["new-failure", "timeout", "oom", "memory", "duration", "incomplete"], ...
     ] = Field(("new-failure", "timeout", "oom"), description="comparison findings that fail a run")
     guard_rail: GuardRail = Field("auto", description="what happens when memory runs out")
-    tries: int = Field(1, ge=1, le=10, description="executions of a failing unit")
+    tries: int = Field(
+        1, ge=1, le=10, description="how often a unit may fail; its process is repeated up to it"
+    )
 
 
 class HistoryConfig(_Section):

@@ -166,7 +166,7 @@ def leaves_commands_to_the_command_line(source: Source) -> Iterator[str]:
 def keeps_arithmetic_pure(source: Source) -> Iterator[str]:
     arithmetic = source.place in VERBS and not source.is_command() and source.name not in ADAPTERS
     pure = arithmetic or source.place in {"codec", "model", "errors", "runners", "text"}
-    if not pure and source.name not in {"run.policy", "run.state"}:
+    if not pure and source.name not in {"run.policy", "run.state", "run.again"}:
         return
     for name in external(source):
         if name in IMPURE:

@@ -46,9 +46,11 @@ class MemoryWatch:
         self._trees: FrozenSet[int] = frozenset()
         self.peak_bytes: Dict[int, int] = {}
 
-    def look(self, now_s: float, trees: Mapping[int, TreeMemory]) -> SampleLine | None:
-        """A sample if one is due. With no process running nothing is looked at."""
-        if not trees or now_s - self._machine_s < self.every_s:
+    def look(
+        self, now_s: float, trees: Mapping[int, TreeMemory], *, awaited: bool = False
+    ) -> SampleLine | None:
+        """A sample if one is due. With no process running and none awaited there is none."""
+        if not (trees or awaited) or now_s - self._machine_s < self.every_s:
             return None
         self._machine_s = now_s
         if now_s - self._tree_s >= TREE_EVERY_S or self._trees != trees.keys():

@@ -37,6 +37,7 @@ MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this
 IDLE_PROCESSES: Final = 3  # in a row without one finished unit: the fourth would not do better
 NOT_RUN: Final = (126, 127)  # what a shell says of a program that it cannot run or find
 SAMPLES: Final = 2  # one low sample is a hiccup
+NAMED: Final = 3  # units of a process, in a reason
 LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom that is worth a word
 LAST_DITCH_BYTES, LAST_DITCH_RATIO = 256 * MIB, 0.015  # headroom below which the runner dies next
 HELPFUL_RATIO: Final = 0.05  # of the machine: a process this large is worth killing anyway
@@ -107,7 +108,7 @@ def next_action(state: State, now_s: float) -> Action:
         or _guard_rail(state)
         or _checkpoint(state, now_s)
         or _recycling(state)
-        or _admission(state)
+        or _admission(state, now_s)
         or _ending(state)
         or Wait(_next_moment_s(state, now_s))
     )
@@ -147,6 +148,8 @@ def _timeout(state: State, now_s: float) -> Action | None:
 def _next_moment_s(state: State, now_s: float) -> float | None:
     deadline_s, for_s = state.policy.deadline_s, state.for_s
     moments = [] if deadline_s is None else [state.began_s + deadline_s]
+    if now_s < state.memory_back_s:
+        moments.append(state.memory_back_s)
     if for_s is not None and now_s < state.began_s + for_s:
         moments.append(state.began_s + for_s)
     for running in state.running.values():
@@ -162,9 +165,9 @@ def _guard_rail(state: State) -> Action | None:
     rail = state.policy.guard_rail
     if rail == "off" or not state.running or len(state.headrooms) < SAMPLES:
         return None
-    before, now = state.headrooms
+    (before_s, before), (now_s, now) = state.headrooms
     memory = state.memory_bytes or 0
-    low = max(LOW_BYTES, LOW_RATIO * memory)
+    low = _low_bytes(state)
     last_ditch = max(LAST_DITCH_BYTES, LAST_DITCH_RATIO * memory)
     kill_below = {"observe": 0.0, "auto": last_ditch, "enforce": low}[rail]
     if max(before, now) < kill_below and now < before:
@@ -175,7 +178,9 @@ def _guard_rail(state: State) -> Action | None:
         ]
         if candidates:
             size, process = max(candidates)
-            reason = f"headroom {now // MIB} MiB, the largest process has {size // MIB} MiB"
+            falling = _per_second(before - now, now_s - before_s)
+            largest = f"the largest process has {size // MIB} MiB{_at(state, process)}"
+            reason = f"headroom {now // MIB} MiB{falling}, {largest}"
             if kill_helps(size, kill_below - now, memory):
                 return Stop(process, "memory_guard", reason)
             if "memory_elsewhere" not in state.warned:
@@ -185,6 +190,23 @@ def _guard_rail(state: State) -> Action | None:
     return None
 
 
+def _low_bytes(state: State) -> float:
+    """Headroom that is worth a word."""
+    return max(LOW_BYTES, LOW_RATIO * (state.memory_bytes or 0))
+
+
+def _per_second(fell_bytes: int, took_s: float) -> str:
+    return f", falling by {int(fell_bytes / took_s) // MIB} MiB/s" if took_s > 0 else ""
+
+
+def _at(state: State, process: int) -> str:
+    """The units that a process is at, in words."""
+    units = sorted(state.running[process].open)
+    names = [state.units[unit].unit for unit in units[:NAMED]]
+    more = f" and {len(units) - NAMED} more" if len(units) > NAMED else ""
+    return f", running {', '.join(names)}{more}" if names else ""
+
+
 def _checkpoint(state: State, now_s: float) -> Action | None:
     """Behind the time that was asked for nothing is begun, and nothing that runs is stopped."""
     if state.for_s is None or now_s < state.began_s + state.for_s:
@@ -192,7 +214,7 @@ def _checkpoint(state: State, now_s: float) -> Action | None:
     ahead = {
         process: running.not_begun()
         for process, running in sorted(state.running.items())
-        if running.stopping is None
+        if running.stopping is None and not running.start.repeats
     }
     left = len(state.waiting) + sum(map(len, ahead.values()))
     if not left:
@@ -205,7 +227,9 @@ def _checkpoint(state: State, now_s: float) -> Action | None:
             return Recycle(process, reason)
     if state.running:
         return Wait(_next_moment_s(state, now_s))
-    return Finish("deadline", f"{reason}: {counted(left, 'unit')} left for another step")
+    # A later step takes a unit with a result for done: what went wrong is executed again in this.
+    said = f"{reason}: {counted(left, 'unit')} left for another step"
+    return _executing_again(state, now_s) or Finish("deadline", said)
 
 
 def _cap_bytes(state: State) -> float:
@@ -243,13 +267,41 @@ def _free_bytes(state: State) -> float:
     return state.budget_bytes - taken
 
 
-def _admission(state: State) -> Action | None:
-    if not state.waiting or len(state.running) >= state.processes:
+def _may_start(state: State) -> bool:
+    return (
+        len(state.running) < state.processes
+        and state.idle_processes < IDLE_PROCESSES
+        and not any(running.start.alone for running in state.running.values())
+    )
+
+
+def _memory_comes_back(state: State, now_s: float) -> bool:
+    """Whether a process was just killed for memory, and what it held is not there again yet."""
+    if state.policy.guard_rail == "off" or now_s >= state.memory_back_s:
+        return False
+    return not state.headrooms or state.headrooms[-1][1] < _low_bytes(state)
+
+
+def _executing_again(state: State, now_s: float) -> Action | None:
+    """What is executed again comes last: it is to keep nothing from its first turn."""
+    if not state.again or not _may_start(state):
         return None
-    if state.idle_processes >= IDLE_PROCESSES:
+    if _memory_comes_back(state, now_s):
+        return Wait(_next_moment_s(state, now_s))
+    one = state.again[0]
+    start = _start(state, one.units, one.reason, alone=one.alone)
+    start = replace(start, repeats=one.repeats)
+    fits = not one.alone and start.predicted_peak_bytes <= _free_bytes(state)
+    return start if fits or not state.running else None
+
+
+def _admission(state: State, now_s: float) -> Action | None:
+    if not state.waiting:
+        return _executing_again(state, now_s)
+    if not _may_start(state):
         return None
-    if any(running.start.alone for running in state.running.values()):
-        return None
+    if _memory_comes_back(state, now_s):
+        return Wait(_next_moment_s(state, now_s))
     first = state.units[state.waiting[0]]
     group = [
         unit

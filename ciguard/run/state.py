@@ -23,6 +23,7 @@ from ciguard.model import (
     StartLine,
     UnitKey,
 )
+from ciguard.run.again import MEMORY, Again, victims_alone, whole_process
 
 if TYPE_CHECKING:
     from ciguard.model import LegPolicy, PlannedUnit, Shard, Suite
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 NEVER_S: Final = float("inf")
 SEARCHED: Final = frozenset({"crash", "out_of_memory", "memory_guard", "timeout"})
+# What a killed process held comes back within half a second; what does not is held by others.
+MEMORY_BACK_S: Final = 2.0
 UNKNOWN_BASE_BYTES: Final = 50 * MIB  # a Python with a test framework and nothing else: 40-60 MiB
 UNKNOWN_DELTA_BYTES: Final = 50 * MIB  # most tests need less; the guard rail is for the others
 
@@ -45,6 +48,7 @@ class Start:
     predicted_peak_bytes: int
     reason: str
     alone: bool = False
+    repeats: int = 0  # how often a process with these units was begun before
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -105,7 +109,8 @@ class Running:
     closed: set[int] = field(default_factory=set)
     bad: set[int] = field(default_factory=set)  # some case of it went wrong here
     spoke: bool = False  # it wrote a line itself
-    named: bool = False  # some unit of it is to blame
+    died: dict[int, int] = field(default_factory=dict)  # unit -> bytes of its process then
+    beside: bool = False  # another process of the leg ran at some time of its life
     resident_bytes: int | None = None  # behind its last result
     stopping: Ending | None = None
     blamed: int | None = None  # by the Stop
@@ -173,12 +178,16 @@ class State:
         self.waiting: list[int] = list(range(len(self.units)))  # positions, ascending
         self.running: dict[int, Running] = {}
         self.tries: dict[int, int] = {}  # unit -> executions that ended
+        self.failures: dict[int, int] = {}  # unit -> those that went wrong
+        self.again: list[Again] = []  # processes to come when all that waits has had its turn
+        self.alone: set[int] = set()  # units that got a turn alone behind the first
         self.started = 0
         self.idle_processes = 0
         self.suspects: tuple[int, ...] = ()  # one of them killed a process that named nobody
         self.interrupted: Ending | None = None
         self.memory_bytes: int | None = None
-        self.headrooms: tuple[int, ...] = ()  # of the last two samples
+        self.headrooms: tuple[tuple[float, int], ...] = ()  # of the last two samples, with at_s
+        self.memory_back_s = float("-inf")  # until then nothing starts where memory is short
         self.process_bytes: dict[int, int] = {}
         self.warned: set[str] = set()  # kinds that were said
         self.unanswered: set[int] = set()  # a process ended by itself without a result of them
@@ -217,7 +226,7 @@ class State:
             self._observe_end(line)
         elif isinstance(line, SampleLine):
             if line.headroom_bytes is not None:
-                self.headrooms = (*self.headrooms[-1:], line.headroom_bytes)
+                self.headrooms = (*self.headrooms[-1:], (line.at_s, line.headroom_bytes))
             self.process_bytes = {int(key): size for key, size in line.process_bytes.items()}
         elif isinstance(line, ShardLine):
             self.memory_bytes = line.runner.memory_bytes
@@ -249,7 +258,8 @@ class State:
             running.close_reported()
         running.reported.add(unit)
         running.spoke = running.spoke or line.outcome != "died"
-        running.named = running.named or line.outcome == "died"
+        if line.outcome == "died":
+            running.died[unit] = line.peak_lower_bytes or 0
         if line.outcome in BAD_OUTCOMES:
             running.bad.add(unit)
         if line.case in ("", line.unit):
@@ -267,18 +277,32 @@ class State:
         self._search(running, line.ending)
         for unit in running.closed:
             self.tries[unit] = self.tries.get(unit, 0) + 1
-        again = [
-            unit
-            for unit in running.closed
-            if unit in running.bad and self.tries[unit] < self.policy.tries
-        ]
+        for unit in running.closed & running.bad:
+            self.failures[unit] = self.failures.get(unit, 0) + 1
         # After an undisturbed end, a unit without a result would not get one from a second process
         # either: it is gone, and the guard says so.
         disturbed = running.recycled or line.ending != "completed"
         rest = running.unfinished()
-        self.waiting = sorted({*self.waiting, *again, *(rest if disturbed else ())})
+        self.waiting = sorted({*self.waiting, *(rest if disturbed else ())})
         if not disturbed:
             self.unanswered.update(unit for unit in rest if unit not in self.tries)
+        self._repeat(running, line)
+
+    def _repeat(self, running: Running, line: ProcessEndLine) -> None:
+        """Note what of an ended process is to be executed again."""
+        if line.ending in MEMORY:
+            self.headrooms, self.memory_back_s = (), (line.at_s or 0.0) + MEMORY_BACK_S
+        most = self.budget_bytes or self.memory_bytes
+        base = self.base_bytes[running.start.suite]
+        alone = [
+            one
+            for one in victims_alone(running, line.ending, base, most)
+            if not self.alone & set(one.units)
+        ]
+        self.alone.update(unit for one in alone for unit in one.units)
+        left_out = frozenset(unit for one in alone for unit in one.units)
+        whole = whole_process(running, left_out, self.failures, self.policy.tries)
+        self.again += [*alone, *([whole] if whole else [])]
 
     def _search(self, running: Running, ending: Ending) -> None:
         """Narrow down what kills processes that do not say what they are at.
@@ -286,12 +310,12 @@ class State:
         The next one gets half of the suspects, so a culprit costs log2(units) processes: cheap
         ones where the program reports as it goes, for what is left begins with the culprit.
         """
-        silent = ending in SEARCHED and not running.named and len(running.start.units) > 1
+        silent = ending in SEARCHED and not running.died and len(running.start.units) > 1
         if running.closed and running.spoke:
             self.idle_processes = 0
         elif not silent and ending != "completed":  # one that completed leaves nothing to repeat
             self.idle_processes += 1
-        suspects = running.unfinished() if silent else () if running.named else self.suspects
+        suspects = running.unfinished() if silent else () if running.died else self.suspects
         self.suspects = tuple(unit for unit in suspects if unit not in running.closed)
 
     def apply(self, action: Action) -> None:
@@ -299,7 +323,10 @@ class State:
         if isinstance(action, Start):
             taken = set(action.units)
             self.waiting = [unit for unit in self.waiting if unit not in taken]
+            self.again = [one for one in self.again if one.units != action.units]
             self.running[action.process] = Running(action)
+            for running in self.running.values():
+                running.beside = len(self.running) > 1
             self.started = action.process
         elif isinstance(action, Stop):
             self.running[action.process].stopping = action.ending

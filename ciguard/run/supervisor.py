@@ -219,7 +219,7 @@ class Supervisor:
 
     def _look_at_memory(self, now_s: float) -> None:
         trees = {number: live.tree for number, live in self._live.items()}
-        sample = self._memory.look(now_s, trees)
+        sample = self._memory.look(now_s, trees, awaited=now_s < self._state.memory_back_s)
         if sample is not None:
             self._sample = sample
             self._take_in(sample)

@@ -154,8 +154,8 @@ def test_a_failing_unit_is_tried_again_as_a_whole(project: Path) -> None:
     plan = plan_of(units()[:3], suites={"tables": SUITE}, policy=policy)
     leg = start_shard(project, plan).wait(10)
     record = leg.record()
-    assert [line.units for line in record.processes] == [3, 2]
-    assert len(record.results) == 7 + 5
+    assert [line.units for line in record.processes] == [3, 3]
+    assert len(record.results) == 7 + 7
     assert record.end is not None
     assert sum(record.end.counts.values()) == 7, "each case counts once, by its last try"
     replays(leg.record_folder, plan)

@@ -109,7 +109,9 @@ def test_slow():
     }
 
 
-def test_a_failing_unit_is_tried_again_in_a_fresh_process(tmp_path: Path) -> None:
+def test_what_fails_is_tried_again_in_a_fresh_process_behind_what_ran_before_it(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "test_flaky.py").write_text("""
 import os, pathlib
 def test_flaky():
@@ -120,10 +122,11 @@ def test_dies_once():
     first = not pathlib.Path("died").exists()
     pathlib.Path("died").touch()
     if first: os._exit(3)
-def test_fine(): pass
-def test_never(): assert 0
+LEFT = []
+def test_leaves(): LEFT.append(1)
+def test_order(): assert not LEFT
 """)
-    names = ("flaky", "dies_once", "fine", "never")
+    names = ("flaky", "dies_once", "leaves", "order")
     units = [f"test_flaky.py::test_{name}" for name in names]
     policy = LegPolicy(guard_rail="off", tries=2)
     leg = start_shard(tmp_path, plan_of(units, policy=policy)).wait(10)
@@ -131,11 +134,12 @@ def test_never(): assert 0
     assert sorted(found) == [
         ("dies_once", "died", 1),
         ("dies_once", "passed", 2),
-        ("fine", "passed", 1),
         ("flaky", "failed", 1),
         ("flaky", "passed", 2),
-        ("never", "failed", 1),
-        ("never", "failed", 2),
+        ("leaves", "passed", 1),
+        ("leaves", "passed", 2),
+        ("order", "failed", 1),  # alone it would pass
+        ("order", "failed", 2),
     ]
     end = leg.record().end
     assert end is not None

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from run.states import OFF, finish_all, start, state_of
 
 from ciguard.model import (
-    Ending,
     EventLine,
     LegPolicy,
     PlannedUnit,
-    Prediction,
     ProcessEndLine,
     Result,
     SampleLine,
-    Shard,
-    ShardLine,
     StartLine,
-    Suite,
 )
-from ciguard.model import Runner as Machine
 from ciguard.run.policy import (
     IDLE_PROCESSES,
     decision_line,
-    ending_of,
-    is_unexplained,
-    kill_helps,
     next_action,
 )
 from ciguard.run.state import (
@@ -38,46 +29,12 @@ from ciguard.run.state import (
     Action,
     Finish,
     Recycle,
-    Running,
     Start,
-    State,
     Stop,
     Wait,
     Warn,
     predicted_peak_bytes,
 )
-
-OFF = LegPolicy(guard_rail="off")
-GIB = 1024 * MIB
-
-
-def state_of(
-    *units: PlannedUnit | str,
-    processes: int = 1,
-    budget_mib: int | None = None,
-    policy: LegPolicy = OFF,
-    for_s: float | None = None,
-) -> State:
-    planned = tuple(PlannedUnit(unit) if isinstance(unit, str) else unit for unit in units)
-    budget = None if budget_mib is None else budget_mib * MIB
-    shard = Shard("01", "p", planned, Prediction(1, 1), processes, budget_bytes=budget)
-    suite = Suite("any", ("any",))
-    return State(shard, dict.fromkeys(("", "other"), suite), policy, for_s=for_s)
-
-
-def start(state: State, now_s: float = 0.0) -> Start:
-    action = next_action(state, now_s)
-    assert isinstance(action, Start), action
-    state.apply(action)
-    return action
-
-
-def finish_all(state: State, process: int, outcome: str = "passed") -> None:
-    for unit in state.running[process].start.units:
-        planned = state.units[unit]
-        state.observe(StartLine(planned.unit, process=process, at_s=0.0))
-        state.observe(Result(planned.unit, outcome, process=process))  # type: ignore[arg-type]
-    state.observe(ProcessEndLine(process, "completed", 0))
 
 
 def test_every_unit_of_one_suite_goes_into_one_process() -> None:
@@ -224,15 +181,6 @@ def test_with_nothing_left_the_time_asked_for_changes_nothing() -> None:
     assert next_action(state, 12.0) == Finish("completed", "every unit had its turn")
 
 
-def test_a_try_that_is_left_waits_for_another_step() -> None:
-    state = state_of("a", for_s=10.0, policy=replace(OFF, tries=2))
-    start(state)
-    finish_all(state, 1, "failed")
-    assert isinstance(next_action(state, 9.0), Start)
-    reason = "10 s are over, as asked: 1 unit left for another step"
-    assert next_action(state, 11.0) == Warn("checkpoint", reason)
-
-
 def test_limits_of_units_and_memory_hold_behind_the_time_asked_for() -> None:
     state = state_of(PlannedUnit("a", timeout_s=20.0), "b", for_s=10.0)
     start(state)
@@ -282,26 +230,6 @@ def test_a_signal_ends_the_leg() -> None:
     state.apply(action)
     state.observe(ProcessEndLine(1, "cancelled", 130))
     assert next_action(state, 1.0) == Finish("cancelled", "the leg was told to stop")
-
-
-@pytest.mark.parametrize(("tries", "expected"), [(1, ()), (2, (1,)), (3, (1,))])
-def test_only_what_went_wrong_is_tried_again(tries: int, expected: tuple[int, ...]) -> None:
-    state = state_of("good", "bad", policy=LegPolicy("off", tries=tries))
-    start(state)
-    state.observe(Result("good", "passed", process=1))
-    state.observe(Result("bad", "failed", process=1))
-    state.observe(ProcessEndLine(1, "completed", 1))
-    assert tuple(state.waiting) == expected
-
-
-def test_one_bad_case_among_good_ones_is_tried_again() -> None:
-    """Cases of two units that arrive in turns, as from a runner with threads."""
-    state = state_of("a", "b", policy=LegPolicy("off", tries=2))
-    start(state)
-    for unit, outcome in (("a", "failed"), ("a", "passed"), ("b", "passed"), ("a", "passed")):
-        state.observe(Result(unit, outcome, case="1", process=1))  # type: ignore[arg-type]
-    state.observe(ProcessEndLine(1, "completed", 1))
-    assert state.waiting == [0]
 
 
 def test_processes_that_finish_nothing_are_not_repeated_for_ever() -> None:
@@ -370,16 +298,6 @@ def test_what_a_clean_end_left_out_is_not_asked_for_again() -> None:
     assert next_action(state, 1.0) == Finish("completed", said)
 
 
-def test_what_was_tried_again_and_vanished_has_its_first_result() -> None:
-    state = state_of("a", policy=LegPolicy("off", tries=2))
-    start(state)
-    state.observe(Result("a", "failed", process=1))
-    state.observe(ProcessEndLine(1, "completed", 1))
-    start(state)
-    state.observe(ProcessEndLine(2, "completed", 5))
-    assert next_action(state, 1.0) == Finish("completed", "every unit had its turn")
-
-
 def test_processes_that_end_by_themselves_keep_nobody_from_its_turn() -> None:
     state = state_of(*(PlannedUnit("a", variant=str(n)) for n in range(IDLE_PROCESSES + 1)))
     for number in range(1, IDLE_PROCESSES + 2):
@@ -388,90 +306,6 @@ def test_processes_that_end_by_themselves_keep_nobody_from_its_turn() -> None:
     action = next_action(state, 1.0)
     assert isinstance(action, Finish)
     assert action.reason.startswith("4 of 4 units got no result")
-
-
-@pytest.mark.parametrize(
-    ("rail", "headrooms_mib", "expected"),
-    [
-        ("auto", (9000, 9000), Wait),
-        ("auto", (500, 9000), Wait),  # a hiccup
-        ("auto", (590, 580), Warn),
-        ("auto", (200, 100), Stop),
-        ("auto", (100, 200), Warn),  # no longer falling
-        ("observe", (200, 100), Warn),
-        ("enforce", (590, 580), Stop),
-        ("off", (200, 100), Wait),
-    ],
-)
-def test_memory_that_runs_out(rail: str, headrooms_mib: tuple[int, int], expected: type) -> None:
-    state = state_of("a", "b", processes=2, policy=LegPolicy(rail))  # type: ignore[arg-type]
-    state.observe(ShardLine(runner=Machine(memory_bytes=8 * GIB)))
-    start(state)
-    start(state)
-    for headroom in headrooms_mib:
-        sizes = {"1": 10 * MIB, "2": 500 * MIB}
-        state.observe(SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes=sizes))
-    action = next_action(state, 0.0)
-    assert isinstance(action, expected)
-    if isinstance(action, Stop):
-        assert (action.process, action.ending) == (2, "memory_guard"), "the largest goes"
-        state.apply(action)
-        assert not isinstance(next_action(state, 0.0), Stop), "one at a time"
-
-
-@pytest.mark.parametrize(
-    ("size", "missing", "memory", "expected"),
-    [
-        (100, 100, 10_000, True),
-        (99, 100, 10_000, False),
-        (500, 10_000, 10_000, True),  # a twentieth of the machine
-        (499, 10_000, 10_000, False),
-        (499, 500, 0, False),  # nobody knows how large the machine is
-        (500, 500, 0, True),
-    ],
-)
-def test_a_kill_helps_where_it_gives_back_enough(
-    size: int, missing: int, memory: int, expected: bool
-) -> None:
-    assert kill_helps(size, missing, memory) == expected
-
-
-def test_a_small_process_is_not_killed_for_what_others_hold() -> None:
-    state = state_of("a", policy=LegPolicy("auto"))
-    state.observe(ShardLine(runner=Machine(memory_bytes=8 * GIB)))
-    start(state)
-    said = []
-    for headroom in (500, 400, 200, 100, 50, 20):
-        line = SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes={"1": 3 * MIB})
-        state.observe(line)
-        action = next_action(state, 0.0)
-        if isinstance(action, Warn):
-            said.append((action.kind, action.reason))
-            state.apply(action)
-        else:
-            assert isinstance(action, Wait)
-    assert said == [
-        ("memory_low", "headroom 400 MiB is below 600 MiB"),
-        (
-            "memory_elsewhere",
-            "headroom 100 MiB, the largest process has 3 MiB: the memory is used by something else",
-        ),
-    ]
-
-
-def test_a_process_that_is_being_stopped_is_not_killed_twice() -> None:
-    state = state_of("a", policy=LegPolicy("enforce"))
-    start(state)
-    action: Action = Wait()
-    for _ in range(2):
-        for headroom in (200, 100):
-            sizes = {"1": 900 * MIB}
-            state.observe(SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes=sizes))
-        action = next_action(state, 0.0)
-        if isinstance(action, (Stop, Warn)):
-            state.apply(action)
-    assert isinstance(action, Warn)
-    assert next_action(state, 0.0) == Wait(), "warned once"
 
 
 def test_what_is_not_this_shards_or_this_process_changes_nothing() -> None:
@@ -498,59 +332,6 @@ def test_only_decisions_have_a_line() -> None:
     assert decision_line(Recycle(2, "full"), 1.0, seen) == EventLine(
         "recycled", 1.0, process=2, detail="full", seen=seen
     )
-
-
-STARTED = Start(1, (0, 1), "", "", 0, "first")
-
-
-@pytest.mark.parametrize(
-    ("running", "exit_code", "clean", "out_of_memory", "expected"),
-    [
-        (Running(STARTED, closed={0, 1}), 0, True, False, "completed"),
-        (Running(STARTED, closed={0, 1}), 0, True, True, "completed"),  # a child was killed
-        (Running(STARTED, closed={0}, open={1: 0.0}, spoke=True), 0, True, False, "crash"),
-        (Running(STARTED, closed={0}, open={1: 0.0}), -9, False, True, "out_of_memory"),
-        (Running(STARTED, open={1: 0.0}, reported={1}), 0, True, False, "completed"),
-        (Running(STARTED, closed={0}), 2, False, False, "crash"),
-        (Running(STARTED, closed={0}, recycled=True), 2, False, False, "completed"),
-        (Running(STARTED, closed={0}, recycled=True), -11, False, False, "crash"),
-        (Running(STARTED), 4, False, False, "setup_failed"),
-        (Running(STARTED), 139, False, False, "crash"),  # SIGSEGV, handed on by a shell
-        (Running(STARTED, open={0: 0.0}), 127, False, False, "setup_failed"),  # no such program
-        (Running(STARTED, open={0: 0.0}, spoke=True), 127, False, False, "crash"),
-        (Running(STARTED, open={0: 0.0}), 0, True, False, "completed"),  # it wrote nothing at all
-        (Running(STARTED, open={0: 0.0}), 1, False, False, "crash"),
-        (Running(STARTED, stopping="deadline"), -9, False, True, "deadline"),
-    ],
-)
-def test_how_a_process_ended(
-    running: Running, exit_code: int, clean: bool, out_of_memory: bool, expected: str
-) -> None:
-    assert ending_of(running, exit_code, clean=clean, out_of_memory=out_of_memory) == expected
-
-
-@pytest.mark.parametrize(
-    ("running", "ending", "exit_code", "errors", "expected"),
-    [
-        (Running(STARTED, closed={0, 1}), "completed", 0, False, False),
-        (Running(STARTED, closed={0, 1}), "completed", 1, False, True),
-        (Running(STARTED, closed={0}, reported={1}), "completed", 1, False, True),
-        (Running(STARTED, closed={0, 1}), "crash", 3, False, True),
-        (Running(STARTED, closed={0, 1}), "crash", -11, False, True),  # behind its last unit
-        (Running(STARTED, closed={0, 1}, bad={0}), "completed", 1, False, False),
-        (Running(STARTED, closed={0, 1}, recycled=True), "completed", 2, False, False),
-        (Running(STARTED, closed={0, 1}, stopping="timeout"), "timeout", 2, False, False),
-        (Running(STARTED), "completed", 5, False, False),  # nothing selected: all is missing
-        (Running(STARTED, closed={0}), "completed", 1, False, True),
-        (Running(STARTED, closed={0}), "completed", 1, True, False),  # the other: not imported
-        (Running(STARTED, closed={0, 1}), "completed", 1, True, True),
-        (Running(STARTED, closed={0}), "crash", -11, False, False),  # the other is searched
-    ],
-)
-def test_an_exit_code_that_nothing_explains(
-    running: Running, ending: Ending, exit_code: int, errors: bool, expected: bool
-) -> None:
-    assert is_unexplained(running, ending, exit_code, errors=errors) == expected
 
 
 def test_the_peak_is_base_and_what_was_retained_and_the_units_own() -> None:

@@ -1,0 +1,108 @@
+"""The guard rail's rules: when memory is low, who goes, and when a word is all there is to say."""
+
+from __future__ import annotations
+
+import pytest
+from run.states import GIB, start, state_of
+
+from ciguard.model import (
+    LegPolicy,
+    SampleLine,
+    ShardLine,
+)
+from ciguard.model import Runner as Machine
+from ciguard.run.policy import (
+    kill_helps,
+    next_action,
+)
+from ciguard.run.state import (
+    MIB,
+    Action,
+    Stop,
+    Wait,
+    Warn,
+)
+
+
+@pytest.mark.parametrize(
+    ("rail", "headrooms_mib", "expected"),
+    [
+        ("auto", (9000, 9000), Wait),
+        ("auto", (500, 9000), Wait),  # a hiccup
+        ("auto", (590, 580), Warn),
+        ("auto", (200, 100), Stop),
+        ("auto", (100, 200), Warn),  # no longer falling
+        ("observe", (200, 100), Warn),
+        ("enforce", (590, 580), Stop),
+        ("off", (200, 100), Wait),
+    ],
+)
+def test_memory_that_runs_out(rail: str, headrooms_mib: tuple[int, int], expected: type) -> None:
+    state = state_of("a", "b", processes=2, policy=LegPolicy(rail))  # type: ignore[arg-type]
+    state.observe(ShardLine(runner=Machine(memory_bytes=8 * GIB)))
+    start(state)
+    start(state)
+    for headroom in headrooms_mib:
+        sizes = {"1": 10 * MIB, "2": 500 * MIB}
+        state.observe(SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes=sizes))
+    action = next_action(state, 0.0)
+    assert isinstance(action, expected)
+    if isinstance(action, Stop):
+        assert (action.process, action.ending) == (2, "memory_guard"), "the largest goes"
+        state.apply(action)
+        assert not isinstance(next_action(state, 0.0), Stop), "one at a time"
+
+
+@pytest.mark.parametrize(
+    ("size", "missing", "memory", "expected"),
+    [
+        (100, 100, 10_000, True),
+        (99, 100, 10_000, False),
+        (500, 10_000, 10_000, True),  # a twentieth of the machine
+        (499, 10_000, 10_000, False),
+        (499, 500, 0, False),  # nobody knows how large the machine is
+        (500, 500, 0, True),
+    ],
+)
+def test_a_kill_helps_where_it_gives_back_enough(
+    size: int, missing: int, memory: int, expected: bool
+) -> None:
+    assert kill_helps(size, missing, memory) == expected
+
+
+def test_a_small_process_is_not_killed_for_what_others_hold() -> None:
+    state = state_of("a", policy=LegPolicy("auto"))
+    state.observe(ShardLine(runner=Machine(memory_bytes=8 * GIB)))
+    start(state)
+    said = []
+    for headroom in (500, 400, 200, 100, 50, 20):
+        line = SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes={"1": 3 * MIB})
+        state.observe(line)
+        action = next_action(state, 0.0)
+        if isinstance(action, Warn):
+            said.append((action.kind, action.reason))
+            state.apply(action)
+        else:
+            assert isinstance(action, Wait)
+    assert said == [
+        ("memory_low", "headroom 400 MiB is below 600 MiB"),
+        (
+            "memory_elsewhere",
+            "headroom 100 MiB, the largest process has 3 MiB: the memory is used by something else",
+        ),
+    ]
+
+
+def test_a_process_that_is_being_stopped_is_not_killed_twice() -> None:
+    state = state_of("a", policy=LegPolicy("enforce"))
+    start(state)
+    action: Action = Wait()
+    for _ in range(2):
+        for headroom in (200, 100):
+            sizes = {"1": 900 * MIB}
+            state.observe(SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes=sizes))
+        action = next_action(state, 0.0)
+        if isinstance(action, (Stop, Warn)):
+            state.apply(action)
+    assert isinstance(action, Warn)
+    assert next_action(state, 0.0) == Wait(), "warned once"
