@@ -73,6 +73,7 @@ def write_batch(
         lines_file=os.path.join(folder, "units.txt"),
         record_file=os.path.join(record, f"{stem(process)}.jsonl"),
         stop_file=os.path.join(folder, "stop"),
+        stacks_file=os.path.join(folder, "stacks"),
         inside_folder=os.path.join(private, "inside"),
         suite=suite,
         variant=variant,

@@ -105,6 +105,7 @@ def died(
     now_s: float,
     output: str,
     quote: bool = False,
+    stacks: str = "",
     interrupted: Mapping[UnitKey, str] = {},  # never changed
 ) -> tuple[Result, ...]:
     """One result for each unit that is to blame, or may be: how long it had run, at least.
@@ -114,6 +115,7 @@ def died(
     Args:
         now_s: when the process ended, or was told to: what it took to stop is not the unit's time.
         quote: the last line of the output tells something: it is no framework's progress.
+        stacks: where its threads stood when it was told to end.
         interrupted: by unit, what the process itself said that ended it there.
     """
     if ending == "setup_failed":
@@ -133,6 +135,8 @@ def died(
             said += f"; last output: {last_line(output)}\n{output}" if short else f"\n{output}"
         if ending == "timeout" and planned.timeout_s is not None:
             said = f"{_STOPPED[ending]} of {planned.timeout_s:g} s"
+        if stacks:
+            said += f"\n{stacks[:OUTPUT_BYTES]}"
         started_s = running.open.get(unit, NEVER_S)
         result = Result(
             unit=planned.unit,

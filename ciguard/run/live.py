@@ -11,6 +11,7 @@ from ciguard.codec.record import LineError, decode, encode, with_defaults
 from ciguard.model import EventLine, Result, StartLine
 from ciguard.run.causes import Said
 from ciguard.run.probes import TreeMemory
+from ciguard.run.stacks import answers, ask
 from ciguard.run.tail import Tail
 
 if TYPE_CHECKING:
@@ -97,6 +98,14 @@ class Live:
         # A full disk: the rules see that it goes on, and have other means.
         with contextlib.suppress(OSError):
             os.close(os.open(self.batch.stop_file, os.O_WRONLY | os.O_CREAT, 0o644))
+
+    def ask_for_stacks(self) -> None:
+        """Have it write where it stands, if its framework lets it."""
+        ask(self.batch.stacks_file, self.process.root)
+
+    def stacks(self) -> str:
+        """What it wrote then."""
+        return answers(self.batch.stacks_file)
 
     def last_output(self) -> bytes:
         """The end of what it printed."""

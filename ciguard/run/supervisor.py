@@ -10,7 +10,7 @@ import os
 import select
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Callable, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Final, Mapping, Optional, Tuple
 
 from ciguard.errors import InputError
 from ciguard.model import (
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ciguard.run.record import RecordFile
 
 FOLLOW_EVERY_S = 0.04
+LATE: Final = ("timeout", "deadline")  # endings of what ran for too long: where does it stand?
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -249,6 +250,9 @@ class Supervisor:
             out_of_memory=self._guardrail.oom_kills() > live.oom_kills,
         )
         output = ended.error or last_output(live.last_output())
+        stacks = live.stacks()
+        if stacks:
+            self._record.append(EventLine("stacks", now_s, number, detail=stacks))
         victims = died(
             self._state,
             number,
@@ -257,6 +261,7 @@ class Supervisor:
             now_s=live.process.stopped_s or now_s,
             output=output,
             quote=not executor.ANNOUNCES,
+            stacks=stacks,
             interrupted=live.said.interrupted,
         )
         detail = f"{exit_words(ended.exit_code)}\n{output}"
@@ -358,6 +363,8 @@ class Supervisor:
         if isinstance(action, Recycle):
             self._live[action.process].stop_soon()
         elif isinstance(action, Stop):
+            if action.ending in LATE:
+                self._live[action.process].ask_for_stacks()
             # Also behind this unit: one that swallows the interruption is not to be followed.
             self._live[action.process].stop_soon()
             at_once = self._signals.hurry or action.ending == "memory_guard"

@@ -66,6 +66,12 @@ def test_each_victim_is_named_and_the_rest_runs(tmp_path: Path, processes: int) 
     assert "in test_segfault" in (found["test_segfault"].message or ""), "where it crashed"
     assert "exit code 0" in (found["test_leaves"].message or "")
     assert "SIGKILL" in (found["test_kills_itself"].message or "")
+    hangs = (found["test_hangs"].message or "").splitlines()
+    assert hangs[0] == "stopped: over its limit of 0.5 s"
+    assert hangs[1].startswith("Current thread")
+    assert hangs[2].endswith('test_deadly.py", line 10 in test_hangs'), "where it stands"
+    stacks = [event.detail for event in leg.record().events if event.kind == "stacks"]
+    assert [detail.splitlines()[0] for detail in stacks] == hangs[1:2]
     assert 0.5 <= (found["test_hangs"].wall_s or 0) < 3, "without the time that it took to end it"
     assert all((result.peak_lower_bytes or 1) > 0 for result in found.values())
     endings = [end.ending for end in leg.record().process_ends]

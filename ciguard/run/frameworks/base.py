@@ -40,6 +40,7 @@ class Batch:
             holds a line feed is refused for frameworks that need this file.
         record_file: append-only JSON Lines, `process-NNN.jsonl`.
         stop_file: appears when the process is to stop behind the unit that it is at.
+        stacks_file: start of the names of files in which processes write their stacks when asked.
         inside_folder: holds the files of `run/inside/`, and nothing else.
         suite, variant, process: identity of the lines; tries_before: executions so far by unit.
         origin_s: the leg's start on the clock that cannot be set back.
@@ -49,6 +50,7 @@ class Batch:
     lines_file: str
     record_file: str
     stop_file: str
+    stacks_file: str
     inside_folder: str
     suite: str
     variant: str
@@ -124,6 +126,7 @@ LEG_VARIABLES: Final = (
     "CIGUARD_ORIGIN_S",
     "CIGUARD_PROCESS",
     "CIGUARD_RECORD_FILE",
+    "CIGUARD_STACKS_FILE",
     "CIGUARD_STOP_FILE",
     "CIGUARD_SUITE",
     "CIGUARD_TAKEN_BY",

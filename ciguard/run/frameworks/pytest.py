@@ -24,7 +24,7 @@ DEFAULT_COMMAND: Final[tuple[str, ...]] = ("python", "-m", "pytest")
 READS_LINES: Final = False
 ANNOUNCES: Final = True
 
-PLUGIN: Final = ("-p", "ciguard_pytest", "-p", "ciguard_selected")
+PLUGIN: Final = ("-p", "ciguard_pytest", "-p", "ciguard_selected", "-p", "ciguard_stacks")
 LISTING: Final = ("-p", "ciguard_listing")
 LAST_LINES: Final = 10
 PASSED, FAILED, NONE_COLLECTED = 0, 1, 5
@@ -95,6 +95,7 @@ def execution(suite: Suite, variant: str, batch: Batch) -> Invocation:
         "CIGUARD_UNITS_FILE": batch.units_file,
         "CIGUARD_RECORD_FILE": batch.record_file,
         "CIGUARD_STOP_FILE": batch.stop_file,
+        "CIGUARD_STACKS_FILE": batch.stacks_file,
         "CIGUARD_SUITE": batch.suite,
         "CIGUARD_VARIANT": batch.variant,
         "CIGUARD_PROCESS": str(batch.process),

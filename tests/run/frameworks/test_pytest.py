@@ -29,13 +29,14 @@ def test_no_path_is_added_to_the_users_command() -> None:
     assert invocation == Invocation(
         argv=(
             *("python", "-m", "pytest", "-x", "-q"),
-            *("-p", "ciguard_pytest", "-p", "ciguard_selected"),
+            *("-p", "ciguard_pytest", "-p", "ciguard_selected", "-p", "ciguard_stacks"),
             "--continue-on-collection-errors",
         ),
         env={
             "CIGUARD_UNITS_FILE": "/p/units.json",
             "CIGUARD_RECORD_FILE": "/r/process-001.jsonl",
             "CIGUARD_STOP_FILE": "/p/stop",
+            "CIGUARD_STACKS_FILE": "/p/stacks",
             "CIGUARD_SUITE": "s",
             "CIGUARD_VARIANT": "v",
             "CIGUARD_PROCESS": "1",

@@ -29,6 +29,7 @@ def batch(suite: str = "s", variant: str = "v") -> Batch:
         lines_file="/p/units.txt",
         record_file="/r/process-001.jsonl",
         stop_file="/p/stop",
+        stacks_file="/p/stacks",
         inside_folder="/p/inside",
         suite=suite,
         variant=variant,

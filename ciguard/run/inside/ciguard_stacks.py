@@ -1,0 +1,45 @@
+"""Writes the stacks of all threads to a file when the leg asks: where a hanging test stands.
+
+Loaded by `-p ciguard_stacks` beside `ciguard_pytest`. Standard library and pytest 7+, Python 3.8+.
+
+    CIGUARD_STACKS_FILE  each process makes NAME-PID, and answers real-time signal SIGRTMAX - 7
+
+faulthandler's handler is C: it answers in an endless C call too, and asks nothing of the tests. The
+file's name tells the leg which processes of a tree can be asked; the signal would end any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+FAR_AWAY = 200  # a descriptor that tests do not get for a file of their own once they closed ours
+
+
+def _far_away(descriptor: int) -> int:
+    """The same file under a number that is high, where the limit allows one."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        fcntl = __import__("fcntl")
+        far = int(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FAR_AWAY))
+        os.close(descriptor)
+        return far
+    return descriptor
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path, last = os.environ.get("CIGUARD_STACKS_FILE"), getattr(signal, "SIGRTMAX", None)
+    if not path or last is None or config.option.collectonly:
+        return
+    # Without a file the leg does not ask: a full disk is no reason to stop a session.
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        ready = f"{path}-{os.getpid()}"
+        descriptor = _far_away(os.open(f"{ready}.tmp", flags, 0o644))
+        faulthandler.register(int(last) - 7, file=descriptor, all_threads=True)
+        os.rename(f"{ready}.tmp", ready)  # now it can be asked

@@ -1,0 +1,46 @@
+"""Asks the processes of a tree that can answer where they stand, before they are ended.
+
+The other side is `inside/ciguard_stacks.py`: a file NAME-PID says that its process answers the
+signal, which would end any other. Linux only; elsewhere there are no such files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from typing import Final, Iterator
+
+from ciguard.run.keeper import send, tree
+
+BYTES: Final = 16384  # of one process: some thousand frames
+ASKED: Final[int] = int(getattr(signal, "SIGRTMAX", 7)) - 7
+
+
+def ask(path: str, root: int) -> None:
+    """Have every process below `root` that can answer write its stacks to `path`-PID."""
+    ready = {pid for pid, _ in _files(path)}
+    for pid in ready & tree(root) if ready else ():
+        send(pid, ASKED)
+
+
+def answers(path: str) -> str:
+    """What was written, each with the thread first that ran; "" where nobody answered."""
+    found = []
+    for _, name in sorted(_files(path)):
+        with contextlib.suppress(OSError), open(name, "rb") as stream:
+            found.append(_ordered(stream.read(BYTES).decode("utf-8", "replace").strip()))
+    return "\n\n".join(filter(None, found))
+
+
+def _ordered(text: str) -> str:
+    threads = text.split("\n\n")
+    return "\n\n".join(sorted(threads, key=lambda thread: not thread.startswith("Current")))
+
+
+def _files(path: str) -> Iterator[tuple[int, str]]:
+    folder, name = os.path.split(path)
+    for other in os.listdir(folder):
+        pid = other[len(name) + 1 :]
+        if other.startswith(f"{name}-") and pid.isdigit():
+            yield int(pid), os.path.join(folder, other)
