@@ -138,6 +138,17 @@ def within(name: str, places: tuple[str, ...]) -> bool:
     return any(name == place or name.startswith(place + ".") for place in places)
 
 
+class _OnlyElse(ast.NodeTransformer):
+    def visit_If(self, node: ast.If) -> list[ast.stmt] | ast.If:
+        return node.orelse if ast.unparse(node.test) == "TYPE_CHECKING" else node
+
+
+def as_it_runs(source: Source) -> Source:
+    """The module without what type checkers alone read."""
+    tree = ast.fix_missing_locations(_OnlyElse().visit(ast.parse(source.text)))
+    return Source(source.name, ast.unparse(tree))
+
+
 def calls(source: Source) -> Iterator[str]:
     """Dotted texts of what is called: `sys.exit`, `print`."""
     return (ast.unparse(node.func) for node in ast.walk(source.tree) if isinstance(node, ast.Call))
@@ -176,7 +187,11 @@ def keeps_arithmetic_pure(source: Source) -> Iterator[str]:
 def needs_nothing_installed_in_a_leg(source: Source) -> Iterator[str]:
     if (source.place not in {"model", "run"} and source.name not in LEG) or source.is_command():
         return  # run.command is the door from `ciguard run`: it stays out of the zip file
-    guests = {"py" + "test", "_py" + "test", "xdist"} if source.is_inside() else set()
+    guests = set()
+    if source.is_inside():
+        source = as_it_runs(source)
+        guests = {"py" + "test", "_py" + "test", "xdist"}
+        guests |= {path.stem for path in (ROOT / "ciguard/run/inside").glob("ciguard_*.py")}
     for name in external(source):
         if name not in sys.stdlib_module_names and name not in guests:
             yield f"{source.name} imports {name}"
@@ -260,6 +275,11 @@ MORE_BREACHES = [
     (keeps_arithmetic_pure, "codec.record", "from pathlib import Path"),
     (needs_nothing_installed_in_a_leg, "codec.plan", "import pydantic"),
     (needs_nothing_installed_in_a_leg, "run.inside.ciguard_x", "import ciguard.model"),
+    (
+        needs_nothing_installed_in_a_leg,
+        "run.inside.ciguard_x",
+        "if TYPE_CHECKING:\n    import os\nelse:\n    import ciguard.run.inside.ciguard_y",
+    ),
     (reads_the_environment_at_the_edge, "plan.command", "from os import environ"),
     (prints_through_the_console, "plan.command", "import sys\nsys.stderr.write('x')"),
     (exits_in_one_place, "plan.command", "raise SystemExit(2)"),
@@ -278,6 +298,12 @@ FINE = [
     (keeps_arithmetic_pure, "plan.command", "import pathlib"),
     (keeps_arithmetic_pure, "run.supervisor", "import subprocess"),
     (needs_nothing_installed_in_a_leg, "run.inside.ciguard_x", "import py" + "test"),
+    (needs_nothing_installed_in_a_leg, "run.inside.ciguard_x", "import ciguard_memory"),
+    (
+        needs_nothing_installed_in_a_leg,
+        "run.inside.ciguard_x",
+        "if TYPE_CHECKING:\n    import ciguard.model",
+    ),
     (prints_through_the_console, "run.__main__", "print('x')"),
     (stays_small, "plan.packing", "x = 1\n" * MODULE_LINES),
 ]

@@ -1,8 +1,9 @@
 """What ciguard writes down about each test, from inside the tested pytest process.
 
-One file, loaded by `-p ciguard_pytest`; it imports the standard library and pytest alone, because
-the tested project owns its environment (Python 3.8+, pytest 7+). Everything is asked for by
-environment variables, which xdist workers inherit; without them the plugin does nothing.
+Loaded by `-p ciguard_pytest`, with `ciguard_memory.py` beside it; imports the standard library and
+pytest alone, because the tested project owns its environment (Python 3.8+, pytest 7+). Everything
+is asked for by environment variables, which xdist workers inherit; without them the plugin does
+nothing.
 
     CIGUARD_RECORD_FILE   append start, result and event lines here (worker gw1: NAME-gw1.jsonl)
     CIGUARD_UNITS_FILE    JSON list of node ids: run exactly these, in this order
@@ -20,44 +21,23 @@ resident after minus before, both after malloc_trim where that is affordable.
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import time
-from typing import Any, Callable, Dict, Generator, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Generator, List, Mapping, Optional, Tuple
 
 import pytest
+
+if TYPE_CHECKING:  # the same file by the name that a checker finds it under
+    from ciguard.run.inside.ciguard_memory import REAL, KeptFile, Memory
+else:
+    from ciguard_memory import REAL, KeptFile, Memory
 
 Line = Dict[str, Any]
 Wrapper = Generator[None, Any, None]
 
 FIRST, LAST = slice(4096), slice(-4096, None)  # of a message, bytes
-DEAR_TRIM_S = 100e-6  # 24 us on a small heap, 13.5 ms on a fragmented one of 1.6 GB
-TRY_AGAIN_TESTS = 256  # a heap may shrink, and a slow trim may have been the machine's fault
-GREW_BYTES = 256 << 10  # what stays in the heap can hide as much of the next test's peak
-LEAK_BYTES = 8 << 20  # above it a collection is worth its time: is it a leak, or only a cycle?
 RERUN_REPORTS = ("rerun", "retried")  # pytest-rerunfailures, pytest-retry: not the last word
-
-
-class _Real:
-    """The operating system as it is before any test runs.
-
-    Tests replace os.stat, time.monotonic or all of os (mock, freezegun, pyfakefs), some for a whole
-    session. Such tools replace what modules hold: functions held by an object stay the real ones.
-    """
-
-    def __init__(self) -> None:
-        self.monotonic, self.process_time = time.monotonic, time.process_time
-        self.open, self.write, self.getpid = os.open, os.write, os.getpid
-        self.stat, self.fstat, self.truncate = os.stat, os.fstat, os.ftruncate
-        self.read_at: Any = getattr(os, "pread", None)  # where it is missing, so is /proc
-        self.sync, self.collect = getattr(os, "fdatasync", os.fsync), gc.collect
-        self.encode = json.JSONEncoder(separators=(",", ":")).encode
-        # 3.8 on Windows would turn "\n" into "\r\n" without it.
-        self.flags = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-
-
-REAL = _Real()
 
 
 class _Leg:
@@ -90,26 +70,7 @@ class _Leg:
             raise pytest.UsageError(f"ciguard: {self.units_file}: {error}") from None
 
 
-class _KeptFile:
-    """A descriptor that is opened anew when a test closed it or put another file in its place."""
-
-    def __init__(self, path: str, flags: int) -> None:
-        self._path, self._flags = path, flags | REAL.flags
-        self._descriptor, self._identity = -1, (-1, -1)
-
-    def descriptor(self) -> int:
-        # A test may have closed every descriptor, and opened its own files since.
-        with contextlib.suppress(OSError):
-            seen = REAL.fstat(self._descriptor)
-            if seen.st_nlink and (seen.st_dev, seen.st_ino) == self._identity:
-                return self._descriptor
-        self._descriptor = REAL.open(self._path, self._flags, 0o644)
-        seen = REAL.fstat(self._descriptor)
-        self._identity = (seen.st_dev, seen.st_ino)
-        return self._descriptor
-
-
-class _RecordFile(_KeptFile):
+class _RecordFile(KeptFile):
     """Lines appended so that a killed process loses none, and a full disk breaks no test."""
 
     def __init__(self, path: str) -> None:
@@ -136,98 +97,6 @@ class _RecordFile(_KeptFile):
             self._synced_s = now_s
             with contextlib.suppress(OSError):
                 REAL.sync(self.descriptor())
-
-
-class _Memory:
-    """The high-water mark of this process over one test (Linux: proc(5), VmHWM)."""
-
-    def __init__(self) -> None:
-        self._status = _KeptFile("/proc/self/status", os.O_RDONLY)
-        self._statm = _KeptFile("/proc/self/statm", os.O_RDONLY)
-        self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
-        self._clear = _KeptFile("/proc/self/clear_refs", os.O_WRONLY)
-        self._malloc_trim: Optional[Callable[[int], int]] = None
-        # Only glibc has it, and not every Python has ctypes. PyDLL keeps the interpreter lock:
-        # giving it up could wait 5 ms for a busy thread.
-        with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):
-            self._malloc_trim = __import__("ctypes").PyDLL(None).malloc_trim
-        self._trims, self._untrimmed, self._trim_mean_s = 0, 0, 0.0
-        self._measuring, self._before, self._floor = False, 0, 0  # floor: behind the last trim
-
-    def prepare(self) -> List[str]:
-        """Give back what collecting freed; say in words what this machine does not have."""
-        self.begin()
-        lacking = []
-        if self._measuring:
-            self._trim()
-            self._trims = 0  # slow once: it says nothing of the trims between tests
-        else:
-            lacking.append("clear_refs: memory of tests is not measured")
-        if self._malloc_trim is None:
-            lacking.append("malloc_trim (glibc, ctypes): peaks of small tests may be too low")
-        return lacking
-
-    def _mark(self) -> int:
-        """The high-water mark in bytes; OSError or ValueError where it is not to be had."""
-        content = REAL.read_at(self._status.descriptor(), 16384, 0)
-        start = content.index(b"VmHWM:") + 6
-        return int(content[start : content.index(b"kB", start)]) << 10
-
-    def _resident(self) -> int:
-        # statm says what VmRSS says, in 1 us instead of the 7 us that status takes.
-        content = REAL.read_at(self._statm.descriptor(), 256, 0)
-        return int(content.split(b" ", 2)[1]) * self._page
-
-    def begin(self) -> None:
-        """Reset the mark: what was freed before is given back already (see `end`)."""
-        self._measuring = False
-        with contextlib.suppress(OSError, ValueError):
-            REAL.write(self._clear.descriptor(), b"5")
-            self._before = self._resident()
-            self._measuring = True
-
-    def end(self) -> Line:
-        """The fields of the result line; none where nothing was measured.
-
-        Freed memory is given back here and not in `begin`, so that one trim serves twice: what is
-        still resident is really retained, and the next test cannot hide its peak in freed heap.
-        """
-        if not self._measuring:
-            return {}
-        with contextlib.suppress(OSError, ValueError):
-            mark = self._mark()
-            trimmed = self._malloc_trim is not None and not self._untrimmed
-            return {
-                "rss_before_bytes": self._before,
-                "peak_bytes": max(mark, self._before),
-                "peak_delta_bytes": max(0, mark - self._before),
-                "retained_bytes": self._give_back(),
-                "measured_by": "mark" if trimmed else "mark_untrimmed",
-            }
-        return {}
-
-    def _give_back(self) -> int:
-        """Trim where that is affordable or needed; what the test retained after it, in bytes."""
-        dear = self._trims and self._trim_mean_s > DEAR_TRIM_S
-        if dear and self._untrimmed >= TRY_AGAIN_TESTS:
-            self._trims = 0
-        elif dear and self._resident() - self._floor <= GREW_BYTES:
-            self._untrimmed += 1
-            return self._resident() - self._before
-        self._trim()
-        if self._floor - self._before > LEAK_BYTES:
-            REAL.collect()
-            self._trim()
-        return self._floor - self._before
-
-    def _trim(self) -> None:
-        start_s = REAL.monotonic()
-        if self._malloc_trim is not None:
-            self._malloc_trim(0)
-        took_s = REAL.monotonic() - start_s
-        self._trims = min(self._trims + 1, 16)
-        self._trim_mean_s += (took_s - self._trim_mean_s) / self._trims
-        self._floor, self._untrimmed = self._resident(), 0
 
 
 class _Setups:
@@ -322,7 +191,7 @@ class _Recorder:
         self._speaks = name == "gw0" if worker else getattr(config.option, "dist", "no") == "no"
         stem, extension = os.path.splitext(leg.record_file)
         self._record = _RecordFile(f"{stem}-{name}{extension}" if worker else leg.record_file)
-        self._memory = _Memory()
+        self._memory = Memory()
         self._setups: Optional[_Setups] = None  # this and the next: of the test that runs now
         self._reports: Optional[_Reports] = None
         self._collected: Dict[int, str] = {}
