@@ -84,6 +84,11 @@ class SuiteConfig(_Section):
     )
     exclude: Words = Field((), description="patterns of units that are not planned")
     timeout: Seconds | None = Field(None, description="limit of one unit")
+    timeout_ratio: float | None = Field(
+        None,
+        ge=2,
+        description="limit of a unit with a past, in its longest times; at least 1m",
+    )
     pool: str | None = Field(None, description="pool where its units run; the first where absent")
     variant: dict[str, VariantConfig] = Field({}, description="ways it is run; one where empty")
 

@@ -40,6 +40,7 @@ from ciguard.plan.pools import learned
 from ciguard.plan.shards import NO_OVERHEADS
 from ciguard.plan.static import STATIC_FOLDER, filled_in
 from ciguard.plan.suspects import Suspicion, suspicions
+from ciguard.plan.timeouts import LimitRule, longest_setups, unit_limits
 from ciguard.plan.works import Basis, Wishes
 from ciguard.run.frameworks.table import framework
 
@@ -145,11 +146,12 @@ def command(
         kin=_kin(suites),
         overheads=known.overheads,
         suspicions=known.suspicions,
+        limits_s=_limits(config, found, known),
         base=_base(base, known),
     )
     meant = position_of(basis, unit) if unit is not None else None
     policy = LegPolicy(config.policy.guard_rail, config.policy.tries, remainder=static is not None)
-    wishes = _wishes(config, asked, bounds, pool_of_suites(config, chosen), policy)
+    wishes = _wishes(asked, bounds, pool_of_suites(config, chosen), policy)
     made = plan(basis, wishes, _origin(run, known))
     _write(made, output, folder)
     if static is not None:
@@ -168,7 +170,6 @@ def command(
 
 
 def _wishes(
-    config: Config,
     asked: PlanConfig,
     bounds: Limit,
     pool_of: Mapping[str, str | None],
@@ -182,9 +183,16 @@ def _wishes(
         risk=asked.risk,
         processes=asked.processes,
         group=asked.group,
-        timeout_s={name: entry.timeout for name, entry in config.suite.items()},
         policy=policy,
     )
+
+
+def _limits(config: Config, found: Inventory, known: _Known) -> tuple[float | None, ...]:
+    rules = {
+        name: LimitRule(entry.timeout, entry.timeout_ratio) for name, entry in config.suite.items()
+    }
+    setups = longest_setups(known.history) if known.history else {}
+    return unit_limits(found, known.past, rules, setups)
 
 
 def _origin(run: ActionsRun | None, known: _Known) -> Origin:

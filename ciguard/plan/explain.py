@@ -91,7 +91,7 @@ def explained(case: Case) -> str:
         *_suspect(case),
     ]
     if case.unit.timeout_s is not None:
-        rows.append(("limit", f"{duration(case.unit.timeout_s)}, as configured"))
+        rows.append(("limit", f"{duration(case.unit.timeout_s)}: over it, the leg stops it"))
     name = unit_name(case.unit.key, 2000)
     return f"{name}\n\n{table(rows)}\n"
 

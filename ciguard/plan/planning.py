@@ -56,7 +56,7 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
     Raises:
         UsageError: fewer shards are asked for than pools are needed.
     """
-    units = planned_units(basis, wishes.timeout_s)
+    units = planned_units(basis)
     making = Works(basis, units, wishes)
     assigned = assignment(basis, units, wishes, making)
     works = making.all(assigned.pools)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ciguard.errors import UsageError
@@ -48,7 +49,6 @@ class Wishes:
         shards: exactly so many, or as many as `target_wall_s` needs.
         risk: accepted P(any shard passes its limit).
         processes: side by side in each leg.
-        timeout_s: of one unit, by suite.
         policy: of the legs; its deadline comes from `limit`.
     """
 
@@ -59,7 +59,6 @@ class Wishes:
     risk: float = 0.01
     processes: int = 1
     group: Grouping = "file"
-    timeout_s: Mapping[str, float | None] = field(default_factory=dict)
     policy: LegPolicy = DEFAULT_POLICY
 
 
@@ -83,6 +82,7 @@ class Basis:
         suites: with what their processes cost.
         pools: the preferred one first.
         kin: by suite, names of the groups that a unit belongs to, nearest first.
+        limits_s: of units, by position; empty where none has one.
         base: the base's plan, whose units stay where they are.
     """
 
@@ -93,10 +93,11 @@ class Basis:
     kin: Mapping[str, Kin]
     overheads: Overheads = NO_OVERHEADS
     suspicions: Sequence[Suspicion] = ()
+    limits_s: Sequence[float | None] = ()
     base: Base | None = None
 
 
-def planned_units(basis: Basis, timeout_s: Mapping[str, float | None]) -> tuple[PlannedUnit, ...]:
+def planned_units(basis: Basis) -> tuple[PlannedUnit, ...]:
     """Every unit of the inventory with its estimate, in its order."""
     estimates = basis.estimates
     columns = zip(
@@ -105,6 +106,7 @@ def planned_units(basis: Basis, timeout_s: Mapping[str, float | None]) -> tuple[
         estimates.peak_delta_bytes.tolist(),
         estimates.retained_bytes.tolist(),
         estimates.known.tolist(),
+        basis.limits_s or repeat(None, len(basis.inventory.units)),
         strict=True,
     )
     return tuple(
@@ -115,10 +117,10 @@ def planned_units(basis: Basis, timeout_s: Mapping[str, float | None]) -> tuple[
             wall_s=wall_s,
             peak_delta_bytes=None if math.isnan(peak) else int(peak),
             retained_bytes=None if math.isnan(retained) else int(retained),
-            timeout_s=timeout_s.get(unit.suite),
+            timeout_s=limit_s,
             known=known,
         )
-        for unit, wall_s, peak, retained, known in columns
+        for unit, wall_s, peak, retained, known, limit_s in columns
     )
 
 

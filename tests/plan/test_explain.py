@@ -46,9 +46,10 @@ def said(told: Past, unit: str, **basis: Any) -> str:
         suites={"": suite(base_bytes=100 * MIB)},
         pools={"linux": POOLS["linux"]},
         kin={"": kin},
+        limits_s=(60.0,) * len(UNITS),
         **basis,
     )
-    wishes = Wishes(limit(2700.0, 300.0), {"": "linux"}, shards=2, timeout_s={"": 60.0})
+    wishes = Wishes(limit(2700.0, 300.0), {"": "linux"}, shards=2)
     made = plan(found, wishes, Origin())
     return explained(Case(made.plan, found, told, position_of(found, unit)))
 
@@ -61,7 +62,7 @@ def test_its_values_and_its_place() -> None:
     assert "memory  1.00 GiB over 100 MiB of its process" in text
     assert "512 MiB of them stay behind" in text
     assert "file    a.py: 2 units, divided over 2 shards" in text
-    assert "limit   1 min 00 s, as configured" in text
+    assert "limit   1 min 00 s: over it, the leg stops it" in text
     assert "guessed" not in text
 
 

@@ -1,0 +1,76 @@
+"""Limits of units: as configured, or so many times what they took before."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from ciguard.codec.inventory import InventoryUnit
+from ciguard.plan.estimates import Past, no_past
+from ciguard.plan.inventory import inventory
+from ciguard.plan.timeouts import LimitRule, unit_limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+    from ciguard.plan.inventory import Inventory
+
+UNITS = ("quick", "slow", "stopped", "new")
+
+
+def found() -> Inventory:
+    units = [*map(InventoryUnit, UNITS), InventoryUnit("quick", suite="other")]
+    return inventory(units, exclude={}, ordered=True)
+
+
+def past() -> Past:
+    """quick took 2 and 3 s; slow 20 and 30 s; stopped, which is known only to take over 99 s."""
+    wall_s = np.array([2.0, 3.0, 20.0, 30.0, 99.0, 50.0])
+    nothing = np.full(6, np.nan)
+    stopped = np.array([False] * 4 + [True, False])
+    return Past(np.array([0, 0, 1, 1, 2, 4], np.int32), wall_s, nothing, nothing, stopped)
+
+
+@pytest.mark.parametrize(
+    ("rule", "setup_s", "expected"),
+    [
+        (LimitRule(600.0), 0.0, (600.0, 600.0, 600.0, 600.0, None)),
+        (LimitRule(None, 10.0), 0.0, (60.0, 300.0, None, None, None)),
+        (LimitRule(None, 10.0), 45.5, (105.5, 345.5, None, None, None)),
+        (LimitRule(100.0, 10.0), 0.0, (60.0, 100.0, 100.0, 100.0, None)),
+    ],
+)
+def test_limits(rule: LimitRule, setup_s: float, expected: tuple[float | None, ...]) -> None:
+    assert unit_limits(found(), past(), {"": rule}, {"": setup_s, "other": 9.0}) == expected
+
+
+def test_without_a_rule_there_is_none_and_without_a_past_only_the_configured() -> None:
+    assert unit_limits(found(), past(), {"": LimitRule(), "other": LimitRule()}, {}) == ()
+    both = {"": LimitRule(5.0, 3.0), "other": LimitRule(None, 3.0)}
+    assert unit_limits(found(), no_past(), both, {}) == (5.0, 5.0, 5.0, 5.0, None)
+
+
+def test_the_past_of_a_real_history_with_its_shared_set_ups(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    (tmp_path / "units.txt").write_text("a.py::one\na.py::two\na.py::new\n")
+    (tmp_path / "ciguard.toml").write_text("[suite.s]\ntimeout_ratio = 20\ntimeout = '5m'\n")
+    lines = [
+        {"type": "shard", "plan_id": "p", "shard": "1", "run_id": 7, "run_attempt": 1, "schema": 1},
+        {"type": "result", "unit": "a.py::one", "suite": "s", "outcome": "passed", "wall_s": 4.0},
+        {"type": "result", "unit": "a.py::two", "suite": "s", "outcome": "passed", "wall_s": 0.1},
+        {"type": "end", "ending": "completed", "exit_code": 0, "at_s": 50.0},
+    ]
+    lines[1]["setup_s"] = 12.5
+    (tmp_path / "record").mkdir()
+    (tmp_path / "record/supervisor.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    ciguard("history", "add", "record", "--history", "past", cwd=tmp_path)
+    words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "1", "--json")
+    (shard,) = json.loads(ciguard(*words, cwd=tmp_path).stdout)["shards"]
+    limits = {unit["unit"]: unit["timeout_s"] for unit in shard["units"]}
+    assert limits == {"a.py::one": 92.5, "a.py::two": 72.5, "a.py::new": 300.0}
