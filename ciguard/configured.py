@@ -35,6 +35,11 @@ def adopting(config: Config, units: Sequence[InventoryUnit]) -> Config:
     return config.model_copy(update={"suite": found})
 
 
+def configured_suites(config: Config) -> dict[str, Suite] | None:
+    """The suites that somebody configured; None where they are the default or an inventory's."""
+    return suites_of(config) if "suite" in config.model_fields_set else None
+
+
 def suites_of(config: Config) -> dict[str, Suite]:
     """The suites of a plan, by name.
 

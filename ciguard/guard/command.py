@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ciguard import console, files
+from ciguard.configured import configured_suites
 from ciguard.github.commands import annotation, outputs
 from ciguard.guard import needs as jobs
 from ciguard.guard.annotations import annotations_of, outputs_of
@@ -50,7 +51,9 @@ def command(
         console.err(f"warning: {records}: no such folder, so there are no records")
     found = files.read_record_tree(place) if place.exists() else ()
     said = files.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
-    verdict = prove(plan, found, None if said is None else jobs.decode(*said))
+    needed = None if said is None else jobs.decode(*said)
+    now = configured_suites(invocation.config()) if plan.policy.remainder else None
+    verdict = prove(plan, found, needed, now)
     if wants_json:
         console.out(json.dumps(as_json(verdict), indent=2))
     else:

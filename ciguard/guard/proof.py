@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard import inventory
+from ciguard.guard import inventory, stale
 from ciguard.guard.endings import standing
 from ciguard.guard.headline import headline
 from ciguard.guard.legs import LegProof, leg_findings, leg_proof, leg_row, says_failed
@@ -24,19 +24,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ciguard.guard.needs import Job
-    from ciguard.model import Outcome, Plan, Record, UnitKey
+    from ciguard.model import Outcome, Plan, Record, Suite, UnitKey
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
 _NO_RECORD: Final = "its shard has no record"
 
 
-def prove(plan: Plan, records: Iterable[Record], needs: Sequence[Job] | None = None) -> Verdict:
+def prove(
+    plan: Plan,
+    records: Iterable[Record],
+    needs: Sequence[Job] | None = None,
+    configured: Mapping[str, Suite] | None = None,
+) -> Verdict:
     """Judge a run.
 
     Args:
         plan: the contract.
         records: all that arrived, of any plan, run and attempt, in any order.
         needs: what GitHub says of the jobs before this one, where it was asked.
+        configured: the suites as they are now; only a plan that is kept can be older.
 
     Returns:
         The same verdict for any order of the records. O(results).
@@ -60,6 +66,8 @@ def prove(plan: Plan, records: Iterable[Record], needs: Sequence[Job] | None = N
         *chain.from_iterable(leg_findings(leg, lost.get(leg.shard.key, ())) for leg in legs),
         *_misplaced(legs, where),
     ]
+    if configured is not None and plan.policy.remainder:
+        found.extend(stale.findings(plan, configured))
     if needs is not None:
         explained = bool(failures) or any(says_failed(leg) for leg in legs)
         found.extend(findings_of_jobs(needs, explained=explained))

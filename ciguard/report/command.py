@@ -12,6 +12,7 @@ from ciguard import console, files
 from ciguard.compare.comparing import compare_run
 from ciguard.compare.failing import exit_code
 from ciguard.compare.records import runs_of
+from ciguard.configured import configured_suites
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub
 from ciguard.github.commands import annotation, outputs
@@ -113,7 +114,8 @@ def _answer(
     if not place_of_records.exists():
         console.err(f"warning: {records}: no such folder, so there are no records")
     found = files.read_record_tree(place_of_records) if place_of_records.exists() else ()
-    verdict = prove(plan, found, jobs)
+    now = configured_suites(invocation.config()) if plan.policy.remainder else None
+    verdict = prove(plan, found, jobs, now)
     comparison, why = _compare(invocation, plan, found, place)
     code = int(verdict.exit_code)
     if not code and comparison is not None:

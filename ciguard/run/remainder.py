@@ -36,15 +36,18 @@ def with_remainder(
     """
     planned = {unit.key for one in plan.shards for unit in one.units}
     ways = sorted({(unit.suite, unit.variant) for unit in shard.units})
-    found = [
-        key
-        for way in ways
-        for key in _there(plan, shard, way, private, environ)
-        if key not in planned and place(key, _holders(plan, way)) == shard.key
-    ]
-    limits = {(unit.suite, unit.variant): unit.timeout_s for unit in shard.units}
+    found = []
+    for way in ways:
+        there = list(_there(plan, shard, way, private, environ))
+        holders = _holders(plan, way)
+        homes = _homes(plan, dict(there))
+        for key, group in there:
+            whole = key._replace(unit=group) if group else key
+            home = homes.get(group or "") or place(whole, holders)
+            if key not in planned and home == shard.key:
+                found.append(key)
     units = tuple(
-        PlannedUnit(unit, suite, variant, timeout_s=limits[suite, variant], known=False)
+        PlannedUnit(unit, suite, variant, timeout_s=_limit_s(shard, suite, variant), known=False)
         for suite, variant, unit in found
     )
     return replace(shard, units=(*shard.units, *units)), tuple(found)
@@ -53,6 +56,24 @@ def with_remainder(
 def place(key: UnitKey, shards: List[str]) -> str:
     """The shard that a unit of no shard falls to: the same in every leg and on every machine."""
     return shards[zlib.crc32("\0".join(key).encode("utf-8", "surrogatepass")) % len(shards)]
+
+
+def _homes(plan: Plan, groups: Mapping[UnitKey, str | None]) -> dict[str, str]:
+    """By group of the project's own, the first shard that has a unit of it."""
+    found: dict[str, str] = {}
+    for shard in plan.shards:
+        for unit in shard.units:
+            group = groups.get(unit.key)
+            if group:
+                found.setdefault(group, shard.key)
+    return found
+
+
+def _limit_s(shard: Shard, suite: str, variant: str) -> float | None:
+    """The longest that a unit of this suite and variant may take here; None if one has no limit."""
+    limits = [one.timeout_s for one in shard.units if (one.suite, one.variant) == (suite, variant)]
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if known and len(known) == len(limits) else None
 
 
 def _holders(plan: Plan, way: Tuple[str, str]) -> List[str]:
@@ -66,8 +87,8 @@ def _holders(plan: Plan, way: Tuple[str, str]) -> List[str]:
 
 def _there(
     plan: Plan, shard: Shard, way: Tuple[str, str], private: str, environ: Mapping[str, str]
-) -> Iterator[UnitKey]:
-    """All units of a suite's variant that exist now and are not excluded."""
+) -> Iterator[Tuple[UnitKey, str | None]]:
+    """All units of a suite's variant that exist now and are not excluded, with their group."""
     name, variant = way
     suite = plan.suites[name]
     listing = asked(
@@ -87,4 +108,4 @@ def _there(
     for unit in listing.units:
         patterns = suite.exclude
         if not any(unit.unit == one or fnmatch.fnmatchcase(unit.unit, one) for one in patterns):
-            yield UnitKey(name, variant, unit.unit)
+            yield UnitKey(name, variant, unit.unit), unit.group

@@ -110,3 +110,59 @@ def test_excluded_units_stay_excluded_and_an_unreadable_suite_is_no_smaller_one(
     broken = start(tmp_path, *words, "again").wait(3)
     assert "suite unit: cannot be listed, so that new units would be missed" in broken.printed
     assert "nowhere" in broken.printed
+
+
+GROUPED = """
+import pytest
+@pytest.mark.xdist_group("db")
+@pytest.mark.parametrize("n", range({count}))
+def test_db(n): pass
+"""
+
+
+def test_what_is_newer_in_a_group_runs_where_the_group_does(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    (tmp_path / "test_a.py").write_text("def test_1(): pass\ndef test_2(): pass\n")
+    (tmp_path / "test_g.py").write_text(GROUPED.format(count=2))
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    ciguard("init", "--static", "--yes", cwd=tmp_path)
+    workflow = ".github/workflows/ciguard.yml"
+    ciguard("plan", *NONE, "--shards", "3", "--static", workflow, cwd=tmp_path)
+    (tmp_path / "test_g.py").write_text(
+        GROUPED.format(count=8) + GROUPED.format(count=5).replace("db", "new")
+    )
+    ran: list[str] = []
+    places: set[tuple[str, str]] = set()
+    for shard in ("01", "02", "03"):
+        words = ("--plan", ".ciguard", "--shard", shard, "--record", f"records/{shard}")
+        start(tmp_path, *words).wait(0)
+        text = (tmp_path / "records" / shard / "process-001.jsonl").read_text()
+        lines = [json.loads(line) for line in text.splitlines()]
+        units = [line["unit"] for line in lines if line["type"] == "result"]
+        ran += units
+        places.update((unit.partition("[")[0], shard) for unit in units if "test_g.py" in unit)
+    assert len(ran) == len(set(ran)) == 2 + 8 + 5
+    assert len(places) == 2, "each of the two groups in one shard"
+
+
+def test_a_kept_plan_that_is_older_than_the_configuration_is_said_to_be(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    (tmp_path / "test_a.py").write_text("def test_1(): pass\n")
+    (tmp_path / "ciguard.toml").write_text("[suite.unit]\n")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    ciguard("init", "--static", "--yes", cwd=tmp_path)
+    workflow = ".github/workflows/ciguard.yml"
+    ciguard("plan", *NONE, "--static", workflow, cwd=tmp_path)
+    words = ("--plan", ".ciguard", "--shard", "01", "--record", "records")
+    start(tmp_path, *words).wait(0)
+    guard = ("guard", "--plan", ".ciguard", "--records", "records")
+    assert "kept plan" not in ciguard(*guard, cwd=tmp_path).stdout
+    changed = '[suite.unit]\nargs = ["-x"]\n[suite.unit.variant.fast]\n[suite.slow]\n'
+    (tmp_path / "ciguard.toml").write_text(changed)
+    said = ciguard(*guard, cwd=tmp_path, expect=13).stdout
+    assert said.startswith("INCOMPLETE: ")
+    assert 'suite "slow" is newer than the kept plan: no shard runs it' in said
+    assert 'suite "unit", variant "fast", is newer than the kept plan' in said
+    assert 'suite "unit" ran as the kept plan has it, not as configured: args' in said
