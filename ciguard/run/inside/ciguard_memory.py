@@ -12,10 +12,17 @@ import os
 import time
 from typing import Any, Callable, Dict, List, Optional
 
+fcntl: Any = None
+with contextlib.suppress(ImportError):  # not on Windows
+    fcntl = __import__("fcntl")
+
 DEAR_TRIM_S = 100e-6  # 24 us on a small heap, 13.5 ms on a fragmented one of 1.6 GB
 TRY_AGAIN_TESTS = 256  # a heap may shrink, and a slow trim may have been the machine's fault
 GREW_BYTES = 256 << 10  # what stays in the heap can hide as much of the next test's peak
 LEAK_BYTES = 8 << 20  # above it a collection is worth its time: is it a leak, or only a cycle?
+# Where a test closed all descriptors, pytest's capture still writes to the low numbers that it had:
+# a file of ours that took one of them would be written into. Soft limits are 256 at the least.
+ABOVE = 200
 
 
 class Real:
@@ -32,8 +39,20 @@ class Real:
         self.read_at: Any = getattr(os, "pread", None)  # where it is missing, so is /proc
         self.sync, self.collect = getattr(os, "fdatasync", os.fsync), gc.collect
         self.encode = json.JSONEncoder(separators=(",", ":")).encode
+        self.close, self.duplicate = os.close, getattr(fcntl, "fcntl", None)
         # 3.8 on Windows would turn "\n" into "\r\n" without it.
         self.flags = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+    def raised(self, descriptor: int) -> int:
+        """The same open file under a number that nobody else had, where there is room for it."""
+        if self.duplicate is None:
+            return descriptor
+        try:
+            high: int = self.duplicate(descriptor, fcntl.F_DUPFD_CLOEXEC, ABOVE)
+        except OSError:
+            return descriptor
+        self.close(descriptor)
+        return high
 
 
 REAL = Real()
@@ -52,7 +71,7 @@ class KeptFile:
             seen = REAL.fstat(self._descriptor)
             if seen.st_nlink and (seen.st_dev, seen.st_ino) == self._identity:
                 return self._descriptor
-        self._descriptor = REAL.open(self._path, self._flags, 0o644)
+        self._descriptor = REAL.raised(REAL.open(self._path, self._flags, 0o644))
         seen = REAL.fstat(self._descriptor)
         self._identity = (seen.st_dev, seen.st_ino)
         return self._descriptor

@@ -41,6 +41,22 @@ def test_foreign_files_are_untouched():
     assert all("peak_delta_bytes" in line for line in session.of("result"))
 
 
+def test_what_capture_writes_to_the_numbers_it_had_is_not_our_file(project: Project) -> None:
+    """pytest gives output back through a number that a test closed: it must not be ours by then."""
+    project.write(
+        "test_close.py",
+        """
+import os
+def test_closes(): os.closerange(3, 256)
+def test_next(): pass
+def test_last(): pass
+""",
+    )
+    session = project.run()  # parses every line
+    assert list(session.outcomes.values()) == ["failed", "errored", "errored"], session.output
+    assert len(session.of("start")) == 3
+
+
 def test_a_record_that_was_removed_is_begun_again(project: Project) -> None:
     project.write(
         "test_rm.py",
