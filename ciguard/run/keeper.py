@@ -77,6 +77,22 @@ def kill_tree() -> None:
         time.sleep(0.001)
 
 
+def kill_orphans(kept: set[int]) -> None:
+    """End the children that a dead keeper left to its own parent, us; `kept` are not among them."""
+    end_s = time.monotonic() + KILL_S
+    while time.monotonic() < end_s:
+        table = parents()
+        orphans = {pid for pid, (parent, _) in table.items() if parent == os.getpid()} - kept
+        if not orphans:
+            return
+        for pid in orphans:
+            for each in (pid, *tree(pid)):
+                send(each, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.001)
+
+
 def send(pid: int, number: int) -> None:
     """Signal a process, or with a negative number a group; it may be gone, or not ours."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -28,6 +28,7 @@ from ciguard.run.causes import cause
 from ciguard.run.ended import NOTHING, Earlier
 from ciguard.run.endings import died, exit_words, killed_by, last_output, of_the_whole
 from ciguard.run.frameworks.base import environment
+from ciguard.run.keeper import become_subreaper
 from ciguard.run.live import Live, log_of
 from ciguard.run.memory import MemoryWatch
 from ciguard.run.policy import decision_line, ending_of, is_unexplained, next_action
@@ -125,6 +126,7 @@ class Supervisor:
         if self._record.dropped:
             what = f"cannot be written: {self._record.problem}"
             raise InputError(what, where=self._job.folder, fix="free some space for the record")
+        become_subreaper()  # of what a keeper leaves behind that is itself killed
         for line in self._job.opening:
             self._observed(line)
             if line.kind != "unplanned":

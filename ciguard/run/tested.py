@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Sequence, Set
 
 from ciguard.model import SLOTS
 from ciguard.run import keeper
@@ -61,6 +61,7 @@ class TestedProcess:
         OSError: the keeper could not be started (no memory, no process left).
     """
 
+    _roots: ClassVar[Set[int]] = set()  # live keepers: the children that a leg means to have
     __test__ = False  # no test class, whatever its name says to a collector
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str) -> None:
@@ -79,6 +80,7 @@ class TestedProcess:
         self._control, self._status = self._keeper.stdin, self._keeper.stdout
         os.set_blocking(self._status.fileno(), False)
         self.root = self._keeper.pid
+        self._roots.add(self.root)
         self.pid: Optional[int] = None
         self.subreaper = False
         self.ended: Optional[Ended] = None
@@ -125,6 +127,10 @@ class TestedProcess:
         """The keeper itself was killed; what it kept is ours to end."""
         if self.pid is not None:
             keeper.send(-self.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._keeper.wait(START_S)
+        # What it was the subreaper of is now a child of the leg, where the leg is one too.
+        keeper.kill_orphans(self._roots)
         self.ended = Ended(-signal.SIGKILL, error="its keeper was killed")
 
     def _send(self, line: str) -> None:
@@ -152,4 +158,5 @@ class TestedProcess:
         except subprocess.TimeoutExpired:
             self._keeper.kill()
             self._keeper.wait()
+        self._roots.discard(self.root)
         self._status.close()

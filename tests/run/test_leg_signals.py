@@ -106,8 +106,10 @@ def test_a_killed_leg_leaves_its_record_and_nothing_else(tmp_path: Path) -> None
 
 def test_a_killed_keeper_is_a_crash_and_the_rest_runs(tmp_path: Path) -> None:
     (tmp_path / "test_slow.py").write_text("""
-import os, signal, time
-def test_quick(): pass
+import os, signal, subprocess, sys, time
+def test_quick():
+    code = "import os, time; os.setsid(); os.fork() and os._exit(0); time.sleep(600)"
+    subprocess.Popen([sys.executable, "-c", code]).wait()
 def test_slow():
     os.killpg(os.getpgid(os.getppid()), signal.SIGKILL)
     time.sleep(600)
