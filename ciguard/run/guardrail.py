@@ -155,17 +155,20 @@ class Guardrail:
         known = [size for size in found if size is not None]
         return min(known) if known else None
 
+    def oom_file(self) -> str:
+        """Where the kernel counts its kills for memory: of our cgroup, else of the machine."""
+        for folder in self._folders[:1]:
+            for file in ("memory.events", "memory.oom_control"):
+                if _number(f"{folder}/{file}", b"oom_kill") is not None:
+                    return f"{folder}/{file}"
+        return "/proc/vmstat"
+
     def oom_kills(self) -> int:
-        """How often the kernel has killed for memory: in our cgroup, else anywhere on the machine.
+        """How often the kernel has killed for memory.
 
         Only a rise while one of our processes died by a signal means something.
         """
-        for folder in self._folders[:1]:
-            for file in ("memory.events", "memory.oom_control"):
-                count = _number(f"{folder}/{file}", b"oom_kill")
-                if count is not None:
-                    return count
-        return _number("/proc/vmstat", b"oom_kill") or 0
+        return _number(self.oom_file(), b"oom_kill") or 0
 
     def close(self) -> None:
         """Give the descriptor back."""

@@ -424,6 +424,7 @@ class Supervisor:
         env = environment(job.environ, suite, action.variant, invocation, job.pool_env)
         # glibc raises this limit with use; then freed heap hides the next test's peak.
         env.setdefault("MALLOC_MMAP_THRESHOLD_", "131072")
+        env["CIGUARD_OOM_FILE"] = self._guardrail.oom_file()
         process = TestedProcess(invocation.argv, env, os.path.abspath(suite.cwd), log_of(batch))
         defaults = defaults_line(job.header, action.suite, action.variant, action.process)
         return Live(process, batch, defaults, started_s=now_s, oom_kills=oom_kills)

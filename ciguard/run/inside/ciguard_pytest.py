@@ -1,13 +1,14 @@
 """What ciguard writes down about each test, from inside the tested pytest process.
 
-Loaded by `-p ciguard_pytest`, with `ciguard_memory.py` beside it; imports the standard library and
-pytest alone, because the tested project owns its environment (Python 3.8+, pytest 7+). Everything
-is asked for by environment variables, which xdist workers inherit; without them the plugin does
-nothing.
+Loaded by `-p ciguard_pytest`, with what it needs of this folder beside it. Imports the standard
+library and pytest alone, because the tested project owns its environment (Python 3.8+, pytest 7+).
+Everything is asked for by environment variables, which xdist workers inherit; without them the
+plugin does nothing.
 
     CIGUARD_RECORD_FILE   append start, result and event lines here (worker gw1: NAME-gw1.jsonl)
     CIGUARD_UNITS_FILE    JSON list of node ids: run exactly these, in this order
     CIGUARD_STOP_FILE     once it exists, the session stops after the current test
+    CIGUARD_OOM_FILE      its line "oom_kill N" counts what the kernel has killed for memory
     CIGUARD_SUITE, CIGUARD_VARIANT, CIGUARD_PROCESS, CIGUARD_TRIES_BEFORE, CIGUARD_ORIGIN_S
 
 `wall_s` and `cpu_s` run from before set-up to after teardown without the set-up of fixtures wider
@@ -30,8 +31,10 @@ import pytest
 
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
     from ciguard.run.inside.ciguard_memory import REAL, KeptFile, Memory
+    from ciguard.run.inside.ciguard_workers import Workers
 else:
     from ciguard_memory import REAL, KeptFile, Memory
+    from ciguard_workers import Workers
 
 Line = Dict[str, Any]
 Wrapper = Generator[None, Any, None]
@@ -49,7 +52,7 @@ class _Leg:
             return os.path.abspath(environ[name]) if environ.get(name) else ""
 
         self.record_file, self.units_file = path("CIGUARD_RECORD_FILE"), path("CIGUARD_UNITS_FILE")
-        self.stop_file = path("CIGUARD_STOP_FILE")
+        self.stop_file, self.oom_file = path("CIGUARD_STOP_FILE"), path("CIGUARD_OOM_FILE")
         self.suite = environ.get("CIGUARD_SUITE", "")
         self.variant = environ.get("CIGUARD_VARIANT", "")
         try:
@@ -190,7 +193,9 @@ class _Recorder:
         # Every xdist worker collects the same: the first one says it, and not the controller.
         self._speaks = name == "gw0" if worker else getattr(config.option, "dist", "no") == "no"
         stem, extension = os.path.splitext(leg.record_file)
-        self._record = _RecordFile(f"{stem}-{name}{extension}" if worker else leg.record_file)
+        self._file_of = f"{stem}-{{}}{extension}".format  # by the name of a worker
+        self._record = _RecordFile(self._file_of(name) if worker else leg.record_file)
+        self._workers = Workers(f"{stem}.log", leg.oom_file)
         self._memory = Memory()
         self._setups: Optional[_Setups] = None  # this and the next: of the test that runs now
         self._reports: Optional[_Reports] = None
@@ -304,6 +309,23 @@ class _Recorder:
                 self._reports.ending = "out_of_memory"
             elif _is_timeout(call.excinfo):
                 self._reports.ending = "timeout"
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:
+        # In a xdist controller. Told to stop, a worker is interrupted: that has no victim.
+        asked = bool(self._leg.stop_file) and os.path.exists(self._leg.stop_file)
+        if not error or error == "keyboard-interrupt" or asked:
+            return
+        name = str(node.gateway.id)
+        with contextlib.suppress(OSError):
+            found = self._workers.died(name, str(error), self._file_of(name), self._now_s())
+            if found:
+                found["message"] = _cut(found["message"])
+                found["try"] = 1 + self._leg.tries_before.get(found["unit"], 0)
+                leg = {"suite": self._leg.suite, "variant": self._leg.variant}
+                file = _RecordFile(self._file_of(name))
+                file.append({"type": "result", **leg, "process": self._leg.process, **found})
+                file.sync(every_s=0)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Wrapper:

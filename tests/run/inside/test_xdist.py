@@ -68,13 +68,49 @@ def test_n(n):
     assert "INTERNALERROR" not in session.output
 
 
-def test_a_dying_worker_leaves_its_victims_name(project: Project) -> None:
+def test_a_dying_worker_leaves_the_result_of_its_victim(project: Project) -> None:
+    """Written by the controller when it happens: xdist goes on, and may die of something else."""
+    tests = "\n".join(f"def test_{n}(): pass" for n in range(6))
+    text = "import os, ctypes\ndef test_leaves(): os._exit(1)\ndef test_segfault(): {}\n{}"
+    project.write("test_die.py", text.format("ctypes.string_at(0)", tests))
+    session = project.run("-n", "2")
+    assert len(session.results) == len(session.of("start")) == 8
+    died = {line["unit"]: line for line in session.results.values() if line["outcome"] == "died"}
+    assert set(died) == {"test_die.py::test_leaves", "test_die.py::test_segfault"}
+    assert {line["ending"] for line in died.values()} == {"crash"}
+    assert all(line["process"] == 3 and line["wall_s"] >= 0 for line in died.values())
+    for lines in session.files.values():
+        starts = [line["unit"] for line in lines if line["type"] == "start"]
+        assert starts == [line["unit"] for line in lines if line["type"] == "result"]
+
+
+def test_the_kernel_is_named_where_it_killed_a_worker(project: Project) -> None:
     project.write(
         "test_die.py",
-        "import os\ndef test_dies(): os._exit(1)\n"
-        + "\n".join(f"def test_{n}(): pass" for n in range(6)),
+        """
+import os, pathlib
+def test_takes_all():
+    pathlib.Path("events").write_text("oom 1\\noom_kill 1\\n")
+    os.kill(os.getpid(), 9)
+def test_other(): pass
+""",
+    )
+    (project.folder / "events").write_text("oom 0\noom_kill 0\n")
+    session = project.run("-n", "2", CIGUARD_OOM_FILE="events")
+    endings = {line["unit"].partition("::")[2]: line["ending"] for line in session.results.values()}
+    assert endings == {"test_takes_all": "out_of_memory", "test_other": "completed"}
+
+
+def test_an_interrupted_worker_has_no_victim(project: Project) -> None:
+    """The leg told them to stop: whatever they were at gets another turn."""
+    project.write(
+        "test_int.py",
+        """
+import os, signal
+def test_interrupted(): os.kill(os.getpid(), signal.SIGINT)
+def test_other(): os.kill(os.getpid(), signal.SIGINT)
+""",
     )
     session = project.run("-n", "2")
-    started = {line["unit"] for line in session.of("start")}
-    assert started - set(session.outcomes) == {"test_die.py::test_dies"}
-    assert len(session.outcomes) == 6
+    assert session.results == {}
+    assert session.events("interrupted")
