@@ -112,6 +112,7 @@ class Running:
     died: dict[int, int] = field(default_factory=dict)  # unit -> bytes of its process then
     beside: bool = False  # another process of the leg ran at some time of its life
     resident_bytes: int | None = None  # behind its last result
+    resident_s: float = 0.0  # its moment: of files of workers, nobody knows which was read first
     stopping: Ending | None = None
     blamed: int | None = None  # by the Stop
     recycled: bool = False
@@ -264,8 +265,9 @@ class State:
             running.bad.add(unit)
         if line.case in ("", line.unit):
             running.close(unit)
-        if line.rss_before_bytes is not None:
+        if line.rss_before_bytes is not None and (line.at_s or 0.0) >= running.resident_s:
             running.resident_bytes = line.rss_before_bytes + (line.retained_bytes or 0)
+            running.resident_s = line.at_s or 0.0
 
     def _observe_end(self, line: ProcessEndLine) -> None:
         running = self.running.pop(line.process, None)
