@@ -87,10 +87,16 @@ class Console:
         except OSError:
             self._gone = True
 
-    def follow(self, log: Tail) -> None:
-        """Print what was added to a log."""
+    def follow(self, log: Tail, *, whole: bool = True) -> None:
+        """Print what was added to a log: all, or one piece of it.
+
+        A test may print faster than whoever reads our output: the leg must not wait for that
+        reader while there is something to supervise.
+        """
         for piece in log.chunks():
             self.pass_on(piece)
+            if not whole:
+                return
 
     def begin(self, title: str) -> None:
         """A process's output follows."""

@@ -218,7 +218,7 @@ class Supervisor:
             elif isinstance(line, Result) and line.at_s is None and line.wall_s is None:
                 self._record.append(_heard(line, self._now_s()))
         if self._streams:
-            self._console.follow(live.log)
+            self._console.follow(live.log, whole=False)
 
     def _look_at_memory(self, now_s: float) -> None:
         trees = {number: live.tree for number, live in self._live.items()}

@@ -1,0 +1,52 @@
+"""Output that comes faster than anybody reads it holds up nobody but its reader."""
+
+from __future__ import annotations
+
+import os
+import select
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from run.legs import PYTEST, no_survivor, plan_of, start_shard, until
+
+from ciguard.model import PlannedUnit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIB = 1 << 20
+FLOOD = f"""
+import os, pathlib, time
+def test_flood():
+    for _ in range(24): os.write(1, b"{"x" * 63}\\n" * {MIB // 64})
+    pathlib.Path("flooded").touch()
+    time.sleep(600)
+def test_later(): pass
+"""
+
+
+def test_a_slow_reader_does_not_keep_the_leg_from_stopping_a_test(tmp_path: Path) -> None:
+    (tmp_path / "test_flood.py").write_text(FLOOD)
+    units = [PlannedUnit("test_flood.py::test_flood", timeout_s=0.5)]
+    units.append(PlannedUnit("test_flood.py::test_later"))
+    suite = replace(PYTEST, args=("-s",))
+    leg = start_shard(tmp_path, plan_of(units, suites={"": suite}))
+    assert leg.process.stdout is not None
+    pipe = leg.process.stdout.fileno()
+    read = 0
+
+    def stopped() -> bool:
+        """Whether the record says so; 64 KiB more of the output are read meanwhile."""
+        nonlocal read
+        if select.select([pipe], [], [], 0)[0]:
+            read += len(os.read(pipe, 1 << 16))
+        place = tmp_path / "record" / "supervisor.jsonl"
+        return place.exists() and b'"kind":"timeout"' in place.read_bytes()
+
+    until(stopped, what="the test is stopped", timeout_s=60)
+    assert (tmp_path / "flooded").exists()
+    assert read < 12 * MIB, "half of the flood was still to be read"
+    leg.wait(10)
+    assert read + len(leg.printed) > 24 * MIB, "in the end all of it is passed on"
+    assert leg.outcomes() == {units[0].unit: "died", units[1].unit: "passed"}
+    no_survivor(leg)
