@@ -19,17 +19,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-FAR_AWAY = 200  # a descriptor that tests do not get for a file of their own once they closed ours
-
-
-def _far_away(descriptor: int) -> int:
-    """The same file under a number that is high, where the limit allows one."""
-    with contextlib.suppress(ImportError, AttributeError, OSError):
-        fcntl = __import__("fcntl")
-        far = int(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FAR_AWAY))
-        os.close(descriptor)
-        return far
-    return descriptor
+    from ciguard.run.inside.ciguard_memory import REAL
+else:
+    from ciguard_memory import REAL
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,6 +32,6 @@ def pytest_configure(config: pytest.Config) -> None:
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         ready = f"{path}-{os.getpid()}"
-        descriptor = _far_away(os.open(f"{ready}.tmp", flags, 0o644))
+        descriptor = REAL.raised(os.open(f"{ready}.tmp", flags, 0o644))
         faulthandler.register(int(last) - 7, file=descriptor, all_threads=True)
         os.rename(f"{ready}.tmp", ready)  # now it can be asked
