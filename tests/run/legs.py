@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 PYTEST = Suite("pytest", (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"))
 SCRUBBED = ("CI", "GITHUB_", "RUNNER_", "CIGUARD_", "PYTEST_", "NO_COLOR", "FORCE_COLOR", "COV_")
 UNGUARDED = LegPolicy(guard_rail="off")
+LEG = (sys.executable, "-m", "ciguard", "run")
 MARK = "LEG_UNDER_TEST"  # what the leg and all that it starts have in their environment
 
 
@@ -140,7 +141,7 @@ def clean_environ(**added: str) -> dict[str, str]:
 def start(
     folder: Path,
     *words: str,
-    program: Sequence[str] = (sys.executable, "-m", "ciguard", "run"),
+    program: Sequence[str] = LEG,
     **environ: str,
 ) -> Leg:
     """Start the program with these words in `folder`."""
@@ -162,7 +163,7 @@ def start_shard(
     folder: Path,
     plan: Plan,
     *,
-    program: Sequence[str] = (sys.executable, "-m", "ciguard", "run"),
+    program: Sequence[str] = LEG,
     **environ: str,
 ) -> Leg:
     """Start shard 01 of a plan."""

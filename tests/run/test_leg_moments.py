@@ -22,21 +22,30 @@ TESTS = f"""
 import time, pytest
 @pytest.mark.parametrize("n", range({COUNT}))
 def test_nap(n):
+    note("began", n)
     time.sleep(0.03)
-    with open("ran", "a") as stream:
+    note("ran", n)
+def note(name, n):
+    with open(name, "a") as stream:
         stream.write(f"{{n}}\\n")
 """
-MOMENTS = 3
+MOMENTS, SOAKED = 3, 25
 
 
-def executed(folder: Path) -> Counter[str]:
-    """How often each test came to its end."""
-    place = folder / "ran"
+def executed(folder: Path, name: str = "ran") -> Counter[str]:
+    """How often each test came to its end, or `began`, by its own word."""
+    place = folder / name
     return Counter(place.read_text().split()) if place.exists() else Counter()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("seed", range(MOMENTS))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *range(MOMENTS),
+        *(pytest.param(n, marks=pytest.mark.soak) for n in range(MOMENTS, MOMENTS + SOAKED)),
+    ],
+)
 def test_whenever_it_ends_the_next_one_completes_it(
     tmp_path: Path, number: signal.Signals, seed: int
 ) -> None:
@@ -57,6 +66,11 @@ def test_whenever_it_ends_the_next_one_completes_it(
     no_survivor(first)
     before = read_record_tree(tmp_path / "records") if (tmp_path / "records").exists() else ()
     assert all(not record.damage or not record.results for record in before)
+    started = {one.unit for record in before for one in record.starts}
+    assert {f"test_a.py::test_nap[{n}]" for n in executed(tmp_path, "began")} <= started
+    if number != signal.SIGKILL:
+        assert all(record.damage == () for record in before)
+        assert started == {one.unit for record in before for one in record.results}
     ended = {one.unit for record in before for one in record.results if one.outcome == "passed"}
     ran = executed(tmp_path)
     second = start(tmp_path, *fixed, "--record", "records/2", "--resume-from", "records").wait(0)

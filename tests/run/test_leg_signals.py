@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import signal
-from contextlib import contextmanager
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import no_survivor, plan_of, start_shard, until
+from run.legs import LEG, build_pyz, no_survivor, plan_of, start_shard, until
 from run.replaying import replays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from run.legs import Leg
 
@@ -36,14 +38,17 @@ STUBBORN = SLOW.replace(
     time.sleep(600)
 def test_later""",
 )
+CANCEL = ((signal.SIGINT, 7.5), (signal.SIGTERM, 2.5), (signal.SIGKILL, 5.0))  # as GitHub does
 UNITS = [f"test_slow.py::test_{name}" for name in ("quick", "slow", "later")]
 
 
 @contextmanager
-def running(folder: Path, text: str = SLOW, processes: int = 1) -> Iterator[Leg]:
+def running(
+    folder: Path, text: str = SLOW, processes: int = 1, program: Sequence[str] = LEG
+) -> Iterator[Leg]:
     """A leg in the middle of its slow test; gone afterwards, whatever happens."""
     (folder / "test_slow.py").write_text(text)
-    leg = start_shard(folder, plan_of(UNITS, processes=processes))
+    leg = start_shard(folder, plan_of(UNITS, processes=processes), program=program)
     try:
         until((folder / "started").exists, what="the slow test runs")
         until(lambda: leg.count("passed") >= 1, what="the quick test's result is written")
@@ -76,11 +81,22 @@ def test_it_stops_politely(tmp_path: Path, number: int, code: int, processes: in
     replays(leg.record_folder, plan_of(UNITS, processes=processes))
 
 
-def test_a_test_that_will_not_stop_is_killed_before_the_platform_kills_us(tmp_path: Path) -> None:
-    with running(tmp_path, STUBBORN) as leg:
-        leg.process.send_signal(signal.SIGINT)
-        leg.wait(130, timeout_s=7.5)
-        (died,) = [result for result in leg.record().results if result.outcome == "died"]
+def test_a_cancelled_step_has_its_results_on_disk(tmp_path: Path) -> None:
+    """The runner signals only the process that it started: the shell, which became the leg."""
+    build_pyz(tmp_path / "ciguard-run.pyz")
+    (tmp_path / "step.sh").write_text(f'exec "{sys.executable}" ciguard-run.pyz "$@"\n')
+    with running(tmp_path, STUBBORN, program=("bash", "-e", "step.sh")) as leg:
+        for number, patience_s in CANCEL:
+            leg.process.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                leg.process.wait(patience_s)
+                break
+        assert leg.process.returncode == 130, "it went by itself, for the first signal"
+        assert leg.outcomes() == {UNITS[0]: "passed", UNITS[1]: "died"}
+        record = leg.record()
+        assert record.end is not None
+        assert record.end.ending == "cancelled"
+        (died,) = [result for result in record.results if result.outcome == "died"]
         assert "SIGKILL" in (died.message or "")
 
 
