@@ -1,0 +1,75 @@
+"""Units that together need six times the memory: admitted by bytes, and none lost for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from run.legs import no_survivor, plan_of, start_shard
+from run.replaying import replays
+
+from ciguard.model import PlannedUnit, Suite
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.model import Record
+
+MIB = 1 << 20
+BASE, BUDGET = 50 * MIB, 8192 * MIB
+LARGE, SMALL = 4506 * MIB, 769 * MIB  # 10 of each: 52 GiB
+SCRIPT = """
+while read -r unit; do
+    echo "{\\"type\\":\\"start\\",\\"unit\\":\\"$unit\\"}" >> "$2"
+    sleep 0.02
+    case $unit in
+        large-3) kill -9 $$ ;;
+        small-7) outcome=failed ;;
+        *) outcome=passed ;;
+    esac
+    echo "{\\"type\\":\\"result\\",\\"unit\\":\\"$unit\\",\\"outcome\\":\\"$outcome\\"}" >> "$2"
+done < "$1"
+"""
+UNITS = [
+    PlannedUnit(f"{size}-{n}", peak_delta_bytes=need - BASE, wall_s=1.0)
+    for n in range(10)
+    for size, need in (("large", LARGE), ("small", SMALL))
+]
+
+
+def admitted(record: Record) -> list[tuple[int, int]]:
+    """After each process that was started: how many ran then, and what they need by prediction."""
+    end_s = {line.process: line.at_s or 0.0 for line in record.process_ends}
+    found = []
+    for line in record.processes:
+        now_s = line.at_s or 0.0
+        running = [one for one in record.processes if (one.at_s or 0.0) <= now_s]
+        running = [one for one in running if end_s[one.process] > now_s]
+        found.append((len(running), sum(one.predicted_peak_bytes or 0 for one in running)))
+    return found
+
+
+def test_what_is_admitted_fits_and_nothing_is_lost(tmp_path: Path) -> None:
+    assert sum(unit.peak_delta_bytes or 0 for unit in UNITS) + 20 * BASE > 51 << 30
+    outcomes = {}
+    for name, budget in (("budget", BUDGET), ("free", None)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "suite.sh").write_text(SCRIPT)
+        command = ("sh", "suite.sh", "{units_file}", "{results_file}")
+        suite = Suite("command", command, base_bytes=BASE)
+        plan = plan_of(UNITS, suites={"": suite}, processes=4, budget_bytes=budget)
+        leg = start_shard(folder, plan).wait(10)
+        replays(leg.record_folder, plan)
+        no_survivor(leg)
+        outcomes[name] = leg.outcomes()
+        found = admitted(leg.record())
+        if budget:
+            assert max(size for _, size in found) <= BUDGET
+            assert max(count for count, _ in found) >= 2, "what fits beside another runs beside it"
+        else:
+            assert max(count for count, _ in found) == 4
+    assert outcomes["budget"] == outcomes["free"]
+    assert outcomes["free"] == {
+        unit.unit: {"large-3": "died", "small-7": "failed"}.get(unit.unit, "passed")
+        for unit in UNITS
+    }
