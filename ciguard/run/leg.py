@@ -84,6 +84,22 @@ def check_suites(plan: Plan, shard: Shard) -> None:
             check_lines([unit for unit in shard.units if unit.suite == name])
 
 
+def check_commit(plan: Plan, head: ShardLine) -> None:
+    """Refuse a plan that was made for another commit: nobody would count the record.
+
+    A plan that is kept in the repository is for all that follow.
+
+    Raises:
+        InputError: naming both.
+    """
+    if plan.policy.remainder or not plan.head_sha or not head.head_sha:
+        return
+    if plan.head_sha != head.head_sha:
+        what = f"is for commit {plan.head_sha:.60}, and this run is of {head.head_sha:.60}"
+        fix = "download the plan that this run's own plan job has made"
+        raise InputError(what, where="plan", fix=fix)
+
+
 def _runner(guardrail: Guardrail, pool: str = "", runs_on: object = None) -> Runner:
     return Runner(
         pool=pool,
@@ -140,7 +156,8 @@ def run_shard(
         meminfo: where the machine says what memory it has.
 
     Raises:
-        InputError, UsageError: see `shard_of`, `check_suites`, `new_folder`, `_narrowed`.
+        InputError, UsageError: see `shard_of`, `check_suites`, `check_commit`, `new_folder`,
+            `_narrowed`.
     """
     shard = shard_of(plan, key)
     check_suites(plan, shard)
@@ -153,6 +170,7 @@ def run_shard(
         runner=_runner(guardrail, shard.pool, plan.pools[shard.pool].runs_on),
         started_at=_now_text(),
     )
+    check_commit(plan, head)
     # Without history the plan takes all units for equal, which predicts nothing.
     known = not scope.until and any(unit.known for unit in shard.units)
     predicted_s = shard.predicted.wall_s if known else None

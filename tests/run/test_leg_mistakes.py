@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -87,6 +88,19 @@ def test_a_framework_of_a_later_version(folder: Path) -> None:
     printed = said(folder, *WORDS, expect=2)
     assert "no framework 'abacus'" in printed
     assert "command, pytest" in printed
+
+
+def test_a_plan_of_another_commit(folder: Path) -> None:
+    plan = replace(plan_of(["test_a.py::test_a"]), head_sha="a" * 40)
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+    github = {"GITHUB_ACTIONS": "true", "GITHUB_SHA": "b" * 40}
+    printed = start(folder, *WORDS, **github).wait(3).printed
+    assert f"plan: is for commit {'a' * 40}, and this run is of {'b' * 40}" in printed
+    assert "  fix: download the plan" in printed
+    assert not (folder / "record").exists()
+    kept = replace(plan, policy=replace(plan.policy, remainder=True))  # in the repository
+    (folder / "plan.json").write_bytes(plan_codec.encode(kept))
+    start(folder, *WORDS, **github).wait(0)
 
 
 @pytest.mark.parametrize(

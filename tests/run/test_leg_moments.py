@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 from collections import Counter
@@ -83,3 +84,49 @@ def test_whenever_it_ends_the_next_one_completes_it(
     if before:
         both = prove(plan, read_record_tree(tmp_path / "records"))
         assert (both.state, both.counts) == ("passed", {"passed": COUNT}), both
+
+
+def test_a_clock_that_is_set_back_changes_no_time(tmp_path: Path) -> None:
+    """In the leg and in what it tests, whoever asks finds it an hour earlier than the last time."""
+    (tmp_path / "back").mkdir()
+    (tmp_path / "back" / "sitecustomize.py").write_text("""
+import time
+real, calls = (time.time, time.gmtime), []
+def back():
+    calls.append(0)
+    return real[0]() - 3600 * len(calls)
+time.time, time.gmtime = back, lambda of=None: real[1](back() if of is None else of)
+""")
+    (tmp_path / "test_a.py").write_text("""
+import time
+def test_a():
+    before = time.time()
+    time.sleep(0.05)
+    assert time.time() < before
+def test_fails(): assert 0
+def test_leg_dies():
+    import os, pathlib, signal
+    if not pathlib.Path("died").exists():
+        pathlib.Path("died").touch()
+        leg = int(pathlib.Path("leg").read_text())
+        os.kill(leg, signal.SIGKILL)
+        time.sleep(600)
+""")
+    units = [f"test_a.py::test_{name}" for name in ("a", "fails", "leg_dies")]
+    plan = plan_codec.decode(plan_codec.encode(plan_of(units)), "plan")
+    (tmp_path / "plan.json").write_bytes(plan_codec.encode(plan))
+    words = ("--plan", "plan.json", "--shard", "01", "--record")
+    path = str(tmp_path / "back")
+    first = start(tmp_path, *words, "records/1", PYTHONPATH=path)
+    (tmp_path / "leg").write_text(str(first.process.pid))
+    first.wait(-signal.SIGKILL)
+    resume = ("--resume-from", "records")
+    start(tmp_path, *words, "records/2", *resume, PYTHONPATH=path).wait(10)
+    for file in (tmp_path / "records").rglob("*.jsonl"):
+        lines = [json.loads(text) for text in file.read_text().splitlines()]
+        moments = [line["at_s"] for line in lines if "at_s" in line]
+        assert moments == sorted(moments) or file.name == "earlier.jsonl"  # of several files
+        assert all(0 <= moment < 600 for moment in moments), file.name
+        assert all(0 <= line.get("wall_s", 0) < 60 for line in lines), file.name
+    verdict = prove(plan, read_record_tree(tmp_path / "records"))
+    assert (verdict.state, verdict.counts) == ("failed", {"passed": 2, "failed": 1}), verdict
