@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.codec.heard import with_heard_times
-from ciguard.codec.record import LineError, decode, with_defaults
+from ciguard.codec.record import LineError, decode, encode, with_defaults
 from ciguard.model import (
     DefaultsLine,
     EndLine,
@@ -139,12 +140,13 @@ class _Gathering:
 
     def record(self) -> Record:
         by_kind: dict[Any, list[Any]] = {kind: [] for kind in _KINDS}
-        copies = []
-        for source, lines in self.parts.items():
-            for line in lines:
-                by_kind[type(line)].append(line)
-            if any(isinstance(line, ShardLine) for line in lines):
-                copies.append(source)
+        copies = [
+            source
+            for source, lines in self.parts.items()
+            if any(isinstance(line, ShardLine) for line in lines)
+        ]
+        for line in _once(self.parts) if len(copies) > 1 else chain(*self.parts.values()):
+            by_kind[type(line)].append(line)
         headers = by_kind[ShardLine]
         if len(set(map(repr, headers))) > 1:
             self.damage.append(f"{self.source}: {len(headers)} shard lines that differ")
@@ -179,6 +181,20 @@ _KINDS: Final = (
     ProcessEndLine,
     EndLine,
 )
+
+
+def _once(parts: dict[str, list[Line]]) -> Iterator[Line]:
+    """The lines of a leg that arrived in parts which repeat each other, each line once.
+
+    What one file says twice was said twice; what `seen` refers to does not come along with a copy.
+    """
+    first: dict[Any, str] = {}
+    for source, lines in parts.items():
+        for line in lines:
+            bare = replace(line, seen={}) if isinstance(line, (EventLine, ProcessLine)) else line
+            fact = bare if isinstance(bare, (Result, StartLine)) else encode(bare)
+            if first.setdefault(fact, source) == source or isinstance(line, ShardLine):
+                yield line
 
 
 def _contradictions(parts: dict[str, list[Line]]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.errors import ExitCode
-from ciguard.model import BAD_OUTCOMES, Ending, Record, Result
+from ciguard.model import BAD_OUTCOMES, Ending, EventLine, Record, Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,6 +80,10 @@ def leg_end(record: Record) -> LegEnd:
     if record.end is None:
         if not (record.starts or record.results or record.processes):
             what = "its record is empty: it has no results and no end"
+        elif (paused := _paused(record)) is not None:
+            what = f"it stops at a checkpoint, and no later step left a record: {paused.detail}"
+            fix = "was its runner lost behind it? Run it again: it goes on from there"
+            return LegEnd("unknown", what, fix)
         else:
             what = f"its record was cut: it has no end line{_last_sign(record)}"
         return LegEnd("unknown", what, ADVICE["unknown"])
@@ -90,6 +94,15 @@ def leg_end(record: Record) -> LegEnd:
     if code not in (None, ExitCode.OK, ExitCode.TESTS_FAILED, ExitCode.INCOMPLETE):
         return LegEnd(ending, f"it ended with exit code {code}", ADVICE["unknown"])
     return LegEnd(ending)
+
+
+def _paused(record: Record) -> EventLine | None:
+    """The end of a step behind which no other one began."""
+    found: EventLine | None = None
+    for event in sorted(record.events, key=lambda one: (one.at_s or 0.0, one.kind == "resumed")):
+        if event.kind in ("paused", "resumed"):
+            found = event if event.kind == "paused" else None
+    return found
 
 
 def last_line(text: str) -> str:

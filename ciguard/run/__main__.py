@@ -11,7 +11,7 @@ ORIGIN_S = time.monotonic()  # before anything else: the deadline counts from th
 
 import os  # noqa: E402
 import sys  # noqa: E402
-from typing import TYPE_CHECKING, NoReturn, Sequence  # noqa: E402
+from typing import TYPE_CHECKING, Mapping, NoReturn, Sequence  # noqa: E402
 
 from ciguard.errors import CiguardError, ExitCode, UsageError  # noqa: E402
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 KEEPER = "--keeper"  # internal: see keeper.py
 
 
-def _run(arguments: Sequence[str]) -> Verdict:
+def _run(arguments: Sequence[str]) -> ExitCode:
     # Imported here: the keeper, which starts with every tested process, needs none of it.
     from ciguard.run import leg  # noqa: PLC0415
     from ciguard.run.options import parse, scope_of, split  # noqa: PLC0415
@@ -36,18 +36,37 @@ def _run(arguments: Sequence[str]) -> Verdict:
             raise UsageError("a plan and a command: one of them", fix="leave one of them out")
         if scope != ALL:
             raise UsageError("a command has no units to choose from", fix="leave the option out")
-        return leg.run_command(command, options.record, environ, origin_s=ORIGIN_S)
+        done = leg.run_command(command, options.record, environ, origin_s=ORIGIN_S)
+        return _told(done, environ) if options.github else done.exit_code
     if not options.plan or not options.shard:
         fix = "pass --plan FILE --shard KEY, or a command behind --"
         raise UsageError("nothing to run", fix=fix)
     plan = leg.read_plan(options.plan)
-    return leg.run_shard(plan, options.shard, options.record, environ, scope, origin_s=ORIGIN_S)
+    done = leg.run_shard(plan, options.shard, options.record, environ, scope, origin_s=ORIGIN_S)
+    return _told(done, environ) if options.github else done.exit_code
+
+
+def _told(found: Verdict, environ: Mapping[str, str]) -> ExitCode:
+    """Say in the step's outputs whether the leg goes on; where they cannot be, nobody was told.
+
+    A step that ends with anything but 0 is red for ever, so one that did all it was asked to ends
+    with 0, but only where the workflow has learned from the output that there is more to do.
+    """
+    state = "checkpoint" if found.checkpoint else "ended"
+    try:
+        with open(environ.get("GITHUB_OUTPUT", ""), "a", encoding="utf-8") as stream:
+            stream.write(f"state={state}\n")
+    except OSError as error:
+        what = f"--github: GITHUB_OUTPUT cannot be written: {error.strerror or error}"
+        sys.stderr.write(f"ciguard run: {what}\n")
+        return found.exit_code
+    return ExitCode.OK if found.checkpoint else found.exit_code
 
 
 def run(arguments: Sequence[str]) -> int:
     """Do what the arguments say; the exit code."""
     try:
-        return int(_run(arguments).exit_code)
+        return int(_run(arguments))
     except CiguardError as error:
         sys.stderr.write(f"ciguard run: {error}\n".encode("utf-8", "replace").decode("utf-8"))
         return int(error.exit_code)

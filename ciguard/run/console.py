@@ -120,6 +120,8 @@ class Console:
         """
         counts = ", ".join(f"{count} {outcome}" for outcome, count in found.counts.items())
         rest = f"; {counted(len(found.missing), 'unit')} did not run" if found.missing else ""
+        if found.checkpoint:
+            rest = "; the leg goes on in another step"
         if found.unexplained:
             rest += f"; {counted(found.unexplained, 'process')} failed without a failed result"
         self.say(f"{name}: {counts or 'no results'} in {wall_s:.1f} s{rest}")
@@ -128,12 +130,13 @@ class Console:
             case = f" {result.case}" if result.case not in ("", result.unit) else ""
             place = key_name(result.key.unit_key)
             self.say(f"  {result.outcome}{how} {place}{case}{_reason(result.message)}")
-        for key in found.missing[:MOST_NAMED]:
+        missing = () if found.checkpoint else found.missing
+        for key in missing[:MOST_NAMED]:
             self.say(f"  did not run {key_name(key)}{_reason(causes.get(key))}")
-        unnamed = max(0, len(found.bad) - MOST_NAMED) + max(0, len(found.missing) - MOST_NAMED)
+        unnamed = max(0, len(found.bad) - MOST_NAMED) + max(0, len(missing) - MOST_NAMED)
         if unnamed:
             self.say(f"  and {unnamed} more: see the record")
-        if self._folds:
+        if self._folds and not found.checkpoint:  # the last step tells of all of them
             self._annotate(found.bad)
 
     def _annotate(self, bad: Sequence[Result]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, 
 from ciguard.codec.record import LineError, decode, encode, with_defaults
 from ciguard.errors import InputError
 from ciguard.model import DefaultsLine, ShardLine
-from ciguard.run.ended import Earlier, OldLeg, joined
+from ciguard.run.ended import Earlier, OldLeg, joined, last_one_ended
 
 if TYPE_CHECKING:
     from typing import Dict, List
@@ -21,7 +21,7 @@ Identity = Tuple[str, str, Optional[int], Optional[int]]  # plan, shard, run, at
 
 
 def read_earlier(
-    folders: Sequence[str], head: ShardLine, *, goes_on: bool
+    folders: Sequence[str], head: ShardLine, *, goes_on: bool, unless_ended: bool = False
 ) -> tuple[Earlier, ShardLine]:
     """What earlier legs of this shard left below some folders, and the shard line of the next.
 
@@ -30,6 +30,7 @@ def read_earlier(
     Args:
         head: the shard line of the leg that is to run.
         goes_on: there has to be such a part.
+        unless_ended: nothing is taken from earlier attempts of which the last ended by itself.
 
     Raises:
         InputError: a record is of another plan, run or commit, or cannot be read; or `goes_on`,
@@ -41,7 +42,8 @@ def read_earlier(
         what = f"no record of shard {head.shard} of this attempt"
         fix = "pass the folder that the step before had as --record"
         raise InputError(what, where=", ".join(folders), fix=fix)
-    found = joined(same if goes_on else legs)
+    taken = same if goes_on or (unless_ended and last_one_ended(legs)) else legs
+    found = joined(taken)
     ours = [leg.header for leg in same if leg.header.run_id == head.run_id]
     known = [header for header in ours if header.started_at]
     return found, (known[-1] if known else head)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Hashable, Mapping, Sequence, Union
 from ciguard.codec.record import encode
 from ciguard.model import (
     SLOTS,
+    EndLine,
     EventLine,
     MetricLine,
     ProcessEndLine,
@@ -52,6 +53,7 @@ class Earlier:
         ended: units that need not run again.
         processes: the highest number of a process.
         wall_s: how long they lived: the clock of the next leg goes on from here.
+        began_s: when the first of them began, on that clock: above 0 where it went on from others.
     """
 
     legs: int = 0
@@ -59,6 +61,7 @@ class Earlier:
     ended: FrozenSet[UnitKey] = frozenset()
     processes: int = 0
     wall_s: float = 0.0
+    began_s: float = 0.0
 
     def results(self) -> tuple[Result, ...]:
         """Those of units that ended."""
@@ -91,7 +94,26 @@ def joined(legs: Sequence[OldLeg]) -> Earlier:
         files += [[_shifted(one, shift) for one in kept] for kept in new]
         highest = max([highest, *(number + shift for number in numbers)])
     together = tuple(one for kept in files for one in kept)
-    return Earlier(len(legs), together, ended(files), highest, wall_s)
+    began_s = min(map(_began_s, legs), default=0.0)
+    return Earlier(len(legs), together, ended(files), highest, wall_s, began_s)
+
+
+def _began_s(leg: OldLeg) -> float:
+    lines = (line for lines in leg.files.values() for line in lines)
+    resumed = (one for one in lines if isinstance(one, EventLine) and one.kind == "resumed")
+    return next((one.at_s or 0.0 for one in resumed), 0.0)
+
+
+def last_one_ended(legs: Sequence[OldLeg]) -> bool:
+    """Whether the newest attempt ended by itself: then whoever runs it again means all of it."""
+    newest = max((leg.header.run_attempt or 0 for leg in legs), default=0)
+    return any(
+        isinstance(line, EndLine) and line.ending == "completed"
+        for leg in legs
+        if (leg.header.run_attempt or 0) == newest
+        for lines in leg.files.values()
+        for line in lines
+    )
 
 
 def _order(leg: OldLeg) -> tuple[int, str]:

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
 from ciguard.codec import plan as plan_codec
@@ -30,7 +31,7 @@ from ciguard.run.wording import counted
 if TYPE_CHECKING:
     from typing import List, Tuple
 
-    from ciguard.model import Plan, Shard, ShardLine
+    from ciguard.model import LegPolicy, Plan, Shard, ShardLine
     from ciguard.run.verdict import Verdict
 
 PLAN_FILE = "plan.json"
@@ -187,7 +188,7 @@ def run_shard(
             header=head,
             shard=shard,
             suites=plan.suites,
-            policy=plan.policy,
+            policy=_what_is_left(plan.policy, earlier) if scope.goes_on else plan.policy,
             pool_env=plan.pools[shard.pool].env,
             executor=lambda suite: framework(plan.suites[suite].framework),
             folder=folder,
@@ -218,12 +219,26 @@ def _narrowed(
         return part, head, NOTHING, (EventLine("until", 0.0, None, suite, variant, unit, detail),)
     if not scope.earlier:
         return shard, head, NOTHING, ()
-    earlier, head = read_earlier(scope.earlier, head, goes_on=scope.goes_on)
+    earlier, head = read_earlier(
+        scope.earlier, head, goes_on=scope.goes_on, unless_ended=scope.unless_ended
+    )
     left = without(shard, earlier.ended)
     done = len(shard.units) - len(left.units)
     detail = f"{done} of {of} ended before, in {counted(earlier.legs, 'record')}"
     event = EventLine("resumed", earlier.wall_s, earlier.processes or None, detail=detail)
-    return left, head, earlier, (event,)
+    stopped = any(isinstance(one, EventLine) and one.kind == "deadline" for one in earlier.lines)
+    if scope.for_s is None or not stopped:
+        return left, head, earlier, (event,)
+    detail = "a step before stopped what did not end: this one waits for it, up to its deadline"
+    return left, head, earlier, (event, EventLine("patient", earlier.wall_s, detail=detail))
+
+
+def _what_is_left(policy: LegPolicy, earlier: Earlier) -> LegPolicy:
+    """The steps of one job share its limit, so the deadline counts from the first one's start."""
+    if policy.deadline_s is None:
+        return policy
+    spent_s = earlier.wall_s - earlier.began_s
+    return replace(policy, deadline_s=max(0.0, policy.deadline_s - spent_s))
 
 
 def run_command(

@@ -11,7 +11,7 @@ from ciguard.errors import UsageError
 from ciguard.run.scope import Scope
 
 USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--for TIME]
-                   [--until UNIT | --resume-from DIR... | --continue DIR...]
+                   [--until UNIT | --resume-from DIR... | --continue DIR...] [--github]
        %(prog)s --record DIR -- COMMAND..."""
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -38,6 +38,11 @@ def _parser() -> argparse.ArgumentParser:
         ("--continue", "run what earlier steps of this attempt left, whose records lie below it"),
     ):
         parser.add_argument(name, metavar="DIR", action="append", default=[], help=told)
+    for name, told in (
+        ("--unless-ended", "with --resume-from: all of it again where the last attempt ended"),
+        ("--github", "say in the step's outputs how it ended; at a checkpoint it ends with 0"),
+    ):
+        parser.add_argument(name, action="store_true", help=told)
     return parser
 
 
@@ -58,8 +63,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         SystemExit: anything else that argparse does not like, said on stderr; or `--help`.
     """
     parser = _parser()
-    options = "--continue --for --help --plan --record --resume-from --shard --until"
-    known = options.split()
+    options = "--continue --for --github --help --plan --record --resume-from --shard"
+    known = [*options.split(), "--unless-ended", "--until"]
     for word in words:
         name = word.partition("=")[0]
         if name.startswith("--") and name not in known:
@@ -83,10 +88,14 @@ def scope_of(options: argparse.Namespace) -> Scope:
         words.append("--continue")
     if len(words) > 1:
         raise UsageError(f"{' and '.join(words)}: one of them", fix="leave one of them out")
+    if given["unless_ended"] and not resumed:
+        fix = "pass --resume-from DIR as well, or leave it out"
+        raise UsageError("--unless-ended says something of earlier attempts", fix=fix)
     return Scope(
         until=until or "",
         earlier=(*resumed, *continued),
         goes_on=bool(continued),
+        unless_ended=given["unless_ended"],
         for_s=None if given["for"] is None else seconds(given["for"], where="--for"),
     )
 

@@ -41,6 +41,10 @@ NAMED: Final = 3  # units of a process, in a reason
 LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom that is worth a word
 LAST_DITCH_BYTES, LAST_DITCH_RATIO = 256 * MIB, 0.015  # headroom below which the runner dies next
 HELPFUL_RATIO: Final = 0.05  # of the machine: a process this large is worth killing anyway
+# Of its time, what a step waits for what runs: a lost runner then costs two steps' work at most.
+# Once only: what is stopped a second time may need more than any step has, and would never end.
+CHECKPOINT_GRACE_RATIO: Final = 1.0
+GOES_ON: Final = "it goes on although it was told to stop: does it look at CIGUARD_STOP_FILE?"
 
 
 def ending_of(running: Running, exit_code: int, *, clean: bool, out_of_memory: bool) -> Ending:
@@ -107,7 +111,7 @@ def next_action(state: State, now_s: float) -> Action:
         or _timeout(state, now_s)
         or _guard_rail(state)
         or _checkpoint(state, now_s)
-        or _recycling(state)
+        or _recycling(state, now_s)
         or _admission(state, now_s)
         or _ending(state)
         or Wait(_next_moment_s(state, now_s))
@@ -152,6 +156,8 @@ def _next_moment_s(state: State, now_s: float) -> float | None:
         moments.append(state.memory_back_s)
     if for_s is not None and now_s < state.began_s + for_s:
         moments.append(state.began_s + for_s)
+    elif now_s < _grace_ends_s(state) < float("inf"):
+        moments.append(_grace_ends_s(state))
     for running in state.running.values():
         for unit, at_s in running.open.items():
             limit_s = state.units[unit].timeout_s
@@ -207,8 +213,18 @@ def _at(state: State, process: int) -> str:
     return f", running {', '.join(names)}{more}" if names else ""
 
 
+def _grace_ends_s(state: State) -> float:
+    """When a step no longer waits for what runs; never where one before it has not waited."""
+    if state.for_s is None or state.patient:
+        return float("inf")
+    return state.began_s + state.for_s * (1 + CHECKPOINT_GRACE_RATIO)
+
+
 def _checkpoint(state: State, now_s: float) -> Action | None:
-    """Behind the time that was asked for nothing is begun, and nothing that runs is stopped."""
+    """Behind the time that was asked for nothing is begun, and what runs may end, for a while.
+
+    What goes on to other units is stopped at once: it has just begun one, so little is lost.
+    """
     if state.for_s is None or now_s < state.began_s + state.for_s:
         return None
     ahead = {
@@ -217,19 +233,24 @@ def _checkpoint(state: State, now_s: float) -> Action | None:
         if running.stopping is None and not running.start.repeats
     }
     left = len(state.waiting) + sum(map(len, ahead.values()))
-    if not left:
+    late = bool(ahead) and now_s >= _grace_ends_s(state)
+    if not left and not late:
         return None
     reason = f"{state.for_s:g} s are over, as asked"
     if "checkpoint" not in state.warned:
         return Warn("checkpoint", f"{reason}: {counted(left, 'unit')} left for another step")
     for process, units in ahead.items():
+        if state.running[process].goes_on:
+            return Stop(process, "deadline", f"{reason}, and {GOES_ON}")
+        if late:
+            return Stop(process, "deadline", f"{reason}, and as long again: it gets another turn")
         if units and not state.running[process].recycled:
-            return Recycle(process, reason)
+            return Recycle(process, reason, now_s)
     if state.running:
         return Wait(_next_moment_s(state, now_s))
     # A later step takes a unit with a result for done: what went wrong is executed again in this.
-    said = f"{reason}: {counted(left, 'unit')} left for another step"
-    return _executing_again(state, now_s) or Finish("deadline", said)
+    reason += f": {counted(left, 'unit')} left for another step"
+    return _executing_again(state, now_s) or Finish("deadline", reason, checkpoint=True)
 
 
 def _cap_bytes(state: State) -> float:
@@ -240,10 +261,12 @@ def _cap_bytes(state: State) -> float:
     return max(usable, state.budget_bytes / 2) / state.processes
 
 
-def _recycling(state: State) -> Action | None:
+def _recycling(state: State, now_s: float) -> Action | None:
     """A process whose next unit would pass the cap, where that unit fits a fresh one."""
     cap = _cap_bytes(state)
     for process, running in sorted(state.running.items()):
+        if running.goes_on and not running.stopping and "ignores_stop" not in state.warned:
+            return Warn("ignores_stop", f"process {process}: {GOES_ON}")
         if running.stopping or running.recycled or running.resident_bytes is None:
             continue
         unit = running.next_unit()
@@ -256,6 +279,7 @@ def _recycling(state: State) -> Action | None:
                 process,
                 f"resident {running.resident_bytes // MIB} MiB, next needs {delta // MIB} MiB, "
                 f"cap {int(cap) // MIB} MiB",
+                now_s,
             )
     return None
 

@@ -24,12 +24,14 @@ class Scope:
         until: the last unit to run, by its id or as a log names it; "" for all.
         earlier: folders with records of legs that began this shard.
         goes_on: the earlier ones are steps of this very attempt, and there is at least one.
+        unless_ended: where the last attempt ended by itself, everything is to run again.
         for_s: how long units may be begun, seconds from the step's start.
     """
 
     until: str = ""
     earlier: tuple[str, ...] = ()
     goes_on: bool = False
+    unless_ended: bool = False
     for_s: float | None = None
 
 

@@ -33,6 +33,8 @@ NEVER_S: Final = float("inf")
 SEARCHED: Final = frozenset({"crash", "out_of_memory", "memory_guard", "timeout"})
 # What a killed process held comes back within half a second; what does not is held by others.
 MEMORY_BACK_S: Final = 2.0
+# A program looks for the stop file between units, and writes a start before or behind that look.
+OBEYS_WITHIN_S: Final = 5.0
 UNKNOWN_BASE_BYTES: Final = 50 * MIB  # a Python with a test framework and nothing else: 40-60 MiB
 UNKNOWN_DELTA_BYTES: Final = 50 * MIB  # most tests need less; the guard rail is for the others
 
@@ -67,10 +69,14 @@ class Stop:
 
 @dataclass(frozen=True, **SLOTS)
 class Recycle:
-    """Let a process stop behind the unit that it is at; the rest goes to a fresh one."""
+    """Let a process stop behind the unit that it is at; the rest goes to a fresh one.
+
+    `at_s` is when: what it begins long after, it begins although it was told.
+    """
 
     process: int
     reason: str
+    at_s: float = field(default=NEVER_S, compare=False)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -90,10 +96,14 @@ class Wait:
 
 @dataclass(frozen=True, **SLOTS)
 class Finish:
-    """The leg is over; units without a result stay without one."""
+    """The leg is over; units without a result stay without one.
+
+    `checkpoint`: only this step of it is; the next one goes on.
+    """
 
     ending: Ending
     reason: str
+    checkpoint: bool = False
 
 
 Action = Union[Start, Stop, Recycle, Warn, Wait, Finish]
@@ -108,6 +118,7 @@ class Running:
     reported: set[int] = field(default_factory=set)  # has a result, and may get more cases
     closed: set[int] = field(default_factory=set)
     bad: set[int] = field(default_factory=set)  # some case of it went wrong here
+    stopped: set[int] = field(default_factory=set)  # by the leg's deadline, or at a checkpoint
     spoke: bool = False  # it wrote a line itself
     died: dict[int, int] = field(default_factory=dict)  # unit -> bytes of its process then
     beside: bool = False  # another process of the leg ran at some time of its life
@@ -116,6 +127,8 @@ class Running:
     stopping: Ending | None = None
     blamed: int | None = None  # by the Stop
     recycled: bool = False
+    told_s: float = NEVER_S  # when it was recycled
+    goes_on: bool = False  # it began a unit although it had been told to stop
     _ahead: int = 0  # start.units before it are closed or open
 
     def next_unit(self) -> int | None:
@@ -191,6 +204,7 @@ class State:
         self.memory_back_s = float("-inf")  # until then nothing starts where memory is short
         self.process_bytes: dict[int, int] = {}
         self.warned: set[str] = set()  # kinds that were said
+        self.patient = False  # a step before this one stopped what did not end at its checkpoint
         self.unanswered: set[int] = set()  # a process ended by itself without a result of them
         self._position: dict[UnitKey, int] | None = None  # a simulation never asks for it
 
@@ -236,6 +250,8 @@ class State:
         elif isinstance(line, EventLine) and line.kind == "resumed":
             self.began_s = line.at_s or 0.0
             self.started = line.process or 0
+        elif isinstance(line, EventLine) and line.kind == "patient":
+            self.patient = True
 
     def _observe_start(self, line: StartLine) -> None:
         running = self.running.get(line.process or 0)
@@ -249,6 +265,7 @@ class State:
         else:
             running.close_reported()
             running.open[unit] = line.at_s
+            running.goes_on = running.goes_on or line.at_s > running.told_s + OBEYS_WITHIN_S
 
     def _observe_result(self, line: Result) -> None:
         running = self.running.get(line.process or 0)
@@ -261,7 +278,9 @@ class State:
         running.spoke = running.spoke or line.outcome != "died"
         if line.outcome == "died":
             running.died[unit] = line.peak_lower_bytes or 0
-        if line.outcome in BAD_OUTCOMES:
+        if line.ending == "deadline":
+            running.stopped.add(unit)
+        elif line.outcome in BAD_OUTCOMES:
             running.bad.add(unit)
         if line.case in ("", line.unit):
             running.close(unit)
@@ -277,7 +296,7 @@ class State:
         if line.ending == "completed":
             running.close_reported()
         self._search(running, line.ending)
-        for unit in running.closed:
+        for unit in running.closed - running.stopped:
             self.tries[unit] = self.tries.get(unit, 0) + 1
         for unit in running.closed & running.bad:
             self.failures[unit] = self.failures.get(unit, 0) + 1
@@ -285,7 +304,7 @@ class State:
         # either: it is gone, and the guard says so.
         disturbed = running.recycled or line.ending != "completed"
         rest = running.unfinished()
-        self.waiting = sorted({*self.waiting, *(rest if disturbed else ())})
+        self.waiting = sorted({*self.waiting, *running.stopped, *(rest if disturbed else ())})
         if not disturbed:
             self.unanswered.update(unit for unit in rest if unit not in self.tries)
         self._repeat(running, line)
@@ -337,6 +356,7 @@ class State:
                 self.headrooms = ()  # the next kill needs two samples of its own
         elif isinstance(action, Recycle):
             self.running[action.process].recycled = True
+            self.running[action.process].told_s = action.at_s
         elif isinstance(action, Warn):
             self.warned.add(action.kind)
 

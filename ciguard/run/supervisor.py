@@ -340,9 +340,10 @@ class Supervisor:
                 self._unasked, self._until_s = False, action.until_s
                 return None
             if isinstance(action, Finish):
-                lacks = action.ending == "completed" and self._state.unanswered
-                word = "incomplete" if lacks else action.ending
-                self._console.say(f"{word}: {action.reason}")
+                if not action.checkpoint:  # which was said when it was due
+                    lacks = action.ending == "completed" and self._state.unanswered
+                    word = "incomplete" if lacks else action.ending
+                    self._console.say(f"{word}: {action.reason}")
                 return action
             self._carry_out(action, now_s)
         return None
@@ -436,11 +437,16 @@ class Supervisor:
             finish.ending,
             dropped=self._record.dropped,
             unexplained=self._unexplained,
+            checkpoint=finish.checkpoint,
             signalled=self._signals.exit_code,
         )
         now_s = self._now_s()
-        ending = "disk_full" if self._record.dropped else found.ending
-        self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))
+        if found.checkpoint:
+            # No end line: whoever reads the record must not take the leg for one that has ended.
+            self._record.append(EventLine("paused", now_s, detail=finish.reason))
+        else:
+            ending = "disk_full" if self._record.dropped else found.ending
+            self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))
         self._record.sync(now_s, at_once=True)
         if self._record.dropped:
             lost = f"{counted(self._record.dropped, 'line')} of the record could not be written"

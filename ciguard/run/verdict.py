@@ -45,6 +45,7 @@ class Verdict:
     """The answer of a leg. `counts` is by outcome, of cases; `missing` units have no result.
 
     `unexplained`: processes that ended with an exit code that none of their results explains.
+    `checkpoint`: the step is over, and the leg goes on in another one.
     """
 
     exit_code: ExitCode
@@ -53,6 +54,7 @@ class Verdict:
     bad: tuple[Result, ...]
     missing: tuple[UnitKey, ...]
     unexplained: int = 0
+    checkpoint: bool = False
 
 
 def verdict(
@@ -62,13 +64,14 @@ def verdict(
     *,
     dropped: int = 0,
     unexplained: int = 0,
+    checkpoint: bool = False,
     signalled: ExitCode | None = None,
 ) -> Verdict:
     """Judge a leg that has ended.
 
     Args:
         ending: of the leg. dropped: lines that a full disk lost.
-        unexplained: see `Verdict`.
+        unexplained, checkpoint: see `Verdict`.
         signalled: the exit code of the signal that ended it, if one did.
     """
     results = [result for cases in tally.by_unit.values() for result in cases.values()]
@@ -85,4 +88,5 @@ def verdict(
         for outcome in OUTCOMES
         if (count := sum(1 for result in results if result.outcome == outcome))
     }
-    return Verdict(code, ending, counts, bad, missing, unexplained)
+    paused = checkpoint and signalled is None and not dropped
+    return Verdict(code, ending, counts, bad, missing, unexplained, paused)

@@ -126,7 +126,7 @@ def test_at_a_checkpoint_what_failed_is_repeated_before_the_step_ends() -> None:
     assert start(state, 12.0).units == (0,)
     end(state, 2, a="passed")
     reason = "10 s are over, as asked: 1 unit left for another step"
-    assert next_action(state, 13.0) == Finish("deadline", reason)
+    assert next_action(state, 13.0) == Finish("deadline", reason, checkpoint=True)
 
 
 def test_behind_a_deadline_and_a_signal_nothing_is_repeated() -> None:

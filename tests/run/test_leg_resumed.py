@@ -206,13 +206,15 @@ def test_nap(n):
     record = read_record_tree(tmp_path / "records")[0]
     assert {result.outcome for result in record.results} == {"passed"}, "no unit was stopped"
     assert len(record.results) == done
-    assert record.end is not None
-    assert record.end.ending == "deadline"
+    assert record.end is None, "nobody may take the leg for ended"
+    assert record.events[-1].kind == "paused"
     (said,) = [event for event in record.events if event.kind == "checkpoint"]
     assert re.fullmatch(r"3 s are over, as asked: \d+ units left for another step", said.detail)
     assert f"checkpoint: {said.detail}" in first.printed
     replays(tmp_path / "records" / "1", plan, for_s=3.0)
-    assert guard(tmp_path)[0] == 13
+    code, verdict = guard(tmp_path)
+    assert code == 13
+    assert "it stops at a checkpoint, and no later step left a record: 3 s are over" in str(verdict)
     words = ("--continue", "records", "--for", "10m")
     leg = shard(tmp_path, "2", *words, **attempt(1)).wait(0)
     assert f"resumed: {done} of 12 units ended before, in 1 record" in leg.printed

@@ -163,22 +163,76 @@ def test_behind_the_time_asked_for_nothing_begins_and_nothing_is_stopped() -> No
     first = next_action(state, 10.0)
     assert first == Recycle(1, "10 s are over, as asked")
     state.apply(first)
-    assert next_action(state, 10.0) == Wait(), "the other one is at its last unit"
+    assert next_action(state, 10.0) == Wait(20.0), "the other one is at its last unit"
     state.observe(Result("a", "passed", case="a", process=1))
     state.observe(ProcessEndLine(1, "completed", 2))
     state.observe(Result("d", "passed", case="d", process=2))
     state.observe(ProcessEndLine(2, "completed", 0))
     reason = "10 s are over, as asked: 2 units left for another step"
-    assert next_action(state, 12.0) == Finish("deadline", reason)
+    assert next_action(state, 12.0) == Finish("deadline", reason, checkpoint=True)
 
 
 def test_with_nothing_left_the_time_asked_for_changes_nothing() -> None:
     state = state_of("a", for_s=10.0)
     start(state)
     state.observe(StartLine("a", process=1, at_s=1.0))
-    assert next_action(state, 11.0) == Wait()
+    assert next_action(state, 11.0) == Wait(20.0)
     finish_all(state, 1)
     assert next_action(state, 12.0) == Finish("completed", "every unit had its turn")
+
+
+def test_what_does_not_end_within_as_long_again_gets_another_turn_but_once() -> None:
+    state = state_of("a", for_s=10.0)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    reason = "10 s are over, as asked"
+    said = next_action(state, 20.0)
+    assert said == Warn("checkpoint", f"{reason}: 0 units left for another step")
+    state.apply(said)
+    stop = next_action(state, 20.0)
+    assert stop == Stop(1, "deadline", f"{reason}, and as long again: it gets another turn")
+    state.apply(stop)
+    state.observe(Result("a", "died", case="a", ending="deadline", process=1))
+    state.observe(ProcessEndLine(1, "deadline", -2))
+    reason += ": 1 unit left for another step"
+    assert next_action(state, 21.0) == Finish("deadline", reason, checkpoint=True)
+    patient = state_of("a", for_s=10.0, policy=replace(OFF, deadline_s=99.0))
+    patient.observe(EventLine("patient", 0.0))
+    start(patient)
+    patient.observe(StartLine("a", process=1, at_s=1.0))
+    assert next_action(patient, 20.0) == Wait(99.0)
+
+
+def test_a_program_that_goes_on_is_stopped_at_the_unit_that_it_has_just_begun() -> None:
+    state = state_of("a", "b", "c", "d", for_s=100.0)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    for _ in range(2):
+        state.apply(next_action(state, 100.0))
+    state.observe(StartLine("b", process=1, at_s=104.0))
+    assert next_action(state, 104.0) == Wait(200.0), "it may not have looked yet"
+    state.observe(StartLine("c", process=1, at_s=106.0))
+    why = "it goes on although it was told to stop: does it look at CIGUARD_STOP_FILE?"
+    assert next_action(state, 106.0) == Stop(1, "deadline", f"100 s are over, as asked, and {why}")
+
+
+def test_a_recycled_program_that_goes_on_is_named_once() -> None:
+    state = state_of(
+        *(PlannedUnit(name, peak_delta_bytes=200 * MIB) for name in "abc"), budget_mib=500
+    )
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    state.observe(Result("a", "passed", case="a", process=1, rss_before_bytes=210 * MIB))
+    recycle = next_action(state, 2.0)
+    assert isinstance(recycle, Recycle)
+    state.apply(recycle)
+    state.observe(StartLine("b", process=1, at_s=9.0))
+    warn = next_action(state, 9.0)
+    assert isinstance(warn, Warn)
+    assert warn.kind == "ignores_stop"
+    assert warn.reason.startswith("process 1: it goes on although it was told to stop")
+    state.apply(warn)
+    assert next_action(state, 9.0) == Wait()
 
 
 def test_limits_of_units_and_memory_hold_behind_the_time_asked_for() -> None:
@@ -187,7 +241,7 @@ def test_limits_of_units_and_memory_hold_behind_the_time_asked_for() -> None:
     state.observe(StartLine("a", process=1, at_s=1.0))
     for _ in range(2):
         state.apply(next_action(state, 11.0))
-    assert next_action(state, 11.0) == Wait(21.0)
+    assert next_action(state, 11.0) == Wait(20.0)
     assert next_action(state, 22.0) == Stop(1, "timeout", "over its limit of 20 s", 0)
     low = state_of("a", "b", for_s=10.0, policy=LegPolicy("auto"))
     start(low)
@@ -206,7 +260,7 @@ def test_a_leg_that_goes_on_counts_from_its_own_step() -> None:
     assert start(state, 1000.5).process == 5
     assert next_action(state, 1001.0) == Wait(1010.0)
     state.observe(StartLine("a", process=5, at_s=1001.0))
-    assert next_action(state, 1011.0) == Wait(1030.0)
+    assert next_action(state, 1011.0) == Wait(1020.0)
     assert next_action(state, 1030.0) == Stop(5, "deadline", "30 s are over: the platform is next")
 
 
