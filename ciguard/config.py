@@ -143,6 +143,9 @@ class WorkflowConfig(_Section):
 
     setup: str = Field("", description="your steps (YAML) before the tests, kept as they are")
     python: str = Field("3.12", description="Python of the plan and report jobs")
+    checkpoint: Seconds | None = Field(
+        None, description="legs end a step and upload their record every so often"
+    )
 
 
 class Config(_Section):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -16,12 +16,19 @@ from ciguard.model import BAD_OUTCOMES, CaseKey, Record, Result, ShardLine
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ciguard.model import Ending
+
+
+# Ends of a leg or of one of its steps: a case that was stopped by one got another turn.
+STOPPED: Final[tuple[Ending, ...]] = ("deadline", "cancelled")
+
 
 def runs_of(records: Iterable[Record], name: str) -> tuple[Run, ...]:
     """The runs that records belong to, oldest first; none without records.
 
-    Of a leg that ran in several attempts the newest belongs to the run; what the older ones
-    measured makes a run of its own before it, as a second measurement of those legs.
+    Of a leg that ran in several attempts the newest belongs to the run; what the one before it
+    measured makes a run of its own, as a second measurement of those legs: unless the newest went
+    on from it, and so holds the same measurements.
     """
     by_leg: dict[tuple[int, str, str], list[tuple[int, Record]]] = defaultdict(list)
     for record in records:
@@ -32,11 +39,16 @@ def runs_of(records: Iterable[Record], name: str) -> tuple[Run, ...]:
     for (run_id, _, _), found in by_leg.items():
         found.sort(key=lambda pair: pair[0])
         by_run[run_id, 1].append(found[-1][1])
-        if len(found) > 1:
+        if len(found) > 1 and not _measured(found[-1][1]) & _measured(found[-2][1]):
             by_run[run_id, 0].append(found[-2][1])
     runs = [(_run(found, name), order) for order, found in by_run.items()]
     runs.sort(key=lambda pair: (pair[0].at or UNDATED, pair[1]))
     return tuple(run for run, _ in runs)
+
+
+def _measured(record: Record) -> set[tuple[CaseKey, float | None, float]]:
+    """What tells one execution of a case from all others, whatever number its process has."""
+    return {(one.key, one.wall_s, one.at_s) for one in record.results if one.at_s is not None}
 
 
 def _folder(record: Record) -> str:
@@ -67,7 +79,7 @@ def _final(record: Record) -> tuple[dict[CaseKey, Result], set[CaseKey]]:
     for result in record.results:
         key = CaseKey(result.suite, result.variant, result.unit, result.case or result.unit)
         if (result.process or 0) < last[key[:3]]:
-            if _severity(result):
+            if _severity(result) and result.ending not in STOPPED:
                 wrong.add(key)
             continue
         known = found.get(key)

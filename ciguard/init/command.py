@@ -11,9 +11,10 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 import click
+from pydantic import TypeAdapter, ValidationError
 
 from ciguard import console, files
-from ciguard.config import FILE
+from ciguard.config import FILE, Seconds, mistake
 from ciguard.errors import ExitCode, UsageError
 from ciguard.init.project import (
     PROJECT_FILE,
@@ -22,7 +23,13 @@ from ciguard.init.project import (
     suggested_setup,
 )
 from ciguard.init.requirement import DISTRIBUTION, direct_requirement
-from ciguard.init.workflow import Workflow, render_configuration, render_workflow
+from ciguard.init.workflow import (
+    Workflow,
+    parts_of,
+    render_configuration,
+    render_workflow,
+    time_text,
+)
 from ciguard.rendering import environment
 from ciguard.run.frameworks.table import FRAMEWORKS
 
@@ -53,13 +60,21 @@ class Proposal:
 @click.command()
 @click.option("--yes", is_flag=True, help="Write without asking, over an existing workflow too.")
 @click.option("--static", is_flag=True, help="Without a plan job: see `ciguard plan --static`.")
+@click.option(
+    "--checkpoint",
+    metavar="TIME",
+    help="A leg uploads its record every so often (15m), for runners that get lost.",
+)
 @click.pass_obj
-def command(invocation: Invocation, yes: bool, static: bool) -> int:
+def command(invocation: Invocation, yes: bool, static: bool, checkpoint: str | None) -> int:
     """Write ciguard.toml (never over an existing one) and the workflow made from it."""
-    folder = invocation.folder
-    proposals = [
-        item for item in propose(folder, invocation.config(), static=static) if item.verb != "keep"
-    ]
+    folder, config = invocation.folder, invocation.config()
+    if checkpoint is not None:
+        config = with_checkpoint(config, checkpoint)
+        if is_configured(folder) and config != invocation.config():
+            said = f'workflow.checkpoint = "{checkpoint}"'
+            console.err(f"set {said} in {FILE} as well: the next ciguard init asks only there")
+    proposals = [item for item in propose(folder, config, static=static) if item.verb != "keep"]
     if not proposals:
         console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")
     written = [item for item in proposals if yes or agreed(item)]
@@ -71,18 +86,35 @@ def command(invocation: Invocation, yes: bool, static: bool) -> int:
     return ExitCode.OK
 
 
+def with_checkpoint(config: Config, text: str) -> Config:
+    """The configuration with the option's time in it.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        time_s = TypeAdapter(Seconds).validate_python(text)
+    except ValidationError as error:
+        what = mistake(error.errors()[0])
+        raise UsageError(what, where="--checkpoint", fix="pass one like 15m") from None
+    workflow = config.workflow.model_copy(update={"checkpoint": time_s})
+    return config.model_copy(update={"workflow": workflow})
+
+
 def propose(folder: Path, config: Config, *, static: bool = False) -> list[Proposal]:
     """What would be written, the configuration first: the workflow is made from it."""
     tracked = repository_files(folder)
     proposals = []
     setup = config.workflow.setup
+    every_s = config.workflow.checkpoint
+    checkpoint = "" if every_s is None else time_text(every_s)
     if not is_configured(folder):
         patterns = {name: framework.FILE_PATTERNS for name, framework in FRAMEWORKS.items()}
         framework, count = recognised_framework(tracked, patterns)
         console.err(f"{framework}: {count} test files" if count else "no test framework found")
         texts = {name: text for name in TELLING_FILES if (text := text_of(folder / name))}
         setup = suggested_setup(texts, framework, config.workflow.python)
-        starter = render_configuration(config.install, setup, framework, environment())
+        starter = render_configuration(config.install, setup, framework, environment(), checkpoint)
         proposals.append(Proposal(FILE, None, starter))
     workflow = Workflow(
         default_branch=default_branch(folder),
@@ -90,6 +122,8 @@ def propose(folder: Path, config: Config, *, static: bool = False) -> list[Propo
         setup=setup,
         history=config.history.carrier,
         python=config.workflow.python,
+        checkpoint=checkpoint,
+        parts=1 if every_s is None else parts_of(every_s, config.plan.limit),
     )
     text = render_workflow(workflow, environment(), static=static)
     if not workflow.install:

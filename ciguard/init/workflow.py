@@ -6,9 +6,10 @@ Pure: values in, text out. What a step may hold is GitHub's, not ours: set-up st
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
@@ -17,6 +18,8 @@ from ciguard.init.pins import ACTIONS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+MOST_PARTS: Final = 20  # each is two steps and an artifact
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Workflow:
         setup: YAML list of steps that prepare the machine for the tests; "" for none.
         history: where the history lies, as `--history` takes it.
         python: version for ciguard alone; the tests keep theirs.
+        checkpoint: how long a step begins tests, as `--for` takes it; "" for one step to the end.
+        parts: the most steps that a leg is cut into, the last of which runs to the end.
     """
 
     default_branch: str
@@ -35,6 +40,24 @@ class Workflow:
     setup: str
     history: str
     python: str
+    checkpoint: str = ""
+    parts: int = 1
+
+
+def parts_of(checkpoint_s: float, limit_s: float) -> int:
+    """How many steps of that length a limit has room for, the last one to its end.
+
+    Raises:
+        UsageError: fewer than two, or more than a workflow should have.
+    """
+    parts = math.ceil(limit_s / checkpoint_s)
+    if 1 < parts <= MOST_PARTS:
+        return parts
+    where = f"a checkpoint every {checkpoint_s:g} s, with plan.limit = {limit_s:g} s"
+    least_s = math.ceil(limit_s / MOST_PARTS)
+    what = "no step would end there" if parts == 1 else f"{parts} steps in a job"
+    fix = f"take at least {least_s} s and less than {limit_s:g} s"
+    raise UsageError(what, where=where, fix=fix)
 
 
 def render_workflow(workflow: Workflow, templates: Environment, *, static: bool = False) -> str:
@@ -62,16 +85,26 @@ def render_workflow(workflow: Workflow, templates: Environment, *, static: bool 
         setup=textwrap.dedent(workflow.setup).strip("\n"),
         history=workflow.history,
         python=workflow.python,
+        checkpoint=workflow.checkpoint,
+        parts=workflow.parts,
         pins=ACTIONS,
     )
 
 
-def render_configuration(install: str, setup: str, framework: str, templates: Environment) -> str:
+def time_text(time_s: float) -> str:
+    """ "15m", "90s": as `ciguard run --for` takes it."""
+    minutes, rest_s = divmod(time_s, 60)
+    return f"{time_s:g}s" if rest_s else f"{minutes:g}m"
+
+
+def render_configuration(
+    install: str, setup: str, framework: str, templates: Environment, checkpoint: str = ""
+) -> str:
     """Render the starting ciguard.toml; with `framework` "" it asks for a suite."""
     environment = templates.overlay()
     environment.filters["quoted"] = quoted
     return environment.get_template("ciguard.toml.j2").render(
-        install=install, setup=setup, framework=framework
+        install=install, setup=setup, framework=framework, checkpoint=checkpoint
     )
 
 

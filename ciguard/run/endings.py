@@ -133,7 +133,7 @@ def died(
             # The first line is what is shown where there is room for one; a signal says enough.
             short = quote and killed_by(exit_code) is None and planned.key not in interrupted
             said += f"; last output: {last_line(output)}\n{output}" if short else f"\n{output}"
-        if ending == "deadline" and "checkpoint" in state.warned:
+        if running.at_checkpoint:
             said = "stopped at a checkpoint: it gets another turn"
         if ending == "timeout" and planned.timeout_s is not None:
             said = f"{_STOPPED[ending]} of {planned.timeout_s:g} s"

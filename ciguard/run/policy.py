@@ -241,9 +241,10 @@ def _checkpoint(state: State, now_s: float) -> Action | None:
         return Warn("checkpoint", f"{reason}: {counted(left, 'unit')} left for another step")
     for process, units in ahead.items():
         if state.running[process].goes_on:
-            return Stop(process, "deadline", f"{reason}, and {GOES_ON}")
+            return Stop(process, "deadline", f"{reason}, and {GOES_ON}", checkpoint=True)
         if late:
-            return Stop(process, "deadline", f"{reason}, and as long again: it gets another turn")
+            why = f"{reason}, and as long again: it gets another turn"
+            return Stop(process, "deadline", why, checkpoint=True)
         if units and not state.running[process].recycled:
             return Recycle(process, reason, now_s)
     if state.running:

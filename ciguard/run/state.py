@@ -58,13 +58,14 @@ class Stop:
     """End a process now: politely, but for `memory_guard`, which cannot wait.
 
     `unit` is the one to blame; the others that were open had no part in it and get another turn.
-    None: whatever was open is the culprit set.
+    None: whatever was open is the culprit set. `checkpoint`: only a step is over.
     """
 
     process: int
     ending: Ending
     reason: str
     unit: int | None = None
+    checkpoint: bool = False
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -126,6 +127,7 @@ class Running:
     resident_s: float = 0.0  # its moment: of files of workers, nobody knows which was read first
     stopping: Ending | None = None
     blamed: int | None = None  # by the Stop
+    at_checkpoint: bool = False  # the Stop was one
     recycled: bool = False
     told_s: float = NEVER_S  # when it was recycled
     goes_on: bool = False  # it began a unit although it had been told to stop
@@ -352,6 +354,7 @@ class State:
         elif isinstance(action, Stop):
             self.running[action.process].stopping = action.ending
             self.running[action.process].blamed = action.unit
+            self.running[action.process].at_checkpoint = action.checkpoint
             if action.ending == "memory_guard":
                 self.headrooms = ()  # the next kill needs two samples of its own
         elif isinstance(action, Recycle):

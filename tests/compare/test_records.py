@@ -76,6 +76,15 @@ def test_attempts_of_a_leg_are_two_measurements() -> None:
     assert [key.case for key in earlier.keys] == ["a"]
 
 
+def test_an_attempt_that_went_on_from_the_one_before_is_one_measurement_with_it() -> None:
+    begun = [case("a", 1.0, at_s=1.0), died("b", "deadline", at_s=2.0)]
+    first = files_of({"01": begun}, ending=None)
+    again = files_of({"01": [*begun, case("b", 3.0, at_s=9.0, process=2)]}, run_attempt=2)
+    (run,) = runs_of(read_records({**first, **again}.items()), "x")
+    assert outcomes(run) == {"a": "passed", "b": "passed"}
+    assert not run.flaky, "it was stopped, and did not fail"
+
+
 def test_runs_are_sorted_by_time_then_number() -> None:
     files = {
         **files_of({"01": [case("a")]}, run_id=9, started_at="2026-11-01T10:00:00Z"),

@@ -98,6 +98,22 @@ def test_yes_writes_both_and_a_second_time_nothing(repository: Path) -> None:
     assert again.stdout == f"ciguard.toml and {WORKFLOW} are up to date\n"
 
 
+def test_checkpoints_are_asked_for_once_and_kept(repository: Path) -> None:
+    call(repository, "--yes", "--checkpoint", "15m")
+    workflow = (repository / WORKFLOW).read_text("utf-8")
+    assert "Run the shard, part 3 of at most 3" in workflow
+    assert load(repository, {}).workflow.checkpoint == 900.0
+    assert "up to date" in call(repository).stdout
+    answer = call(repository, "--checkpoint", "20m")
+    assert 'set workflow.checkpoint = "20m" in ciguard.toml as well' in answer.stderr
+    answer = call(repository, "--checkpoint", "soon")
+    assert answer.returncode == 2
+    assert (
+        '--checkpoint: expected a time like "45m", "1h30m" or "90s", found \'soon\''
+        in answer.stderr
+    )
+
+
 def test_the_framework_is_recognised_and_its_installation_suggested(repository: Path) -> None:
     answer = call(repository, "--yes")
     assert "pytest: 1 test files" in answer.stderr

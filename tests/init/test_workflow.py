@@ -15,7 +15,7 @@ import yaml
 
 from ciguard.errors import UsageError
 from ciguard.init.pins import ACTIONS
-from ciguard.init.workflow import Workflow, render_workflow
+from ciguard.init.workflow import Workflow, parts_of, render_workflow
 from ciguard.plan.static import filled_in
 from ciguard.rendering import environment
 
@@ -40,8 +40,8 @@ SETUP = f"""
 """
 
 
-def workflow(**changes: str) -> Workflow:
-    values = {
+def workflow(**changes: Any) -> Workflow:
+    values: dict[str, Any] = {
         "default_branch": "main",
         "install": "ciguard-shards @ git+https://git.example/o/ciguard@0123abc",
         "setup": "",
@@ -51,8 +51,27 @@ def workflow(**changes: str) -> Workflow:
     return Workflow(**{**values, **changes})
 
 
-def rendered(**changes: str) -> str:
+def rendered(**changes: Any) -> str:
     return render_workflow(workflow(**changes), environment())
+
+
+PARTS = {"checkpoint": "15m", "parts": 3}
+FILLED_IN = {
+    "include": [
+        {
+            "shard": "01",
+            "runs_on": ["self-hosted", "large"],
+            "timeout_minutes": 50,
+            "step_timeout_minutes": 45,
+            "name": "tests (01)",
+        }
+    ]
+}
+
+
+def static(**changes: Any) -> str:
+    text = render_workflow(workflow(**changes), environment(), static=True)
+    return filled_in(text, FILLED_IN, "ciguard.yml")
 
 
 CASES = {
@@ -60,21 +79,9 @@ CASES = {
     "set-up steps": rendered(setup=SETUP),
     "no install known": rendered(install=""),
     "names with a meaning in YAML": rendered(default_branch="#no-'joke", install='a "b" #c'),
-    "static": filled_in(
-        render_workflow(workflow(), environment(), static=True),
-        {
-            "include": [
-                {
-                    "shard": "01",
-                    "runs_on": ["self-hosted", "large"],
-                    "timeout_minutes": 50,
-                    "step_timeout_minutes": 45,
-                    "name": "tests (01)",
-                }
-            ]
-        },
-        "ciguard.yml",
-    ),
+    "static": static(),
+    "checkpoints": rendered(**PARTS),
+    "static with checkpoints": static(**PARTS),
     "our own": (ROOT / ".github/workflows/ci.yml").read_text("utf-8"),
 }
 every_case = pytest.mark.parametrize("text", CASES.values(), ids=CASES)
@@ -235,6 +242,40 @@ def test_the_step_limit_lies_below_the_job_limit_and_the_record_is_always_kept()
     assert run["timeout-minutes"] == "${{ matrix.step_timeout_minutes }}"
     assert upload["if"] == "always()"
     assert upload["with"]["name"].endswith("-${{ matrix.shard }}-${{ github.run_attempt }}")
+
+
+def test_the_parts_of_a_leg_end_at_checkpoints_and_the_last_one_at_the_end() -> None:
+    steps = jobs(CASES["checkpoints"])["legs"]["steps"]
+    runs = [step for step in steps if "run" in step]
+    assert [step["name"] for step in runs] == [
+        f"Run the shard, part {n} of at most 3" for n in "123"
+    ]
+    assert ["--for 15m --github" in step["run"] for step in runs] == [True, True, False]
+    assert ["--continue" in step["run"] for step in runs] == [False, True, True]
+    assert [step.get("if", "") for step in runs] == [
+        "",
+        "steps.part-01.outputs.state == 'checkpoint'",
+        "steps.part-02.outputs.state == 'checkpoint'",
+    ]
+    assert all(step["run"].startswith("exec python3 ") for step in runs)
+    uploads = [step for step in steps if "upload-artifact" in step.get("uses", "")]
+    names = [step["with"]["name"].rpartition("}}")[2] for step in uploads]
+    assert names == ["-checkpoint-01", "-checkpoint-02", ""]
+    assert uploads[-1]["if"] == "always()"
+
+
+@pytest.mark.parametrize(("every_s", "parts"), [(900.0, 3), (901.0, 3), (2699.0, 2), (135.0, 20)])
+def test_as_many_parts_as_the_limit_has_room_for(every_s: float, parts: int) -> None:
+    assert parts_of(every_s, 2700.0) == parts
+
+
+@pytest.mark.parametrize(
+    ("every_s", "what"), [(2700.0, "no step would end there"), (134.0, "21 steps in a job")]
+)
+def test_a_checkpoint_that_cuts_nothing_or_too_much_is_refused(every_s: float, what: str) -> None:
+    with pytest.raises(UsageError, match=what) as caught:
+        parts_of(every_s, 2700.0)
+    assert caught.value.fix == "take at least 135 s and less than 2700 s"
 
 
 @every_case

@@ -190,7 +190,8 @@ def test_what_does_not_end_within_as_long_again_gets_another_turn_but_once() -> 
     assert said == Warn("checkpoint", f"{reason}: 0 units left for another step")
     state.apply(said)
     stop = next_action(state, 20.0)
-    assert stop == Stop(1, "deadline", f"{reason}, and as long again: it gets another turn")
+    why = f"{reason}, and as long again: it gets another turn"
+    assert stop == Stop(1, "deadline", why, checkpoint=True)
     state.apply(stop)
     state.observe(Result("a", "died", case="a", ending="deadline", process=1))
     state.observe(ProcessEndLine(1, "deadline", -2))
@@ -213,7 +214,8 @@ def test_a_program_that_goes_on_is_stopped_at_the_unit_that_it_has_just_begun() 
     assert next_action(state, 104.0) == Wait(200.0), "it may not have looked yet"
     state.observe(StartLine("c", process=1, at_s=106.0))
     why = "it goes on although it was told to stop: does it look at CIGUARD_STOP_FILE?"
-    assert next_action(state, 106.0) == Stop(1, "deadline", f"100 s are over, as asked, and {why}")
+    why = f"100 s are over, as asked, and {why}"
+    assert next_action(state, 106.0) == Stop(1, "deadline", why, checkpoint=True)
 
 
 def test_a_recycled_program_that_goes_on_is_named_once() -> None:

@@ -1,0 +1,173 @@
+"""The steps of a leg with checkpoints, executed in order: to the end, red, lost, and again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from init.steps import Job
+from run.legs import UNGUARDED, build_pyz, clean_environ, plan_of, until
+
+from ciguard.codec import plan as plan_codec
+from ciguard.compare.records import runs_of
+from ciguard.files import read_record_tree
+from ciguard.init.workflow import Workflow, render_workflow
+from ciguard.rendering import environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ciguard.model import LegPolicy
+
+# While `block` is there, a test says so and waits: that is where the runner gets lost.
+TESTS = """
+import pathlib, time
+import pytest
+@pytest.mark.parametrize("n", range(10))
+def test_nap(n):
+    while pathlib.Path("block").exists():
+        pathlib.Path("started").touch()
+        time.sleep(0.02)
+    time.sleep(0.3)
+    with open("ran", "a") as stream:
+        print(n, file=stream)
+    assert n != 1 or not pathlib.Path("bad").exists()
+"""
+UNITS = [f"test_a.py::test_nap[{n}]" for n in range(10)]
+PART = "Run the shard, part %d of at most 3"
+
+
+def job_in(folder: Path, policy: LegPolicy = UNGUARDED, *, static: bool = False) -> Job:
+    """A checkout, a plan for it, and the workflow that init writes for a checkpoint every 1.5 s."""
+    (folder / "checkout").mkdir()
+    (folder / "checkout" / "test_a.py").write_text(TESTS)
+    (folder / "plan").mkdir()
+    (folder / "plan" / "plan.json").write_bytes(plan_codec.encode(plan_of(UNITS, policy=policy)))
+    build_pyz(folder / "plan" / "ciguard-run.pyz")
+    (folder / "checkout" / ".ciguard").symlink_to(folder / "plan")
+    (folder / "artifacts").mkdir()
+    workflow = Workflow("main", "", "", "branch:h", "3.12", checkpoint="1.5s", parts=3)
+    return Job(folder, render_workflow(workflow, environment(), static=static))
+
+
+def ciguard(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ciguard", *words],
+        cwd=folder,
+        env=clean_environ(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def guard(folder: Path) -> tuple[int, dict[str, Any]]:
+    answer = ciguard(folder, "guard", "--plan", "plan", "--records", "artifacts", "--json")
+    assert answer.stdout, answer.stderr
+    return answer.returncode, json.loads(answer.stdout)
+
+
+def ran(folder: Path) -> Counter[str]:
+    return Counter((folder / "checkout" / "ran").read_text().split())
+
+
+def artifacts(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "artifacts").iterdir())
+
+
+def history(folder: Path) -> str:
+    """What a history says that gets all artifacts, and then all of them again."""
+    words = ("history", "add", "artifacts", "--history", "h", "--plan", "plan", "--sha", "4f2a")
+    first = ciguard(folder, *words, "--branch", "main")
+    again = ciguard(folder, *words, "--branch", "main")
+    assert "nothing new" in again.stdout, again.stderr
+    return first.stdout
+
+
+def test_a_leg_goes_on_from_step_to_step_and_is_red_in_the_end_for_what_failed_at_first(
+    tmp_path: Path,
+) -> None:
+    job = job_in(tmp_path, static=True)
+    (tmp_path / "checkout" / "bad").touch()
+    job.execute()
+    assert job.outcomes[PART % 1] == "success"
+    assert job.outputs["part-01"] == "checkpoint"
+    assert "the leg goes on in another step" in job.printed[PART % 1]
+    assert job.red
+    last = max(name for name in job.printed if name.startswith("Run"))
+    assert "shard 01: 9 passed, 1 failed in " in job.printed[last]
+    assert [name for name in job.printed if "::error" in job.printed[name]] == [last]
+    assert ran(tmp_path) == dict.fromkeys(map(str, range(10)), 1)
+    checkpoints = [one for one in artifacts(tmp_path) if "-checkpoint-" in one]
+    assert artifacts(tmp_path) == ["ciguard-record-01-1", *checkpoints]
+    assert checkpoints[0] == "ciguard-record-01-1-checkpoint-01"
+    code, verdict = guard(tmp_path)
+    assert (code, verdict["findings"], verdict["missing"]) == (10, [], [])
+    assert verdict["counts"] == {"passed": 9, "failed": 1}
+    assert "10 values of 1 run added" in history(tmp_path)
+    # Whoever runs an attempt again that has ended means all of it.
+    (tmp_path / "checkout" / "bad").unlink()
+    again = job.again().execute()
+    assert "resumed: 0 of 10 units ended before, in 0 records" in again.printed[PART % 1]
+    assert not again.red, again.printed
+    assert ran(tmp_path) == dict.fromkeys(map(str, range(10)), 2)
+    code, verdict = guard(tmp_path)
+    assert (code, [one["unit"] for one in verdict["flaky"]]) == (0, [UNITS[1]])
+
+
+def test_a_lost_runner_costs_what_came_behind_the_last_checkpoint(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+
+    def lost(name: str, _: object) -> bool:
+        if name != PART % 2:
+            return False
+        (checkout / "block").touch()
+        until((checkout / "started").exists, what="part 2 is at a test")
+        return True
+
+    job = job_in(tmp_path).execute(lost)
+    (checkout / "block").unlink()
+    assert artifacts(tmp_path) == ["ciguard-record-p-01-1-checkpoint-01"]
+    code, verdict = guard(tmp_path)
+    assert code == 13
+    (finding,) = verdict["findings"]
+    assert "stops at a checkpoint, and no later step left a record" in finding["what"]
+    done = verdict["counts"].get("passed", 0)
+    assert len(verdict["missing"]) == 10 - done
+    again = job.again().execute()
+    assert not again.red, again.printed
+    assert f"resumed: {done} of 10 units ended before, in 1 record" in again.printed[PART % 1]
+    assert ran(tmp_path) == dict.fromkeys(map(str, range(10)), 1)
+    code, verdict = guard(tmp_path)
+    assert (code, verdict["findings"], verdict["flaky"]) == (0, [], [])
+    assert verdict["counts"] == {"passed": 10}
+    assert verdict["legs"][0]["run_attempt"] == 2
+    assert "10 values of 1 run added" in history(tmp_path)
+    assert len(runs_of(read_record_tree(tmp_path / "artifacts"), "x")) == 1
+
+
+def test_steps_share_the_deadline_and_another_end_than_a_checkpoint_is_red(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+
+    def held(name: str, _: object) -> bool:
+        if name == PART % 2:
+            (checkout / "block").touch()
+        return False
+
+    job = job_in(tmp_path, replace(UNGUARDED, deadline_s=8.0)).execute(held)
+    # Where part 2 is quick enough, it stops the test at its own checkpoint: part 3 gets it again.
+    parts = [job.outcomes[PART % number] for number in (1, 2, 3)]
+    assert parts in (["success", "success", "failure"], ["success", "failure", "skipped"])
+    assert job.red
+    code, verdict = guard(tmp_path)
+    assert code == 13
+    assert verdict["legs"][0]["ending"] == "deadline"
+    (record,) = read_record_tree(tmp_path / "artifacts")
+    at_s = {(one.kind, one.detail): one.at_s or 0.0 for one in record.events}
+    began_s = max(at for (kind, _), at in at_s.items() if kind == "resumed")
+    (over_s,) = (at for (kind, said), at in at_s.items() if said.endswith("the platform is next"))
+    assert over_s < began_s + 8.0
