@@ -8,13 +8,15 @@ in the midst of a unit).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Dict, List, Tuple
+from typing import TYPE_CHECKING, Dict, Final, List, Tuple
 
 from ciguard.model import EventLine, UnitKey
-from ciguard.run.wording import last_line
+from ciguard.run.wording import counted, last_line
 
 if TYPE_CHECKING:
-    from typing import Optional
+    from typing import Iterator, Optional, Sequence
+
+LISTED: Final = 100  # units by name behind an early end; the plan knows the others
 
 
 @dataclass
@@ -50,6 +52,24 @@ class Said:
             if inside or place in ("", ".", unit):
                 return error
         return None
+
+
+def not_run(
+    missing: Sequence[UnitKey], planned: int, reason: str, now_s: float
+) -> Iterator[EventLine]:
+    """What a leg that was ended early leaves: how many units, and of them the first by name.
+
+    Args:
+        missing: units without a result, in the shard's order. planned: how many it has.
+        reason: why the leg ended.
+    """
+    if not missing:
+        return
+    of = f"{len(missing)} of {counted(planned, 'unit')} did not run"
+    yield EventLine("not_run", now_s, detail=f"{of}: {reason}")
+    for suite, variant, unit in missing[:LISTED]:
+        detail = f"its turn had not come: {reason}"
+        yield EventLine("not_run", now_s, None, suite, variant, unit, detail)
 
 
 def cause(

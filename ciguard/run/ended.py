@@ -34,6 +34,7 @@ JUDGED: Final[frozenset[Ending]] = frozenset(
 
 Kept = Union[StartLine, Result, ProcessLine, ProcessEndLine, EventLine, MetricLine]
 KEPT: Final = (StartLine, Result, ProcessLine, ProcessEndLine, EventLine, MetricLine)
+OF_ONE_STEP: Final = ("resumed", "patient", "not_run")  # kinds of events that end with it
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -122,7 +123,7 @@ def _order(leg: OldLeg) -> tuple[int, str]:
 
 def _kept(line: Line) -> Kept | None:
     """The line without what refers to files that do not come along; None for what stays behind."""
-    if not isinstance(line, KEPT) or (isinstance(line, EventLine) and line.kind == "resumed"):
+    if not isinstance(line, KEPT) or (isinstance(line, EventLine) and line.kind in OF_ONE_STEP):
         return None
     if isinstance(line, (ProcessLine, EventLine)) and line.seen:
         return replace(line, seen={})

@@ -24,7 +24,7 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.run.batches import defaults_line, write_batch
-from ciguard.run.causes import cause
+from ciguard.run.causes import cause, not_run
 from ciguard.run.ended import NOTHING, Earlier
 from ciguard.run.endings import died, exit_words, killed_by, last_output, of_the_whole
 from ciguard.run.frameworks.base import environment
@@ -445,6 +445,11 @@ class Supervisor:
             # No end line: whoever reads the record must not take the leg for one that has ended.
             self._record.append(EventLine("paused", now_s, detail=finish.reason))
         else:
+            if found.ending != "completed":
+                left = [key for key in found.missing if key not in self._causes]
+                reason = f"{found.ending}: {finish.reason}"
+                for event in not_run(left, len(self._job.shard.units), reason, now_s):
+                    self._record.append(event)
             ending = "disk_full" if self._record.dropped else found.ending
             self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))
         self._record.sync(now_s, at_once=True)

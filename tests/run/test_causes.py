@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ciguard.model import EventLine, UnitKey
-from ciguard.run.causes import Said, cause
+from ciguard.run.causes import Said, cause, not_run
 
 KEY = UnitKey("s", "v", "sub/test_a.py::TestA::test_one[x]")
 
@@ -35,6 +35,16 @@ def test_an_error_of_what_holds_the_unit_outranks_that_it_vanished(place: str) -
 @pytest.mark.parametrize("place", ["sub/test_a", "test_a.py", "sub/test_b.py", "sub/test_a.py::T"])
 def test_an_error_elsewhere_is_not_its_cause(place: str) -> None:
     assert why(VANISHED, event("collection_error", place, "E   ImportError"))[0] == "not_found"
+
+
+def test_an_early_end_names_the_first_hundred_and_counts_all() -> None:
+    missing = [UnitKey("s", "v", f"t{number}") for number in range(250)]
+    whole, *listed = not_run(missing, 400, "deadline: 9 s are over", 9.5)
+    said = "250 of 400 units did not run: deadline: 9 s are over"
+    assert whole == EventLine("not_run", 9.5, detail=said)
+    assert [(one.suite, one.variant, one.unit) for one in listed] == missing[:100]
+    assert {one.detail for one in listed} == {"its turn had not come: deadline: 9 s are over"}
+    assert list(not_run([], 400, "deadline", 9.5)) == []
 
 
 def test_what_the_program_said_itself() -> None:

@@ -167,6 +167,8 @@ def test_later(): pass
     end = leg.record().end
     assert end is not None
     assert end.ending == "deadline"
+    left = [event.unit for event in leg.record().events if event.kind == "not_run"]
+    assert left == [None, units[2]]
     assert f"did not run {units[2]}" in leg.printed
     no_survivor(leg)
 
