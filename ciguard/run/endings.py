@@ -13,21 +13,49 @@ if TYPE_CHECKING:
     from typing import Mapping
 
     from ciguard.model import Ending, UnitKey
+    from ciguard.run.platforms.base import Ended
     from ciguard.run.state import State
-    from ciguard.run.tested import Ended
 
 OUTPUT_BYTES: Final = 2000  # of the last output, in a victim's message
 LAST_LINES: Final = 10
 SHELL: Final = 128  # a shell's exit code for a command that a signal killed: this + its number
-DEADLY: Final = (
-    signal.SIGILL,
-    signal.SIGTRAP,
-    signal.SIGABRT,
-    signal.SIGBUS,
-    signal.SIGFPE,
-    signal.SIGKILL,
-    signal.SIGSEGV,
-)
+# Windows has few signals, but shells and programs that hand on Linux's numbers.
+_LINUX: Final = {
+    "SIGILL": 4,
+    "SIGTRAP": 5,
+    "SIGABRT": 6,
+    "SIGBUS": 7,
+    "SIGFPE": 8,
+    "SIGKILL": 9,
+    "SIGSEGV": 11,
+}
+_IS_POSIX: Final = hasattr(signal, "SIGKILL")
+DEADLY: Final[dict[int, str]] = {
+    int(getattr(signal, name)) if _IS_POSIX else number: name for name, number in _LINUX.items()
+}
+# What Windows ends a process with: NTSTATUS values, severity "error". Source: ntstatus.h.
+STATUS: Final = range(0xC0000000, 0xF0000000)
+TERMINATED: Final = 0x40010004  # DBG_TERMINATE_PROCESS: the leg's own kill there, and log-off's
+NO_MEMORY: Final = (0xC0000017, 0xC000012D)
+_STATUS_WORDS: Final = {
+    TERMINATED: "terminated",
+    0xC0000005: "access violation",
+    0xC0000006: "in-page error",
+    0xC0000017: "no memory",
+    0xC000001D: "illegal instruction",
+    0xC0000094: "integer division by zero",
+    0xC00000FD: "stack overflow",
+    0xC000012D: "commit limit reached",
+    0xC0000135: "a DLL was not found",
+    0xC0000139: "an entry point of a DLL was not found",
+    0xC000013A: "Ctrl-C or Ctrl-Break",
+    0xC0000142: "a DLL could not be initialised",
+    0xC0000374: "heap corruption",
+    0xC0000409: "abort or stack buffer overrun",
+    0xC0000420: "assertion failure",
+    0xE0434352: "unhandled .NET exception",
+    0xE06D7363: "unhandled C++ exception",
+}
 FATAL: Final = "Fatal Python error"  # faulthandler's dump says where: its start is worth more
 
 _STOPPED: Final[dict[Ending, str]] = {
@@ -41,6 +69,8 @@ _STOPPED: Final[dict[Ending, str]] = {
 
 def signal_name(number: int) -> str:
     """SIGSEGV for 11; the number where it has no name."""
+    if number in DEADLY:
+        return DEADLY[number]
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -48,9 +78,14 @@ def signal_name(number: int) -> str:
 
 
 def killed_by(exit_code: int) -> int | None:
-    """The signal that killed: -11 as the kernel says it, 139 as a shell hands it on."""
+    """What killed: 11 for -11, as the kernel says it, and for 139, as a shell hands it on.
+
+    On Windows the status, which is the exit code: 0xC0000005.
+    """
     if exit_code < 0:
         return -exit_code
+    if exit_code in STATUS or exit_code == TERMINATED:
+        return exit_code
     return exit_code - SHELL if exit_code - SHELL in DEADLY else None
 
 
@@ -59,6 +94,8 @@ def exit_words(exit_code: int) -> str:
     number = killed_by(exit_code)
     if number is None:
         return f"exit code {exit_code}"
+    if number == exit_code:
+        return f"{_STATUS_WORDS.get(exit_code, 'ended by Windows')} (exit code 0x{exit_code:08X})"
     through = f" (exit code {exit_code})" if exit_code > 0 else ""
     return f"killed by {signal_name(number)}{through}"
 

@@ -9,23 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from dataclasses import dataclass
 
 from ciguard.model import SLOTS
+from ciguard.run.platforms.base import MachineMemory
+
+assert sys.platform != "win32"
 
 MEMINFO = "/proc/meminfo"
 UNLIMITED_BYTES = 1 << 60  # cgroup v1 writes a huge number where v2 writes "max"
 ASK_BELOW_BYTES = 2 << 30  # above, how much of a cgroup is droppable cache decides nothing
-
-
-@dataclass(frozen=True, **SLOTS)
-class MachineMemory:
-    """/proc/meminfo at one moment; None where a line is missing."""
-
-    total_bytes: int | None
-    available_bytes: int | None
-    swap_used_bytes: int | None
-    swap_free_bytes: int | None
 
 
 def parse_meminfo(content: bytes) -> MachineMemory:

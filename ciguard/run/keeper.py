@@ -2,9 +2,13 @@
 
 Started as `python -I -S <pyz or this file> --keeper` in a session of its own, so it imports the
 standard library alone. Its standard input is a pipe from the leg: the first line is the job (JSON:
-`argv`, `log`), later lines are signal names for the tested process group, and end-of-file means
-that the leg is gone. Its standard output is the status pipe to the leg: JSON lines, `started`,
-then `exit_code`, or `error`. A parent-death signal alone would not do: it spares grandchildren.
+`argv`, `log`, `bare`), later lines are signal names for the tested process group, and end-of-file
+means that the leg is gone. Its standard output is the status pipe to the leg: JSON lines,
+`started`, then `exit_code`, or `error`. A parent-death signal alone would not do: it spares
+grandchildren.
+
+`bare`: neither a subreaper nor /proc is to be looked for, as on macOS; `ps` then tells who is whose
+child, and a daemon that left both its parent and its group is out of reach.
 """
 
 from __future__ import annotations
@@ -18,9 +22,15 @@ import signal
 import sys
 import time
 
+assert sys.platform != "win32"  # there a job object does all this
+
 PR_SET_CHILD_SUBREAPER = 36
 OOM_SCORE_ADJ = b"1000"  # at 500, which the runner's agent gives steps, a small agent died first
 KILL_S = 5.0  # a tree that forks faster than it is killed is given up after this
+# Every column without a header, sizes in KiB: the same words on Linux, macOS and the BSDs.
+PS = ("ps", "-A", "-o", "pid=,ppid=,rss=,stat=")
+PS_S = 5.0  # it takes 0.02 s; on a machine that hangs nobody waits for it
+MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024  # the unit of ru_maxrss
 
 
 def become_subreaper() -> bool:
@@ -33,13 +43,48 @@ def become_subreaper() -> bool:
         return False
 
 
-def parents() -> dict[int, tuple[int, int]]:
+def listed_by_ps() -> dict[int, tuple[int, int]]:
+    """pid -> (parent, resident bytes) of every process there is, for systems without /proc.
+
+    Nothing where there is no `ps`, or no answer from it.
+    """
+    import subprocess  # noqa: PLC0415  # on Linux no keeper needs it, and it takes 10 ms
+
+    quiet = subprocess.DEVNULL
+    try:
+        asked = subprocess.Popen(PS, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet)
+    except OSError:
+        return {}
+    with asked:
+        try:
+            found = parse_ps(asked.communicate(timeout=PS_S)[0])
+        except subprocess.TimeoutExpired:
+            asked.kill()
+            return {}
+    found.pop(asked.pid, None)  # it sees itself, as a child of ours
+    return found
+
+
+def parse_ps(printed: bytes) -> dict[int, tuple[int, int]]:
+    """The columns of `PS`; zombies, which are dead, left out."""
+    found = {}
+    for line in printed.splitlines():
+        words = line.split()
+        numbers = [int(word) for word in words[:3] if word.isdigit()]
+        if len(numbers) == 3 and not words[-1].startswith(b"Z"):  # noqa: PLR2004
+            found[numbers[0]] = (numbers[1], numbers[2] << 10)
+    return found
+
+
+def parents(*, bare: bool = False) -> dict[int, tuple[int, int]]:
     """pid -> (parent, session) of every process there is; zombies, which are dead, left out.
 
-    Nothing where there is no /proc: the process group is then all that can be reached.
+    `bare`: from `ps`, which does not say sessions everywhere: they are then 0.
     """
+    if bare or not os.path.isdir("/proc/self"):
+        return {pid: (parent, 0) for pid, (parent, _) in listed_by_ps().items()}
     found = {}
-    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+    for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
         try:
@@ -53,9 +98,9 @@ def parents() -> dict[int, tuple[int, int]]:
     return found
 
 
-def tree(root: int) -> set[int]:
+def tree(root: int, *, bare: bool = False) -> set[int]:
     """Live descendants of a process, and what shares its session; itself left out."""
-    table = parents()
+    table = parents(bare=bare)
     found = {pid for pid, (_, session) in table.items() if session == root}
     size = -1
     while size != len(found):
@@ -64,15 +109,20 @@ def tree(root: int) -> set[int]:
     return found - {root}
 
 
-def kill_tree() -> None:
-    """End every descendant, and the children that they leave us as they die."""
+def kill_all(pid: int, *, bare: bool) -> None:
+    """End the tested group, every descendant, and the children that they leave us as they die."""
+    # Without a subreaper children have another parent as soon as their own is dead.
+    known = tree(os.getpid(), bare=bare) if bare else ()
+    send(-pid, signal.SIGKILL)
+    for other in known:
+        send(other, signal.SIGKILL)
     end_s = time.monotonic() + KILL_S
     while time.monotonic() < end_s:
-        rest = tree(os.getpid())
+        rest = tree(os.getpid(), bare=bare)
         if not rest:
             return
-        for pid in rest:
-            send(pid, signal.SIGKILL)
+        for other in rest:
+            send(other, signal.SIGKILL)
         reap()
         time.sleep(0.001)
 
@@ -110,14 +160,14 @@ def reap() -> list[tuple[int, int, float, int]]:
         if pid == 0:
             return found
         cpu_s = usage.ru_utime + usage.ru_stime
-        found.append((pid, status, cpu_s, usage.ru_maxrss << 10))
+        found.append((pid, status, cpu_s, usage.ru_maxrss * MAXRSS_BYTES))
 
 
 def own_peak_bytes() -> int:
     """What a child's largest resident size cannot be told below of: it inherits our mark."""
-    import resource  # noqa: PLC0415  # absent on Windows
+    import resource  # noqa: PLC0415  # not every Python has it
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_BYTES
 
 
 def tell(**facts: object) -> None:
@@ -158,18 +208,20 @@ def exit_code_of(status: int) -> int:
     return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def obey(pid: int, words: bytes) -> None:
+def obey(pid: int, words: bytes, *, bare: bool) -> None:
     """Signal the tested process group; to kill means the whole tree. `watch` sees to the end."""
     for word in words.split():
         if word == b"SIGKILL":
+            # Before the group: without a subreaper its children are nobody's then.
+            known = tree(os.getpid(), bare=bare) if bare else set()
             send(-pid, signal.SIGKILL)
-            for other in tree(os.getpid()):
+            for other in known or tree(os.getpid(), bare=bare):
                 send(other, signal.SIGKILL)
         else:
             send(-pid, getattr(signal, word.decode("ascii")))
 
 
-def watch(pid: int, wakeup: int, started_s: float) -> None:
+def watch(pid: int, wakeup: int, started_s: float, *, bare: bool) -> None:
     """Wait until the tested process or the leg is gone; then nothing of the tree is left."""
     while True:
         ready = select.select([0, wakeup], [], [])[0]
@@ -178,8 +230,7 @@ def watch(pid: int, wakeup: int, started_s: float) -> None:
             for ended, status, cpu_s, peak_bytes in reap():
                 if ended == pid:
                     wall_s = time.monotonic() - started_s
-                    send(-pid, signal.SIGKILL)
-                    kill_tree()
+                    kill_all(pid, bare=bare)
                     known = peak_bytes if peak_bytes > own_peak_bytes() else None
                     code = exit_code_of(status)
                     tell(exit_code=code, wall_s=wall_s, cpu_s=cpu_s, peak_bytes=known)
@@ -187,10 +238,9 @@ def watch(pid: int, wakeup: int, started_s: float) -> None:
         if 0 in ready:
             words = os.read(0, 4096)
             if not words:
-                send(-pid, signal.SIGKILL)
-                kill_tree()
+                kill_all(pid, bare=bare)
                 return
-            obey(pid, words)
+            obey(pid, words, bare=bare)
 
 
 def read_job() -> dict[str, object] | None:
@@ -213,10 +263,11 @@ def main() -> int:
     os.set_blocking(write_end, False)
     signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    subreaper = become_subreaper()
     job = read_job()
     if job is None:
         return 0
+    bare = bool(job.get("bare"))
+    subreaper = not bare and become_subreaper()
     argv = [str(word) for word in job["argv"]]  # type: ignore[attr-defined]
     started_s = time.monotonic()
     try:
@@ -227,7 +278,7 @@ def main() -> int:
         tell(error=f"{argv[0]}: {error.strerror or error} {name}".strip())
         return 0
     tell(started=pid, subreaper=subreaper)
-    watch(pid, wakeup, started_s)
+    watch(pid, wakeup, started_s, bare=bare)
     return 0
 
 

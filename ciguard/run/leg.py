@@ -20,8 +20,8 @@ from ciguard.run.earlier import read_earlier, write_earlier
 from ciguard.run.ended import NOTHING, Earlier
 from ciguard.run.frameworks.entering import lay_out
 from ciguard.run.frameworks.table import framework
-from ciguard.run.guardrail import MEMINFO, Guardrail
 from ciguard.run.header import header
+from ciguard.run.platforms.table import HERE
 from ciguard.run.record import LEG_FILE, RecordFile, new_folder
 from ciguard.run.remainder import with_remainder
 from ciguard.run.scope import ALL, Scope, up_to, without
@@ -29,9 +29,10 @@ from ciguard.run.supervisor import Job, Supervisor
 from ciguard.run.wording import counted
 
 if TYPE_CHECKING:
-    from typing import List, Tuple
+    from typing import List, Optional, Tuple
 
     from ciguard.model import LegPolicy, Plan, Shard, ShardLine
+    from ciguard.run.platforms.base import Headroom, Platform
     from ciguard.run.verdict import Verdict
 
 PLAN_FILE = "plan.json"
@@ -101,13 +102,15 @@ def check_commit(plan: Plan, head: ShardLine) -> None:
         raise InputError(what, where="plan", fix=fix)
 
 
-def _runner(guardrail: Guardrail, pool: str = "", runs_on: object = None) -> Runner:
+def _runner(
+    platform: Platform, guardrail: Headroom, pool: str = "", runs_on: object = None
+) -> Runner:
     return Runner(
         pool=pool,
         label=runs_on if isinstance(runs_on, str) else "",
-        cpus=machine.cpus(),
+        cpus=platform.cpus(),
         memory_bytes=guardrail.memory_bytes(),
-        cpu_model=machine.cpu_model(),
+        cpu_model=platform.cpu_model(),
         probe_s=machine.probe_s(),
     )
 
@@ -146,7 +149,8 @@ def run_shard(
     scope: Scope = ALL,
     *,
     origin_s: float,
-    meminfo: str = MEMINFO,
+    meminfo: Optional[str] = None,
+    platform: Platform = HERE,
 ) -> Verdict:
     """Run one shard of a plan in the current folder.
 
@@ -154,7 +158,8 @@ def run_shard(
         record: folder of the new record.
         scope: which of its units.
         origin_s: start of the step, on the clock that cannot be set back.
-        meminfo: where the machine says what memory it has.
+        meminfo: a file that says what memory the machine has, in its stead.
+        platform: how processes are started and measured, if not as this system does it best.
 
     Raises:
         InputError, UsageError: see `shard_of`, `check_suites`, `check_commit`, `new_folder`,
@@ -162,13 +167,13 @@ def run_shard(
     """
     shard = shard_of(plan, key)
     check_suites(plan, shard)
-    guardrail = Guardrail(meminfo)
+    guardrail = platform.headroom(meminfo)
     head = header(
         environ,
         plan_id=plan.id,
         shard=key,
         shards=len(plan.shards),
-        runner=_runner(guardrail, shard.pool, plan.pools[shard.pool].runs_on),
+        runner=_runner(platform, guardrail, shard.pool, plan.pools[shard.pool].runs_on),
         started_at=_now_text(),
     )
     check_commit(plan, head)
@@ -199,6 +204,7 @@ def run_shard(
             predicted_s=predicted_s,
             earlier=earlier,
             opening=(*opening, *narrowed),
+            platform=platform,
         )
         return _supervise(job, guardrail)
 
@@ -253,12 +259,12 @@ def run_command(
         fix = "name a program on PATH, or a path to one"
         raise UsageError(f"no program {command[0]!r}", where="COMMAND", fix=fix)
     folder = new_folder(record)
-    guardrail = Guardrail()
+    guardrail = HERE.headroom(None)
     head = header(
         environ,
         plan_id="",
         shard="",
-        runner=_runner(guardrail),
+        runner=_runner(HERE, guardrail),
         started_at=_now_text(),
     )
     with _private_folder() as private:
@@ -278,7 +284,7 @@ def run_command(
         return _supervise(job, guardrail)
 
 
-def _supervise(job: Job, guardrail: Guardrail) -> Verdict:
+def _supervise(job: Job, guardrail: Headroom) -> Verdict:
     record = RecordFile(os.path.join(job.folder, LEG_FILE))
     try:
         return Supervisor(job, record, guardrail, Console(job.environ)).run()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Iterator, cast
 from ciguard.codec.record import LineError, decode, encode, with_defaults
 from ciguard.model import EventLine, Result, StartLine
 from ciguard.run.causes import Said
-from ciguard.run.probes import TreeMemory
-from ciguard.run.stacks import answers, ask
+from ciguard.run.platforms.base import FILE_FLAGS
+from ciguard.run.stacks import answers
 from ciguard.run.tail import Tail
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ciguard.model import DefaultsLine
     from ciguard.run.frameworks.base import Batch
-    from ciguard.run.tested import TestedProcess
+    from ciguard.run.platforms.base import Tested, Tree
 
 LOOK_EVERY_S = 0.25  # for files that further workers of the process begin
 LAST_OUTPUT_BYTES = 16384
@@ -29,13 +29,15 @@ class Live:
     """One running process of the leg.
 
     Args:
-        process: as started. batch: what it was told. defaults: first line of its record.
+        process: as started. tree: its memory. batch: what it was told.
+        defaults: first line of its record.
         oom_kills: how often the kernel had killed for memory before it started.
     """
 
     def __init__(
         self,
-        process: TestedProcess,
+        process: Tested,
+        tree: Tree,
         batch: Batch,
         defaults: DefaultsLine,
         *,
@@ -46,7 +48,7 @@ class Live:
         self.batch = batch
         self.started_s = started_s
         self.oom_kills = oom_kills
-        self.tree = TreeMemory(process.root)
+        self.tree = tree
         self.log = Tail(log_of(batch))
         self.peak_bytes = 0  # as the process itself measured it
         self.said = Said()
@@ -101,7 +103,7 @@ class Live:
 
     def ask_for_stacks(self) -> None:
         """Have it write where it stands, if its framework lets it."""
-        ask(self.batch.stacks_file, self.process.root)
+        self.process.ask_for_stacks(self.batch.stacks_file)
 
     def stacks(self) -> str:
         """What it wrote then."""
@@ -133,7 +135,7 @@ def log_of(batch: Batch) -> str:
 def _claim(path: str, defaults: DefaultsLine) -> None:
     """Say in a worker's file whose it is; one write, between two lines of the worker."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | FILE_FLAGS)
     except OSError:
         return
     try:

@@ -1,31 +1,11 @@
-"""The machine a leg found itself on: processors, model, and how fast it is just now."""
+"""How fast the machine is that a leg found itself on, just now."""
 
 from __future__ import annotations
 
-import os
 import time
 
 PROBE_ROUNDS = 3  # the fastest counts: the others were disturbed
 PROBE_BYTES = 1 << 19
-
-
-def cpus() -> int | None:
-    """Processors that we may use: fewer than there are in a container or under taskset."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()
-
-
-def cpu_model() -> str | None:
-    """As /proc/cpuinfo names it; None elsewhere, and on arm64, which has no name there."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as stream:
-            for line in stream:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return None
 
 
 def probe_s() -> float | None:

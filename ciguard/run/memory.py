@@ -13,8 +13,7 @@ from ciguard.model import SampleLine
 if TYPE_CHECKING:
     from typing import Dict, FrozenSet, List
 
-    from ciguard.run.guardrail import Guardrail
-    from ciguard.run.probes import TreeMemory
+    from ciguard.run.platforms.base import Headroom, Tree
 
 # Between looks at the machine: at 0.9 GB/s the guard rail then overshoots by 4-10 MB.
 NEAR_EVERY_S = 0.02
@@ -34,7 +33,7 @@ class MemoryWatch:
         guarded: whether anybody acts on what is left; `every_s` is the time between two looks.
     """
 
-    def __init__(self, guardrail: Guardrail, *, guarded: bool) -> None:
+    def __init__(self, guardrail: Headroom, *, guarded: bool) -> None:
         self._guardrail = guardrail
         self._near_bytes = max(NEAR_BYTES, NEAR_RATIO * (guardrail.memory_bytes() or 0))
         self._guarded = guarded
@@ -47,7 +46,7 @@ class MemoryWatch:
         self.peak_bytes: Dict[int, int] = {}
 
     def look(
-        self, now_s: float, trees: Mapping[int, TreeMemory], *, awaited: bool = False
+        self, now_s: float, trees: Mapping[int, Tree], *, awaited: bool = False
     ) -> SampleLine | None:
         """A sample if one is due. With no process running and none awaited there is none."""
         if not (trees or awaited) or now_s - self._machine_s < self.every_s:
@@ -70,7 +69,7 @@ class MemoryWatch:
         self._unwritten = [*self._unwritten[1 - LOOKS :], sample]
         return sample
 
-    def _look_at_trees(self, now_s: float, trees: Mapping[int, TreeMemory]) -> None:
+    def _look_at_trees(self, now_s: float, trees: Mapping[int, Tree]) -> None:
         self._trees = frozenset(trees)
         self._by_number = {}  # a new one: samples keep the old
         for process, tree in trees.items():

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
 from ciguard.model import EventLine, ProcessLine
-from ciguard.run.endings import killed_by
+from ciguard.run.endings import NO_MEMORY, killed_by
 from ciguard.run.state import (
     MIB,
     UNKNOWN_DELTA_BYTES,
@@ -52,7 +52,8 @@ def ending_of(running: Running, exit_code: int, *, clean: bool, out_of_memory: b
 
     Args:
         running: as observed until now; decides who stopped it and whether a unit was open.
-        exit_code: < 0 is the signal that killed it; 128 + signal is a shell's word for the same.
+        exit_code: < 0 is the signal that killed it; 128 + signal is a shell's word for the same,
+            and a Windows status says it there.
         clean: the framework uses this exit code when it has said all it had to say.
         out_of_memory: the kernel counted an out-of-memory kill while it ended.
     """
@@ -66,7 +67,7 @@ def ending_of(running: Running, exit_code: int, *, clean: bool, out_of_memory: b
         return "setup_failed"
     if silent or killed_by(exit_code) is not None:
         # A child that a test started and lost to the kernel is the test's affair: it goes on.
-        return "out_of_memory" if out_of_memory else "crash"
+        return "out_of_memory" if out_of_memory or exit_code in NO_MEMORY else "crash"
     if clean or running.recycled:  # told to stop early, a framework says "interrupted"
         return "completed"
     return "crash" if running.closed or running.reported else "setup_failed"

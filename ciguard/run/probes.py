@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
+
+assert sys.platform != "win32"
 
 RESCAN_S = 0.5
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def children(pid: int) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ciguard.codec.record import encode
 from ciguard.errors import InputError
+from ciguard.run.platforms.base import FILE_FLAGS
 
 if TYPE_CHECKING:
     from ciguard.model import Line
@@ -44,7 +45,7 @@ class RecordFile:
     """
 
     def __init__(self, path: str) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | FILE_FLAGS
         self._descriptor = os.open(path, flags, 0o644)
         self._synced_s = 0.0
         self._dirty = False

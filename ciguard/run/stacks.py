@@ -1,4 +1,4 @@
-"""Asks the processes of a tree that can answer where they stand, before they are ended.
+"""Where the processes of a tree stand, those that can answer, before they are ended.
 
 The other side is `inside/ciguard_stacks.py`: a file NAME-PID says that its process answers the
 signal, which would end any other. Linux only; elsewhere there are no such files.
@@ -11,17 +11,13 @@ import os
 import signal
 from typing import Final, Iterator
 
-from ciguard.run.keeper import send, tree
-
 BYTES: Final = 16384  # of one process: some thousand frames
 ASKED: Final[int] = int(getattr(signal, "SIGRTMAX", 7)) - 7
 
 
-def ask(path: str, root: int) -> None:
-    """Have every process below `root` that can answer write its stacks to `path`-PID."""
-    ready = {pid for pid, _ in _files(path)}
-    for pid in ready & tree(root) if ready else ():
-        send(pid, ASKED)
+def ready(path: str) -> set[int]:
+    """The processes that write their stacks to `path`-PID when they are sent `ASKED`."""
+    return {pid for pid, _ in _files(path)}
 
 
 def answers(path: str) -> str:

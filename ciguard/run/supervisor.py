@@ -7,7 +7,6 @@ process's file it had seen, so that the record replays to the same decisions.
 from __future__ import annotations
 
 import os
-import select
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable, Final, Mapping, Optional, Tuple
@@ -28,24 +27,24 @@ from ciguard.run.causes import cause, not_run
 from ciguard.run.ended import NOTHING, Earlier
 from ciguard.run.endings import died, exit_words, killed_by, last_output, of_the_whole
 from ciguard.run.frameworks.base import environment
-from ciguard.run.keeper import become_subreaper
 from ciguard.run.live import Live, log_of
 from ciguard.run.memory import MemoryWatch
+from ciguard.run.platforms.base import NOT_STARTED
+from ciguard.run.platforms.table import HERE
 from ciguard.run.policy import decision_line, ending_of, is_unexplained, next_action
 from ciguard.run.progress import Progress
 from ciguard.run.signals import Signals
 from ciguard.run.state import Finish, Recycle, Start, State, Stop, Wait, Warn
-from ciguard.run.tested import NOT_STARTED, Ended, TestedProcess
 from ciguard.run.verdict import Tally, Verdict, verdict
 from ciguard.run.wording import counted, key_name, last_line, last_words
 
 if TYPE_CHECKING:
-    from typing import Dict, Union
+    from typing import Dict, Set, Union
 
     from ciguard.model import Ending, LegPolicy, Line, Shard, ShardLine, Suite, UnitKey
     from ciguard.run.console import Console
     from ciguard.run.frameworks.base import Executor
-    from ciguard.run.guardrail import Guardrail
+    from ciguard.run.platforms.base import Ended, Headroom, Platform
     from ciguard.run.record import RecordFile
 
 FOLLOW_EVERY_S = 0.04
@@ -82,14 +81,13 @@ class Job:
     predicted_s: Optional[float] = None
     earlier: Earlier = NOTHING
     opening: Tuple[EventLine, ...] = ()
+    platform: Platform = HERE
 
 
 class Supervisor:
     """One leg, from its first line to its last."""
 
-    def __init__(
-        self, job: Job, record: RecordFile, guardrail: Guardrail, console: Console
-    ) -> None:
+    def __init__(self, job: Job, record: RecordFile, guardrail: Headroom, console: Console) -> None:
         self._job = job
         self._record = record
         self._guardrail = guardrail
@@ -104,11 +102,11 @@ class Supervisor:
             self._tally.add(result)
         self._total = len(self._tally.by_unit) + len(job.shard.units)
         self._sample: Optional[SampleLine] = None
-        self._signals = Signals()
+        self._signals = Signals(job.platform)
         self._streams = job.shard.processes == 1
         self._unasked = True  # something was observed since the rules were asked
         self._until_s: Optional[float] = None
-        self._lacks_subreaper = False
+        self._lacks: Set[str] = set()
         self._causes: Dict[UnitKey, str] = {}  # why units have no result
         # Processes whose exit code no result explains.
         self._unexplained = sum(
@@ -126,11 +124,12 @@ class Supervisor:
         if self._record.dropped:
             what = f"cannot be written: {self._record.problem}"
             raise InputError(what, where=self._job.folder, fix="free some space for the record")
-        become_subreaper()  # of what a keeper leaves behind that is itself killed
+        self._job.platform.adopt_orphans()
         for line in self._job.opening:
             self._observed(line)
             if line.kind != "unplanned":
                 self._console.say(f"{line.kind}: {line.detail}")
+        self._say_lacks(0.0, *self._job.platform.LACKS)
         try:
             with self._signals.listening():
                 finish = self._step()
@@ -147,12 +146,8 @@ class Supervisor:
 
     def _sleep(self) -> bool:
         """Until the next tick, or until somebody calls: then True."""
-        status = [live.process.fileno() for live in self._live.values()]
-        wakeup = self._signals.wakeup
-        ready = select.select([wakeup, *status], [], [], self._memory.every_s)[0]
-        if wakeup in ready:
-            os.read(wakeup, 4096)
-        return bool(ready)
+        processes = [live.process for live in self._live.values()]
+        return self._job.platform.wait(self._signals.wakeup, processes, self._memory.every_s)
 
     def _step(self, *, hurry: bool = True) -> Finish | None:
         """One round; the files, which cost the most, are read in every other one or in a hurry."""
@@ -396,11 +391,15 @@ class Supervisor:
             suite, variant, unit = self._job.shard.units[action.units[0]].key
             assumed = None if self._job.whole else True
             self._observed(StartLine(unit, suite, variant, action.process, now_s, assumed))
-        if not live.process.subreaper and not self._lacks_subreaper:
-            self._lacks_subreaper = True
-            lack = "a subreaper (Linux, ctypes): daemons of a test may outlive it"
-            self._record.append(EventLine("lacks", now_s, detail=lack))
-            self._console.say(f"this leg lacks {lack}")
+        self._say_lacks(now_s, live.process.lack)
+
+    def _say_lacks(self, now_s: float, *lacks: str) -> None:
+        """Say once what cannot be measured or guarded here."""
+        for lack in lacks:
+            if lack and lack not in self._lacks:
+                self._lacks.add(lack)
+                self._record.append(EventLine("lacks", now_s, detail=lack))
+                self._console.say(f"this leg lacks {lack}")
 
     def _spawn(self, action: Start, now_s: float) -> Live:
         """Write the batch and start its process. Raises OSError where either cannot be."""
@@ -426,9 +425,11 @@ class Supervisor:
         # glibc raises this limit with use; then freed heap hides the next test's peak.
         env.setdefault("MALLOC_MMAP_THRESHOLD_", "131072")
         env["CIGUARD_OOM_FILE"] = self._guardrail.oom_file()
-        process = TestedProcess(invocation.argv, env, os.path.abspath(suite.cwd), log_of(batch))
+        cwd, log = os.path.abspath(suite.cwd), log_of(batch)
+        process = job.platform.start(invocation.argv, env, cwd, log)
         defaults = defaults_line(job.header, action.suite, action.variant, action.process)
-        return Live(process, batch, defaults, started_s=now_s, oom_kills=oom_kills)
+        tree = job.platform.tree(process)
+        return Live(process, tree, batch, defaults, started_s=now_s, oom_kills=oom_kills)
 
     def _end(self, finish: Finish) -> Verdict:
         found = verdict(

@@ -6,6 +6,7 @@ import os
 from typing import Iterator
 
 from ciguard.codec.record import MAX_LINE_BYTES
+from ciguard.run.platforms.base import FILE_FLAGS, REMEMBERS_END
 
 CHUNK_BYTES = 1 << 18
 
@@ -27,7 +28,7 @@ class Tail:
     def _open(self) -> bool:
         if self._descriptor < 0:
             try:
-                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                self._descriptor = os.open(self.path, os.O_RDONLY | FILE_FLAGS)
             except FileNotFoundError:
                 return False
         return True
@@ -37,6 +38,8 @@ class Tail:
         while self._open():
             piece = os.read(self._descriptor, CHUNK_BYTES)
             if not piece:
+                if REMEMBERS_END:
+                    os.lseek(self._descriptor, 0, os.SEEK_CUR)
                 return
             yield piece
 

@@ -13,35 +13,21 @@ import select
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Sequence, Set
 
-from ciguard.model import SLOTS
-from ciguard.run import keeper
+from ciguard.run import keeper, stacks
+from ciguard.run.platforms.base import NOT_STARTED, Ended
+
+assert sys.platform != "win32"
 
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
 START_S = 20.0  # a keeper that has not started anything by then is lost (one takes 0.02 s)
-NOT_STARTED = 127  # what a shell says of a program that it cannot start
 
 # When to send what, in seconds after the first signal; the platform gives 7.5 s, then 2.5 s.
 POLITELY = ((0.0, "SIGINT"), (3.0, "SIGTERM"), (4.0, "SIGKILL"))
 AT_ONCE = ((0.0, "SIGKILL"),)
-
-
-@dataclass(frozen=True, **SLOTS)
-class Ended:
-    """How the operating system saw the end; `error` where it could not even be started.
-
-    `peak_bytes`: the largest resident size of any one process of it that was waited for.
-    """
-
-    exit_code: int
-    wall_s: float | None = None
-    cpu_s: float | None = None
-    peak_bytes: int | None = None
-    error: str = ""
 
 
 def keeper_command() -> list[str]:
@@ -57,6 +43,9 @@ def keeper_command() -> list[str]:
 class TestedProcess:
     """A running program, its end, and the signals that bring it about.
 
+    Args:
+        bare: its keeper looks for nothing that only Linux has.
+
     Raises:
         OSError: the keeper could not be started (no memory, no process left).
     """
@@ -64,7 +53,9 @@ class TestedProcess:
     _roots: ClassVar[Set[int]] = set()  # live keepers: the children that a leg means to have
     __test__ = False  # no test class, whatever its name says to a collector
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str) -> None:
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str, *, bare: bool = False
+    ) -> None:
         self._keeper = subprocess.Popen(
             keeper_command(),
             stdin=subprocess.PIPE,
@@ -81,13 +72,14 @@ class TestedProcess:
         os.set_blocking(self._status.fileno(), False)
         self.root = self._keeper.pid
         self._roots.add(self.root)
+        self._bare = bare
         self.pid: Optional[int] = None
-        self.subreaper = False
+        self.lack = ""
         self.ended: Optional[Ended] = None
         self.stopped_s: Optional[float] = None  # when it was first told to end
         self._said = b""
         self._signals: List[Tuple[float, str]] = []
-        self._send(json.dumps({"argv": list(argv), "log": log}))
+        self._send(json.dumps({"argv": list(argv), "log": log, "bare": bare}))
         self._wait_for_start()
 
     def fileno(self) -> int:
@@ -117,7 +109,9 @@ class TestedProcess:
 
     def _take_in(self, said: Mapping[str, Any]) -> None:
         if "started" in said:
-            self.pid, self.subreaper = said["started"], said["subreaper"]
+            self.pid = said["started"]
+            if not said["subreaper"]:
+                self.lack = "a subreaper (Linux, ctypes): daemons of a test may outlive it"
         elif "error" in said:
             self.ended = Ended(NOT_STARTED, error=said["error"])
         else:
@@ -130,8 +124,15 @@ class TestedProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._keeper.wait(START_S)
         # What it was the subreaper of is now a child of the leg, where the leg is one too.
-        keeper.kill_orphans(self._roots)
+        if not self._bare:
+            keeper.kill_orphans(self._roots)
         self.ended = Ended(-signal.SIGKILL, error="its keeper was killed")
+
+    def ask_for_stacks(self, path: str) -> None:
+        """Have every process of it that can answer write its stacks to `path`-PID."""
+        ready = stacks.ready(path)
+        for pid in ready & keeper.tree(self.root) if ready else ():
+            keeper.send(pid, stacks.ASKED)
 
     def _send(self, line: str) -> None:
         # Broken when it has ended, or its keeper has: poll will say.

@@ -8,13 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.run.guardrail import (
-    Guardrail,
-    MachineMemory,
-    limited,
-    memory_cgroups,
-    parse_meminfo,
-)
+from ciguard.run.guardrail import Guardrail, limited, memory_cgroups, parse_meminfo
+from ciguard.run.platforms.base import MachineMemory
 
 GIB = 1 << 30
 MEMINFO = b"MemTotal: 8388608 kB\nMemAvailable: 1048576 kB\nSwapTotal: 2048 kB\nSwapFree: 1024 kB\n"

@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import time
 from typing import TYPE_CHECKING, Any, Dict, Generator, List, Mapping, Optional, Tuple
 
@@ -343,6 +344,14 @@ class _Recorder:
         self._record.sync(every_s=0)
 
 
+def _hear_ctrl_break() -> None:
+    """Make Ctrl-Break what Ctrl-C is: on Windows a leg can send no other, and it ends Python."""
+    number = getattr(signal, "SIGBREAK", None)
+    if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(number, signal.default_int_handler)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     leg, manager = _Leg(os.environ), config.pluginmanager
     if leg.record_file and not config.option.collectonly:
@@ -350,3 +359,4 @@ def pytest_configure(config: pytest.Config) -> None:
         owner = os.environ.setdefault("CIGUARD_TAKEN_BY", str(os.getpid()))
         if owner == str(os.getpid()) or hasattr(config, "workerinput"):
             manager.register(_Recorder(leg, config), "ciguard-recorder")
+            _hear_ctrl_break()

@@ -26,12 +26,13 @@ else:
 
 def pytest_configure(config: pytest.Config) -> None:
     path, last = os.environ.get("CIGUARD_STACKS_FILE"), getattr(signal, "SIGRTMAX", None)
-    if not path or last is None or config.option.collectonly:
+    register = getattr(faulthandler, "register", None)
+    if not path or last is None or register is None or config.option.collectonly:
         return
     # Without a file the leg does not ask: a full disk is no reason to stop a session.
     with contextlib.suppress(OSError, ValueError, RuntimeError):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | REAL.flags
         ready = f"{path}-{os.getpid()}"
         descriptor = REAL.raised(os.open(f"{ready}.tmp", flags, 0o644))
-        faulthandler.register(int(last) - 7, file=descriptor, all_threads=True)
+        register(int(last) - 7, file=descriptor, all_threads=True)
         os.rename(f"{ready}.tmp", ready)  # now it can be asked

@@ -1,0 +1,146 @@
+"""What a leg must know of an operating system: start and end processes, wait, measure memory.
+
+One file an operating system, chosen in `table.py`. Standard library only, Python 3.8+ (travels in
+the leg). The rest of the leg asks these names and never which system it is on.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Optional
+
+from ciguard.model import SLOTS
+
+if TYPE_CHECKING:
+    import signal
+    from typing import ContextManager, Mapping, Protocol, Sequence, Tuple
+
+    from ciguard.errors import ExitCode
+
+NOT_STARTED: Final = 127  # what a shell says of a program that it cannot start
+
+# For every file that lines are written to or read from: Windows would turn "\n" into "\r\n".
+FILE_FLAGS: Final[int] = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+# A C library with text mode remembers that a file was at its end until one seeks (seen under Wine).
+REMEMBERS_END: Final = hasattr(os, "O_BINARY")
+
+
+@dataclass(frozen=True, **SLOTS)
+class Ended:
+    """How the operating system saw the end; `error` where it could not even be started.
+
+    `exit_code`: below 0 the signal; a Windows status as it is, 0xC0000005. `peak_bytes`: the
+    largest size of any one process of it that was waited for.
+    """
+
+    exit_code: int
+    wall_s: Optional[float] = None
+    cpu_s: Optional[float] = None
+    peak_bytes: Optional[int] = None
+    error: str = ""
+
+
+@dataclass(frozen=True, **SLOTS)
+class MachineMemory:
+    """The machine's memory at one moment; None where it does not say."""
+
+    total_bytes: Optional[int]
+    available_bytes: Optional[int]
+    swap_used_bytes: Optional[int]
+    swap_free_bytes: Optional[int]
+
+
+UNKNOWN: Final = MachineMemory(None, None, None, None)
+
+if TYPE_CHECKING:
+
+    class Tested(Protocol):
+        """A running program and all that it starts, its end, and the ways to bring that about."""
+
+        root: int  # the process whose descendants are the tree; itself may be ours
+        pid: Optional[int]  # None: it could not be started, and `ended` says why
+        ended: Optional[Ended]
+        stopped_s: Optional[float]  # when it was first told to end
+        lack: str  # what may outlive it here, and why; "" where nothing can
+
+        def poll(self) -> None:
+            """Take in its end, without waiting."""
+
+        def ask_for_stacks(self, path: str) -> None:
+            """Have each process of it that can answer write its stacks to `path`-PID."""
+
+        def stop(self, now_s: float, *, at_once: bool = False) -> None:
+            """Begin to end it, politely first; `press` goes on."""
+
+        def press(self, now_s: float) -> None:
+            """Do what is due."""
+
+        def close(self) -> None:
+            """Give back what is held; a tree that is still alive dies of it."""
+
+    class Tree(Protocol):
+        """Memory of a process tree, from outside."""
+
+        def read_bytes(self, now_s: float) -> Optional[int]:
+            """Its size now; None where nothing can be read."""
+
+        def close(self) -> None:
+            """Give descriptors back."""
+
+    class Headroom(Protocol):
+        """How much memory is left before something is killed, and whether something was."""
+
+        def machine(self) -> MachineMemory:
+            """What the machine says now."""
+
+        def memory_bytes(self) -> Optional[int]:
+            """What the leg may use at most."""
+
+        def headroom_bytes(self, machine: MachineMemory) -> Optional[int]:
+            """What is left; None where nobody knows, and then nothing is guarded."""
+
+        def oom_file(self) -> str:
+            """Where the system counts its kills for memory; "" where it does not."""
+
+        def oom_kills(self) -> int:
+            """How often the system has killed for memory; 0 where it does not count."""
+
+        def close(self) -> None:
+            """Give descriptors back."""
+
+    class Platform(Protocol):
+        """One operating system. Modules satisfy it by having the names."""
+
+        NAME: str
+        LACKS: Tuple[str, ...]  # what cannot be measured or guarded on any machine of it
+        EXIT_OF: Mapping[signal.Signals, ExitCode]  # signals that end a leg
+
+        def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str) -> Tested:
+            """Start a program, from the main thread only.
+
+            Raises:
+                OSError: what starts it could not be started (no memory, no process left).
+            """
+
+        def adopt_orphans(self) -> None:
+            """Become the parent of what loses its own, where the system lets us."""
+
+        def tree(self, process: Tested) -> Tree:
+            """The memory of what it runs."""
+
+        def headroom(self, meminfo: Optional[str]) -> Headroom:
+            """The machine's memory; `meminfo` is a file to read it from, None for its own."""
+
+        def wakeup(self) -> ContextManager[int]:
+            """A descriptor that wakes `wait` when a signal arrives; -1 where there is none."""
+
+        def wait(self, wakeup: int, processes: Sequence[Tested], timeout_s: float) -> bool:
+            """Until a signal arrives or a process has something for `poll`; True then."""
+
+        def cpus(self) -> Optional[int]:
+            """Processors that we may use."""
+
+        def cpu_model(self) -> Optional[str]:
+            """Their name, where the system has one."""

@@ -1,0 +1,63 @@
+"""Linux: everything is measured and guarded, from /proc and the cgroups."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final, Mapping, Optional, Sequence, Tuple
+
+assert sys.platform != "win32"
+
+from ciguard.run.guardrail import MEMINFO, Guardrail
+from ciguard.run.keeper import become_subreaper
+from ciguard.run.platforms.posix import EXIT_OF, wait, wakeup
+from ciguard.run.probes import TreeMemory
+from ciguard.run.tested import TestedProcess
+
+if TYPE_CHECKING:
+    from ciguard.run.platforms.base import Headroom, Tested, Tree
+
+__all__ = ["EXIT_OF", "LACKS", "NAME", "adopt_orphans", "cpu_model", "cpus", "headroom"]
+__all__ += ["start", "tree", "wait", "wakeup"]
+
+NAME: Final = "linux"
+LACKS: Final[Tuple[str, ...]] = ()
+
+
+def start(argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str) -> Tested:
+    """Behind a keeper that is the subreaper of its tree."""
+    return TestedProcess(argv, env, cwd, log)
+
+
+def adopt_orphans() -> None:
+    """Of a keeper that is itself killed."""
+    become_subreaper()
+
+
+def tree(process: Tested) -> Tree:
+    """From kept `statm` descriptors."""
+    return TreeMemory(process.root)
+
+
+def headroom(meminfo: Optional[str]) -> Headroom:
+    """/proc/meminfo and the cgroups above us."""
+    return Guardrail(meminfo or MEMINFO)
+
+
+def cpus() -> Optional[int]:
+    """Fewer than there are in a container or under taskset."""
+    if hasattr(os, "sched_getaffinity"):  # another Unix has not
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
+
+
+def cpu_model() -> Optional[str]:
+    """As /proc/cpuinfo names it; arm64 has no name there."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as stream:
+            for line in stream:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return None

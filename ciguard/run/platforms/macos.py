@@ -1,0 +1,197 @@
+"""macOS, never tried on one: trees by `ps` once a second, sizes from libproc, nothing guarded.
+
+There is no /proc and no subreaper. What is left of the memory is not guessed at: macOS compresses
+and swaps by itself, and a kill on a wrong number would be worse than none. Source:
+<sys/resource.h>, struct rusage_info_v0; `ri_phys_footprint` is what Activity Monitor calls memory.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final, Mapping, Optional, Sequence, Tuple
+
+assert sys.platform != "win32"
+
+from ciguard.run import keeper
+from ciguard.run.platforms.base import UNKNOWN, MachineMemory
+from ciguard.run.platforms.posix import EXIT_OF, wait, wakeup
+from ciguard.run.tested import TestedProcess
+
+if TYPE_CHECKING:
+    from typing import Callable, Dict
+
+    from ciguard.run.platforms.base import Headroom, Tested, Tree
+
+__all__ = [
+    "EXIT_OF",
+    "LACKS",
+    "NAME",
+    "FreeMemory",
+    "PsTree",
+    "adopt_orphans",
+    "cpu_model",
+    "cpus",
+    "footprint_of",
+]
+__all__ += ["footprints", "headroom", "start", "tree", "wait", "wakeup"]
+
+NAME: Final = "macos"
+LACKS: Final[Tuple[str, ...]] = (
+    "a guard rail (Linux, Windows): memory that runs out is not noticed before",
+    "a look at memory more often than once a second (Linux, Windows)",
+)
+PS_EVERY_S: Final = 1.0  # `ps` takes 10-20 ms of a core each time
+SYSCTL_S: Final = 2.0
+RUSAGE_INFO_V0: Final = 0
+# uuid[16], eight counters of which the last is ri_phys_footprint, start and exit time.
+RUSAGE_INFO: Final = struct.Struct("=16s10Q")
+FOOTPRINT: Final = 8
+
+
+def footprints() -> Optional[Callable[[int], Optional[int]]]:
+    """proc_pid_rusage's physical footprint by pid; None where libproc or ctypes is missing."""
+    try:
+        import ctypes  # noqa: PLC0415  # not every Python has it
+
+        ask = ctypes.CDLL(None).proc_pid_rusage
+    except (ImportError, OSError, AttributeError, TypeError):
+        return None
+
+    def footprint(pid: int) -> Optional[int]:
+        # Longer than any version of the structure: none can be written past its end.
+        content = ctypes.create_string_buffer(1024)
+        if ask(ctypes.c_int(pid), ctypes.c_int(RUSAGE_INFO_V0), content) != 0:
+            return None
+        return footprint_of(content.raw)
+
+    return footprint
+
+
+def footprint_of(content: bytes) -> int:
+    """`ri_phys_footprint` of a struct rusage_info_v0, in bytes."""
+    return int(RUSAGE_INFO.unpack_from(content)[FOOTPRINT])
+
+
+class PsTree:
+    """The processes below one keeper, itself left out, as `ps` listed them last.
+
+    Their sizes are resident bytes, shared pages in each; with `footprint`, what that says.
+    """
+
+    def __init__(self, root: int, footprint: Optional[Callable[[int], Optional[int]]]) -> None:
+        self._root = root
+        self._footprint = footprint
+        self._sizes: Dict[int, int] = {}
+        self._listed_s = float("-inf")
+
+    def read_bytes(self, now_s: float) -> Optional[int]:
+        """Memory of the tree now, or up to a second ago; None where no process of it was found."""
+        if now_s - self._listed_s >= PS_EVERY_S:
+            self._listed_s = now_s
+            self._sizes = below(self._root, keeper.listed_by_ps())
+        if self._footprint is not None:
+            for pid, size in tuple(self._sizes.items()):
+                now = self._footprint(pid)
+                self._sizes[pid] = size if now is None else now
+        return sum(self._sizes.values()) if self._sizes else None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def below(root: int, listed: Mapping[int, Tuple[int, int]]) -> Dict[int, int]:
+    """Size of each descendant of a process.
+
+    Args:
+        listed: pid -> (parent, bytes) of every process there is.
+    """
+    children: Dict[int, list[int]] = {}
+    for pid, (parent, _) in listed.items():
+        children.setdefault(parent, []).append(pid)
+    found: Dict[int, int] = {}
+    waiting = [root]
+    while waiting:
+        for pid in children.get(waiting.pop(), ()):
+            if pid not in found and pid != root:
+                found[pid] = listed[pid][1]
+                waiting.append(pid)
+    return found
+
+
+class FreeMemory:
+    """The machine's size alone."""
+
+    def machine(self) -> MachineMemory:
+        """What is free now is not asked."""
+        return UNKNOWN
+
+    def memory_bytes(self) -> Optional[int]:
+        """hw.memsize, which POSIX has as pages."""
+        try:
+            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, ValueError):
+            said = sysctl("hw.memsize")
+            return int(said) if said is not None and said.isdigit() else None
+
+    def headroom_bytes(self, machine: MachineMemory) -> Optional[int]:  # noqa: ARG002
+        """Unknown: nothing is guarded."""
+        return None
+
+    def oom_file(self) -> str:
+        """There is none."""
+        return ""
+
+    def oom_kills(self) -> int:
+        """Nobody counts them."""
+        return 0
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def sysctl(name: str) -> Optional[str]:
+    """A value of the kernel's, as the program of that name prints it; None where it has none."""
+    try:
+        done = subprocess.run(
+            ["sysctl", "-n", name],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=SYSCTL_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = done.stdout.decode("utf-8", "replace").strip()
+    return said if done.returncode == 0 and said else None
+
+
+def start(argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str) -> Tested:
+    """Behind a keeper that looks for nothing of Linux's."""
+    return TestedProcess(argv, env, cwd, log, bare=True)
+
+
+def adopt_orphans() -> None:
+    """There is no subreaper."""
+
+
+def tree(process: Tested) -> Tree:
+    """By `ps`."""
+    return PsTree(process.root, footprints())
+
+
+def headroom(meminfo: Optional[str]) -> Headroom:  # noqa: ARG001  # there is no such file
+    """The machine's size."""
+    return FreeMemory()
+
+
+def cpus() -> Optional[int]:
+    """All there are: no container, no taskset."""
+    return os.cpu_count()
+
+
+def cpu_model() -> Optional[str]:
+    """Apple M1, say."""
+    return sysctl("machdep.cpu.brand_string")
