@@ -77,10 +77,10 @@ def _setups_s(
     unit = unit_of_key[values.key]
     rows = np.flatnonzero((unit >= 0) & in_complete_leg(history, values) & (values.outcome != DIED))
     measured = rows[~np.isnan(values.setup_s[rows])]
-    if not measured.size:
-        return setup_s
     place = np.asarray(files, np.int64)[unit[rows]]
     rows, place = rows[place >= 0], place[place >= 0]
+    if not measured.size or not rows.size:
+        return setup_s
     leg = leg_of(history, values)[rows]
     code, inverse = np.unique(place * (int(leg.max()) + 1) + leg, return_inverse=True)
     totals_s = np.zeros(len(code))
@@ -96,6 +96,8 @@ def _setups_s(
 def _ratios(history: History) -> dict[tuple[str, str], float]:
     values = history.values
     there = legs(history)
+    if not any(one.complete and one.costs for one in there):
+        return {}
     leg = leg_of(history, values)
     tests_s = np.bincount(leg, np.nan_to_num(values.wall_s), minlength=len(there))
     setups_s = np.bincount(leg, np.nan_to_num(values.setup_s), minlength=len(there))

@@ -87,5 +87,10 @@ def test_a_files_fixtures_are_what_most_legs_show() -> None:
     assert found.setup_s == [4.0, 0.0], "b was first in one leg and set up the session's"
 
 
+def test_fixtures_of_units_that_are_in_no_file_are_charged_to_nobody() -> None:
+    found = learned({"free": [1.0] * 3}, {"free": [2.0] * 3})
+    assert list(found.setup_s) == [0.0, 0.0]
+
+
 def test_without_any_set_up_nothing_is_charged() -> None:
     assert learned({"a.py::t1": [1.0]}, wall_s=3.0) == Overheads()
