@@ -10,7 +10,7 @@ from ciguard.plan.shards import MOST_SHARDS, ROUNDING
 from ciguard.text import duration, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ciguard.model import Plan, PlannedUnit, Shard
     from ciguard.plan.limits import Spread
@@ -58,39 +58,41 @@ def _target(plan: Plan, target_wall_s: float | None) -> Iterator[str]:
 
 def _late(plan: Plan) -> Iterator[str]:
     deadline_s = plan.policy.deadline_s
-    late = {
-        shard: shard.predicted.wall_s
+    late = [
+        (shard, shard.predicted.wall_s)
         for shard in plan.shards
         if deadline_s is not None and shard.predicted.wall_s > deadline_s
-    }
+    ]
     if late:
         said = f"predicted to take too long: shard {_shards(late)}"
-        yield f"{said}, over the {_limit(plan)}: {_longest(list(late))}"
+        yield f"{said}, over the {_limit(plan)}: {_longest(late)}"
 
 
 def _risky(plan: Plan, spreads: Sequence[Spread], risk: float) -> Iterator[str]:
     deadline_s = plan.policy.deadline_s
-    kept = {
-        shard: spread
+    kept = [
+        (shard, spread)
         for shard, spread in zip(plan.shards, spreads, strict=True)
         if deadline_s is not None and shard.predicted.wall_s <= deadline_s
-    }
-    walls_s = [shard.predicted.wall_s for shard in kept]
-    if deadline_s is None or not kept or chance_over(deadline_s, walls_s, [*kept.values()]) <= risk:
+    ]
+    if deadline_s is None or not kept:
+        return
+    walls_s = [shard.predicted.wall_s for shard, _ in kept]
+    if chance_over(deadline_s, walls_s, [spread for _, spread in kept]) <= risk:
         return
     # Each has an equal part of the risk: named are those that take more of it.
-    risky = {
-        shard: limit_of(risk / len(plan.shards), [shard.predicted.wall_s], [spread])
-        for shard, spread in kept.items()
-    }
-    risky = {shard: wall_s for shard, wall_s in risky.items() if wall_s > deadline_s}
+    limits_s = [
+        (shard, limit_of(risk / len(plan.shards), [shard.predicted.wall_s], [spread]))
+        for shard, spread in kept
+    ]
+    risky = [(shard, wall_s) for shard, wall_s in limits_s if wall_s > deadline_s]
     if risky:
         said = f"too long at the accepted risk of {risk:g}: shard {_shards(risky)}"
-        yield f"{said}, over the {_limit(plan)}: {_longest(list(risky))}"
+        yield f"{said}, over the {_limit(plan)}: {_longest(risky)}"
 
 
-def _shards(walls_s: Mapping[Shard, float]) -> str:
-    slowest = sorted(walls_s.items(), key=lambda one: (-one[1], one[0].key))
+def _shards(walls_s: Sequence[tuple[Shard, float]]) -> str:
+    slowest = sorted(walls_s, key=lambda one: (-one[1], one[0].key))
     return named([f"{shard.key} ({duration(wall_s)})" for shard, wall_s in slowest])
 
 
@@ -98,11 +100,12 @@ def _limit(plan: Plan) -> str:
     return f"{duration(plan.policy.deadline_s)} after which a leg stops itself"
 
 
-def _longest(shards: Sequence[Shard]) -> str:
-    units = [unit for shard in shards for unit in shard.units]
-    longest = sorted(units, key=lambda unit: (-unit.wall_s, unit.key))
+def _longest(shards: Sequence[tuple[Shard, float]]) -> str:
+    units = [unit for shard, _ in shards for unit in shard.units]
+    longest_s = max(unit.wall_s for unit in units)
     # Among many that take nothing, none is to blame.
-    longest = [unit for unit in longest if unit.wall_s >= WORTH_NAMING * longest[0].wall_s]
+    longest = [unit for unit in units if unit.wall_s >= WORTH_NAMING * longest_s]
+    longest.sort(key=lambda unit: (-unit.wall_s, unit.key))
     return named([f"{one_line(unit.unit)} ({_taken(unit)})" for unit in longest])
 
 

@@ -92,6 +92,8 @@ def elsewhere(history: History, found: Inventory) -> list[str]:
     A suite is part of a unit's key, so that renaming it would begin its history anew in silence.
     """
     ways = {key[:2] for key in found.keys}
+    if ways <= {key[:2] for key in history.keys}:
+        return []
     past_units: dict[tuple[str, str], set[str]] = {}
     for key in history.keys:
         past_units.setdefault(key[:2], set()).add(key.unit)

@@ -112,6 +112,8 @@ def _split(works: Sequence[Work], distributions: Sequence[Distribution]) -> tupl
 
 def _divided(works: Sequence[Work], shards: Sequence[Shard], basis: Basis) -> list[str]:
     """Groups of the suite's own that so many shards do not leave whole."""
+    if not any(work.marked for work in works):
+        return []
     of_unit = {unit.key: shard.key for shard in shards for unit in shard.units}
     said = []
     for work in works:
