@@ -262,7 +262,7 @@ def _inventory(  # noqa: PLR0917  # each is one thing it needs
         units = _collected(invocation, suites, env)
     else:
         units = assigned(listed, suites, source)
-        for name in suites:
+        for name in (name for name in suites if there[name]):
             # An inventory that spells files another way would leave all of ours without a unit.
             spelled = {file_of(unit) for unit in units if unit.suite == name}
             there[name] = there[name] if spelled.intersection(there[name]) else ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import numpy as np
 
 from ciguard.errors import UsageError
 from ciguard.model import LegPolicy, PlannedUnit
@@ -25,6 +26,8 @@ from ciguard.plan.shards import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from ciguard.model import Pool, Suite
     from ciguard.plan.base import Base
@@ -99,29 +102,28 @@ class Basis:
 
 def planned_units(basis: Basis) -> tuple[PlannedUnit, ...]:
     """Every unit of the inventory with its estimate, in its order."""
-    estimates = basis.estimates
-    columns = zip(
-        basis.inventory.units,
-        estimates.wall_s.tolist(),
-        estimates.peak_delta_bytes.tolist(),
-        estimates.retained_bytes.tolist(),
-        estimates.known.tolist(),
-        basis.limits_s or repeat(None, len(basis.inventory.units)),
-        strict=True,
-    )
+    keys, estimates = basis.inventory.keys, basis.estimates
     return tuple(
-        PlannedUnit(
-            unit=unit.unit,
-            suite=unit.suite,
-            variant=unit.variant,
-            wall_s=wall_s,
-            peak_delta_bytes=None if math.isnan(peak) else int(peak),
-            retained_bytes=None if math.isnan(retained) else int(retained),
-            timeout_s=limit_s,
-            known=known,
+        map(
+            PlannedUnit,
+            [key.unit for key in keys],
+            [key.suite for key in keys],
+            [key.variant for key in keys],
+            estimates.wall_s.tolist(),
+            _sizes(estimates.peak_delta_bytes),
+            _sizes(estimates.retained_bytes),
+            basis.limits_s or repeat(None),
+            estimates.known.tolist(),
         )
-        for unit, wall_s, peak, retained, known, limit_s in columns
     )
+
+
+def _sizes(column: NDArray[np.float64]) -> list[int | None]:
+    """Whole numbers, None for NaN."""
+    found: list[int | None] = np.nan_to_num(column).astype(np.int64).tolist()
+    for position in np.flatnonzero(np.isnan(column)).tolist():
+        found[position] = None
+    return found
 
 
 class Works:
