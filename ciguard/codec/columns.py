@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 MAX_RAW_BYTES: Final = 1 << 31  # of one section
 MAX_RATIO: Final = 1100  # deflate reaches 1032: a section that claims more is an attack
 LARGEST: Final = 1 << 53  # what float64, and so every column in memory, holds exactly
+BLOCK: Final = 1 << 16  # values that are decoded at once: all that it takes stays in the cache
 _SAMPLE: Final = 64
 
 
@@ -68,14 +70,22 @@ def _to_planes(values: Integers) -> tuple[int, bytes]:
     return width, planes.tobytes()
 
 
-def _from_planes(raw: bytes, width: int, count: int) -> Integers:
-    container = 1 << (width - 1).bit_length()  # most columns fit 2 bytes: a quarter of the memory
-    wide = np.zeros((count, container), np.uint8)
-    wide[:, :width] = np.frombuffer(raw, np.uint8).reshape(width, count).T
-    folded = wide.reshape(-1).view(f"<u{container}").astype(np.uint64)
+def _from_planes(planes: NDArray[np.uint8]) -> Integers:
+    wide = np.zeros((planes.shape[1], 8), np.uint8)
+    for place, plane in enumerate(planes):
+        wide[:, place] = plane
+    folded = wide.reshape(-1).view("<u8").astype(np.uint64, copy=False)
     values: Integers = (folded >> np.uint64(1)).view(np.int64)
     values ^= -(folded & np.uint64(1)).view(np.int64)
     return values
+
+
+def _blocks(count: int, heads: Integers | None) -> Iterator[tuple[int, int]]:
+    """Where blocks of about `BLOCK` values begin and end; a series is in one of them."""
+    ends = np.arange(BLOCK, count, BLOCK)
+    if heads is not None:
+        ends = np.append(heads, count)[np.searchsorted(heads, ends)]
+    return pairwise(np.unique([0, *ends.tolist(), count]).tolist())
 
 
 def _squeezed_numbers(raw: bytes) -> bytes:
@@ -138,9 +148,9 @@ class Writer:
 class Reader:
     """Sections by name; every method raises `Damage`."""
 
-    sections: Mapping[str, tuple[Mapping[str, Any], bytes]]
+    sections: Mapping[str, tuple[Mapping[str, Any], bytes | memoryview]]
 
-    def _entry(self, name: str) -> tuple[Mapping[str, Any], bytes]:
+    def _entry(self, name: str) -> tuple[Mapping[str, Any], bytes | memoryview]:
         if name not in self.sections:
             raise Damage(f"no section {name}")
         return self.sections[name]
@@ -168,24 +178,44 @@ class Reader:
 
     def integers(self, name: str, count: int, heads: Integers | None = None) -> Integers:
         """A column of `count` integers within +-`LARGEST`."""
+        return self.column(name, count, heads, lambda values: values).copy()
+
+    def column(
+        self,
+        name: str,
+        count: int,
+        heads: Integers | None,
+        converted: Callable[[Integers], NDArray[Any]],
+    ) -> NDArray[Any]:
+        """The same in another type: 20,000,000 values are never there as int64 as well.
+
+        Args:
+            converted: what becomes of a part of the column, by value.
+
+        Returns:
+            In no memory, and not to be written to, where all values are the same.
+        """
         constant = self._entry(name)[0].get("all")
         if constant is not None:
             if isinstance(constant, bool) or not isinstance(constant, int):
                 raise Damage(f"section {name}: all is {constant!r:.40}")
             if abs(constant) > LARGEST:
                 raise Damage(f"section {name}: {constant} is out of range")
-            return np.full(count, constant, np.int64)
+            return np.broadcast_to(converted(np.full(min(count, 1), constant, np.int64)), (count,))
         width = self._number(name, "width", 8)
         divisor = self._number(name, "divisor", LARGEST)
-        raw = self.blob(name, width * count)
-        if not count:
-            return np.zeros(0, np.int64)
-        values = _from_planes(raw, width, count)
-        values = values if heads is None else _sums(values, heads)
-        reach = max(abs(int(values.max())), abs(int(values.min())))
-        if reach * divisor > LARGEST:
-            raise Damage(f"section {name}: a value is out of range")
-        return values * divisor if divisor > 1 else values
+        planes = np.frombuffer(self.blob(name, width * count), np.uint8).reshape(width, count)
+        result = np.empty(count, converted(np.zeros(0, np.int64)).dtype)
+        for begin, end in _blocks(count, heads):
+            values = _from_planes(planes[:, begin:end])
+            if heads is not None:
+                first, last = np.searchsorted(heads, (begin, end))
+                values = _sums(values, heads[first:last] - begin)
+            reach = max(abs(int(values.max())), abs(int(values.min())))
+            if reach * divisor > LARGEST:
+                raise Damage(f"section {name}: a value is out of range")
+            result[begin:end] = converted(values * divisor if divisor > 1 else values)
+        return result
 
     def flags(self, name: str, count: int) -> Flags:
         """A column of `count` yes and no."""
@@ -214,6 +244,8 @@ class Reader:
         """A column of `count` texts or None."""
         present = self.flags(f"{name}.present", count)
         texts = iter(self.texts(name, int(present.sum())))
+        if not present.any():
+            return [None] * count
         return [next(texts) if there else None for there in present.tolist()]
 
     def json(self, name: str) -> Any:

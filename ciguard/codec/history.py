@@ -14,8 +14,9 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field, fields
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import islice
+from operator import lt
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 KEPT: Final = 20  # values a key: what a baseline needs; older ones tell of another program
 MAX_KEYS: Final = 5_000_000
+MAX_HEAD_BYTES: Final = 1 << 16  # of either line before the sections
 FILE_NAME: Final = "history.ciguard"
 
 SECONDS: Final = ("wall_s", "cpu_s", "setup_s")
@@ -41,6 +43,7 @@ BYTES: Final = ("peak_delta_bytes", "peak_lower_bytes", "peak_upper_bytes", "ret
 MEASURES: Final = (*SECONDS, *BYTES)
 CODES: Final = ("outcome", "ending", "measured_by", "try_number")
 PLACES: Final = ("key", "run", "leg")
+_Small = TypeVar("_Small", np.int32, np.uint8)
 _PER_SECOND: Final = 1_000_000
 _MAGIC: Final = b"ciguard-history "
 # A code's word; 0 is "not told" (a file of durations knows no outcomes).
@@ -200,13 +203,13 @@ def _sections(head: Any, body: memoryview) -> Reader:
     index = head.get("sections")
     if not isinstance(index, list):
         raise Damage("no list of sections")
-    sections: dict[str, tuple[Mapping[str, Any], bytes]] = {}
+    sections: dict[str, tuple[Mapping[str, Any], memoryview]] = {}
     start = 0
     for entry in index:
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             raise Damage("a section without a name")
         size = _size({"bytes": 0, **entry}, "bytes", len(body) - start)
-        sections[entry["name"]] = (entry, bytes(body[start : start + size]))
+        sections[entry["name"]] = (entry, body[start : start + size])
         start += size
     if start != len(body):
         raise Damage(f"{len(body) - start} bytes that belong to no section")
@@ -223,11 +226,11 @@ def _keys(reader: Reader, count: int) -> tuple[CaseKey, ...]:
     _check_range("way", way, 0, len(ways))
     units = reader.texts("unit", count)
     cases = reader.optional_texts("case", count)
-    keys = tuple(
-        CaseKey(ways[position][0], ways[position][1], unit, unit if case is None else case)
-        for position, unit, case in zip(way.tolist(), units, cases, strict=True)
-    )
-    if not all(before < after for before, after in pairwise(keys)):
+    suites = [ways[position][0] for position in way.tolist()]
+    variants = [ways[position][1] for position in way.tolist()]
+    cases = [unit if case is None else case for unit, case in zip(units, cases, strict=True)]
+    keys = tuple(map(CaseKey._make, zip(suites, variants, units, cases, strict=True)))
+    if not all(map(lt, keys, islice(keys, 1, None))):
         raise Damage("keys out of order, or a key twice")
     return keys
 
@@ -240,35 +243,54 @@ def _spellings(reader: Reader, keys: Sequence[CaseKey]) -> dict[CaseKey, Spellin
     return {key: spelling for key, spelling in found if spelling != (None, None, None)}
 
 
-def _check_range(name: str, values: Integers, least: int, end: int | Integers) -> None:
+def _check_range(name: str, values: NDArray[Any], least: int, end: int | NDArray[np.int32]) -> None:
     if values.size and (int(values.min()) < least or (values >= end).any()):
         raise Damage(f"section {name}: a value is out of range")
 
 
+def _small(  # noqa: PLR0917  # each is one thing it needs
+    reader: Reader, name: str, count: int, heads: Integers, end: int, type_: type[_Small]
+) -> NDArray[_Small]:
+    """A column of numbers from 0 to below `end`."""
+
+    def converted(numbers: Integers) -> NDArray[_Small]:
+        _check_range(name, numbers, 0, end)
+        return numbers.astype(type_)
+
+    return reader.column(name, count, heads, converted)
+
+
 def _codes(reader: Reader, name: str, count: int, heads: Integers, head: Any) -> NDArray[np.uint8]:
-    values = reader.integers(name, count, heads)
     if name not in WORDS:
-        _check_range(name, values, 0, 256)
-        return values.astype(np.uint8)
+        return _small(reader, name, count, heads, 256, np.uint8)
     # The file's own list of words: a later version may have put one in between.
     told = head.get("words")
     words = told.get(name) if isinstance(told, dict) else None
     if not isinstance(words, list) or not set(map(str, words)) <= set(WORDS[name]):
         raise Damage(f"words of {name} that are not known: {words!r:.80}")
-    _check_range(name, values, 0, len(words) + 1)
     known = np.array([0, *(WORDS[name].index(str(word)) for word in words)], np.uint8)
-    return known[values]
+
+    def converted(numbers: Integers) -> NDArray[np.uint8]:
+        _check_range(name, numbers, 0, len(known))
+        return known[numbers]
+
+    return reader.column(name, count, heads, converted)
 
 
 def _measure(reader: Reader, name: str, count: int, heads: Integers) -> NDArray[np.float64]:
     if name not in reader.sections:
         return unmeasured(count)
-    numbers = reader.integers(name, count, heads)
-    if name != "retained_bytes":
-        _check_range(name, numbers, 0, LARGEST + 1)
-    column = numbers / _PER_SECOND if name in SECONDS else numbers.astype(np.float64)
+    scale = _PER_SECOND if name in SECONDS else 1
+
+    def converted(numbers: Integers) -> NDArray[np.float64]:
+        if name != "retained_bytes":
+            _check_range(name, numbers, 0, LARGEST + 1)
+        return numbers / scale
+
+    column = reader.column(name, count, heads, converted)
     if f"{name}.measured" in reader.sections:
-        column[~reader.flags(f"{name}.measured", count)] = np.nan
+        measured = reader.flags(f"{name}.measured", count)
+        column = np.where(measured, column, np.nan)
     return column
 
 
@@ -280,34 +302,33 @@ def _values(
     if int(counts.sum()) != count:
         raise Damage("counts and values do not agree")
     heads = np.cumsum(counts) - counts
-    run = reader.integers("run", count, heads)
-    _check_range("run", run, 0, len(runs))
+    run = _small(reader, "run", count, heads, len(runs), np.int32)
     rises = np.diff(run) > 0
     rises[heads[1:] - 1] = True
     if not rises.all():
         raise Damage("runs of a key out of order")
-    leg = reader.integers("leg", count, heads)
-    legs = np.array([len(found.legs) for found in runs], np.int64)
+    legs = np.array([len(found.legs) for found in runs], np.int32)
+    leg = _small(reader, "leg", count, heads, int(legs.max(initial=0)), np.int32)
     _check_range("leg", leg, 0, legs[run])
     return of_columns(
         {
             "key": np.repeat(np.arange(keys, dtype=np.int32), counts),
-            "run": run.astype(np.int32),
-            "leg": leg.astype(np.int32),
+            "run": run,
+            "leg": leg,
             **{name: _codes(reader, name, count, heads, head) for name in CODES},
             **{name: _measure(reader, name, count, heads) for name in MEASURES},
         }
     )
 
 
-def _decode(rest: bytes) -> History:
-    line, _, _ = rest.partition(b"\n")
+def _decode(rest: memoryview) -> History:
+    line = bytes(rest[:MAX_HEAD_BYTES]).partition(b"\n")[0]
     head = json.loads(line)
     if not isinstance(head, dict):
         raise Damage("no head")
     keys = _size(head, "keys", MAX_KEYS)
     count = _size(head, "values", keys * KEPT)
-    reader = _sections(head, memoryview(rest)[len(line) + 1 :])
+    reader = _sections(head, rest[len(line) + 1 :])
     runs = runs_of_json(reader.json("runs"))
     names = _keys(reader, keys)
     if not keys:
@@ -322,7 +343,7 @@ def decode(content: bytes, source: str) -> History:
         InputError: it is none, of a newer schema, or not what was written (cut, changed, or made
             by somebody else).
     """
-    line, _, rest = content.partition(b"\n")
+    line = content[:MAX_HEAD_BYTES].partition(b"\n")[0]
     words = line.split(b" ")
     if not content.startswith(_MAGIC) or len(words) != 3 or not words[1].isdigit():  # noqa: PLR2004
         raise InputError("no history file", where=source, fix="name a file that ciguard wrote")
@@ -331,6 +352,7 @@ def decode(content: bytes, source: str) -> History:
         what = f"schema {words[1].decode()[:20]} is not {SCHEMA}"
         raise InputError(what, where=source, fix=fix)
     damaged = "fetch it again, or start a new one: later runs fill it"
+    rest = memoryview(content)[len(line) + 1 :]  # no copy: it may be 100 MB
     if words[2] != hashlib.sha256(rest).hexdigest().encode():
         raise InputError("the file was cut or changed", where=source, fix=damaged)
     try:
