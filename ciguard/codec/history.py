@@ -93,6 +93,10 @@ class Values:
         """All columns by name."""
         return {column.name: getattr(self, column.name) for column in fields(self)}
 
+    def rows(self, part: slice) -> Values:
+        """Some of the rows, without a copy."""
+        return Values(**{name: column[part] for name, column in self.columns().items()})
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:

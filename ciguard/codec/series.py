@@ -15,6 +15,8 @@ import numpy as np
 from ciguard.codec.history import KEPT, WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from ciguard.codec.history import History, Values
@@ -30,6 +32,7 @@ DIED: Final = WORDS["outcome"].index("died")
 # Under this a duration says more about the machine's timer and caches than about its speed.
 STEADY_S: Final = 0.05
 STEADY_TESTS: Final = 20
+PART: Final = 1 << 12  # groups that are looked at together: their tables stay in the cache
 
 
 def bounds(group: NDArray[np.int32], groups: int) -> Positions:
@@ -40,6 +43,18 @@ def bounds(group: NDArray[np.int32], groups: int) -> Positions:
         groups: how many there are; a group may be empty.
     """
     return np.concatenate(([0], np.cumsum(np.bincount(group, minlength=groups))))
+
+
+def parts(group: NDArray[np.int32], groups: int) -> Iterator[tuple[slice, slice]]:
+    """Divide what is worked out group by group: (some groups, their rows), all in order.
+
+    Args:
+        group: as for `bounds`.
+    """
+    edges = bounds(group, groups)
+    for begin in range(0, groups, PART):
+        end = min(begin + PART, groups)
+        yield slice(begin, end), slice(int(edges[begin]), int(edges[end]))
 
 
 def latest(
@@ -65,14 +80,11 @@ def legs(history: History) -> tuple[HistoryLeg, ...]:
     return tuple(leg for run in history.runs for leg in run.legs)
 
 
-def leg_of(history: History, values: Values | UnitValues) -> Positions:
+def leg_of(history: History, values: Values | UnitValues) -> NDArray[np.int32]:
     """Each row's position in `legs(history)`."""
-    counts = np.array([len(run.legs) for run in history.runs], np.int64)
-    return (np.cumsum(counts) - counts)[values.run] + values.leg if counts.size else _none()
-
-
-def _none() -> Positions:
-    return np.zeros(0, np.int64)
+    counts = np.array([len(run.legs) for run in history.runs], np.int32)
+    first = np.cumsum(counts, dtype=np.int32) - counts
+    return first[values.run] + values.leg if counts.size else np.zeros(0, np.int32)
 
 
 def in_complete_leg(history: History, values: Values | UnitValues) -> Flags:
@@ -167,18 +179,33 @@ def speed_factors(history: History) -> Floats:
     Returns:
         A value for each of `legs(history)`.
     """
-    values = history.values
     factors = np.full(len(legs(history)), np.nan)
-    usual = _medians(latest(values.wall_s, values.key, len(history.keys)))[values.key]
-    steady = (usual >= STEADY_S) & (values.wall_s > 0) & ~is_censored(values)
-    ratio = np.log(values.wall_s[steady] / usual[steady])
-    leg = leg_of(history, values)[steady]
+    found = [
+        _steady(history, history.values.rows(rows), keys)
+        for keys, rows in parts(history.values.key, len(history.keys))
+    ]
+    if not found:
+        return factors
+    ratio, leg = map(np.concatenate, zip(*found, strict=True))
     order = np.argsort(leg, kind="stable")
-    edges = bounds(leg[order].astype(np.int32), len(factors))
+    edges = bounds(leg, len(factors))
     for position, (begin, end) in enumerate(pairwise(edges.tolist())):
         if end - begin >= STEADY_TESTS:
             factors[position] = np.exp(np.median(ratio[order[begin:end]]))
     return factors
+
+
+def _steady(
+    history: History, values: Values, keys: slice
+) -> tuple[Floats, NDArray[np.integer[Any]]]:
+    """Of the long tests among these keys: log(wall / the key's median), and the leg."""
+    key = values.key - np.int32(keys.start)
+    usual = _medians(latest(values.wall_s, key, keys.stop - keys.start))[key]
+    steady = (usual >= STEADY_S) & (values.wall_s > 0) & ~is_censored(values)
+    ratio = np.log(values.wall_s[steady] / usual[steady])
+    leg = leg_of(history, values)[steady]
+    # Numbers of two bytes are sorted by counting them.
+    return ratio, leg.astype(np.uint16) if len(legs(history)) <= 1 << 16 else leg
 
 
 def _medians(table: Floats) -> Floats:

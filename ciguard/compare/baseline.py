@@ -128,7 +128,7 @@ def _of_history(
     keep = np.flatnonzero(good & complete)
     return _Rows(
         key=target[values.key[keep]],
-        group=leg_of(history, values)[keep] + origin,
+        group=leg_of(history, values)[keep].astype(np.int64) + origin,
         wall_s=values.wall_s[keep],
         peak_delta_bytes=values.peak_delta_bytes[keep],
         measured_by=values.measured_by[keep],

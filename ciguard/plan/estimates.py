@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.codec.series import latest
+from ciguard.codec.series import latest, parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -103,17 +103,15 @@ def estimates(past: Past, count: int, kin: KinOf, members: MembersOf | None = No
         that have one, raised to what it is known to have taken at least. O(rows + names).
     """
     clean = _usable(past.wall_s) & ~past.is_lower_bound
-    table = latest(past.wall_s[clean], past.unit[clean], count, DEPTH)
-    mean_s, variance_s2 = _moments(table)
+    mean_s, variance_s2 = _by_unit(_moments, past.unit, past.wall_s, clean, count)
     measured = ~np.isnan(mean_s)
     variance_s2 = np.where(
         np.isnan(variance_s2), _usual_variance_s2(mean_s, variance_s2), variance_s2
     )
     memory = _usable(past.peak_delta_bytes)
-    peak = latest(past.peak_delta_bytes[memory], past.unit[memory], count, DEPTH)
-    peak_bytes = _largest(peak)
+    (peak_bytes,) = _by_unit(_largest, past.unit, past.peak_delta_bytes, memory, count)
     kept = np.isfinite(past.retained_bytes) & ~past.is_lower_bound
-    retained_bytes, _ = _moments(latest(past.retained_bytes[kept], past.unit[kept], count, DEPTH))
+    retained_bytes, _ = _by_unit(_moments, past.unit, past.retained_bytes, kept, count)
     unseen = np.flatnonzero(~measured)
     if unseen.size:
         borrowed = _borrowed(
@@ -148,6 +146,22 @@ def _usable(column: Floats) -> Flags:
     return np.isfinite(column) & (column >= 0)
 
 
+def _by_unit(
+    reduced: Callable[[Floats], tuple[Floats, ...]],
+    unit: NDArray[np.int32],
+    column: Floats,
+    usable: Flags,
+    count: int,
+) -> tuple[Floats, ...]:
+    """What a unit's last usable values come to, some units at a time."""
+    found = []
+    for units, rows in parts(unit, count):
+        there = usable[rows]
+        group = unit[rows][there] - np.int32(units.start)
+        found.append(reduced(latest(column[rows][there], group, units.stop - units.start, DEPTH)))
+    return tuple(map(np.concatenate, zip(*found, strict=True)))
+
+
 def _moments(table: Floats) -> tuple[Floats, Floats]:
     """Weighted mean and variance of each row's numbers; NaN without one, and without two."""
     weights = np.where(np.isnan(table), 0.0, KEEP ** np.arange(table.shape[1])[::-1])
@@ -160,10 +174,9 @@ def _moments(table: Floats) -> tuple[Floats, Floats]:
     return mean, np.where(numbers > 1, squares * numbers / np.maximum(numbers - 1, 1), np.nan)
 
 
-def _largest(table: Floats) -> Floats:
+def _largest(table: Floats) -> tuple[Floats]:
     """Largest of each row's numbers, NaN without one (np.nanmax warns there)."""
-    found: Floats = np.fmax.reduce(table, axis=1)
-    return found
+    return (np.fmax.reduce(table, axis=1),)
 
 
 def _usual_variance_s2(mean_s: Floats, variance_s2: Floats) -> Floats:
@@ -177,6 +190,8 @@ def _usual_variance_s2(mean_s: Floats, variance_s2: Floats) -> Floats:
 
 def _least_s(past: Past, clean: Flags, count: int) -> Floats:
     """What a unit took at least since it last completed; a later completion disproves it."""
+    if not past.is_lower_bound.any():
+        return np.zeros(count)
     rows = np.arange(len(past.unit))
     last_clean = np.full(count, -1)
     np.maximum.at(last_clean, past.unit[clean], rows[clean])

@@ -21,10 +21,10 @@ from ciguard.model import Exclusion, InventorySummary, UnitKey
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.codec.inventory import InventoryUnit
-    from ciguard.model import Suite
+    from ciguard.model import CaseKey, Suite
 
     Kin = Callable[[str], Sequence[str]]
     Name = tuple[str, str, str]  # suite, variant, and a name that `Kin` gave
@@ -56,7 +56,7 @@ class Inventory:
 
     def kin(self, of_suite: Mapping[str, Kin]) -> Callable[[int], Sequence[Hashable]]:
         """Names of the groups of a unit by position, nearest first; no group is of two ways."""
-        if len({key[:2] for key in self.keys}) == 1:
+        if len([*ways(self.keys)]) == 1:
             only = of_suite[self.keys[0].suite]
             return lambda position: only(self.keys[position].unit)
 
@@ -68,7 +68,7 @@ class Inventory:
 
     def members(self, of_suite: Mapping[str, Kin]) -> Callable[[Hashable], list[int]]:
         """Units by a name that `kin` gave one of them: every name is the beginning of its id."""
-        way: UnitKey | None = self.keys[0] if len({key[:2] for key in self.keys}) == 1 else None
+        way: UnitKey | None = self.keys[0] if len([*ways(self.keys)]) == 1 else None
 
         def found(name: Hashable) -> list[int]:
             group = way._replace(unit=cast("str", name)) if way else UnitKey(*cast("Name", name))
@@ -150,16 +150,28 @@ def inventory(
     )
 
 
+def ways(
+    keys: Sequence[UnitKey] | Sequence[CaseKey],
+) -> Iterator[tuple[tuple[str, str], range]]:
+    """Suites and variants of sorted keys, each with the positions of its keys. O(ways)."""
+    begin = 0
+    while begin < len(keys):
+        suite, variant = keys[begin][:2]
+        end = bisect_left(keys, (suite, variant + "\0"), begin)  # what comes next at the least
+        yield (suite, variant), range(begin, end)
+        begin = end
+
+
 def _by_key(keys: Sequence[UnitKey]) -> list[int]:
     """Positions in the order of the keys: texts first, which compare faster than tuples do.
 
     Raises:
         InputError: a key is there twice.
     """
-    ways = {way: rank for rank, way in enumerate(sorted({key[:2] for key in keys}))}
+    rank = {way: place for place, way in enumerate(sorted({key[:2] for key in keys}))}
     found = sorted(range(len(keys)), key=[key.unit for key in keys].__getitem__)
-    if len(ways) > 1:
-        found.sort(key=[ways[key[:2]] for key in keys].__getitem__)
+    if len(rank) > 1:
+        found.sort(key=[rank[key[:2]] for key in keys].__getitem__)
     if any(keys[place] == keys[after] for place, after in pairwise(found)):
         reject_repeated([key for key, number in Counter(keys).items() if number > 1])
     return found

@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.codec.joining import join
-from ciguard.codec.series import in_complete_leg, is_censored, leg_of, legs, speed_factors
+from ciguard.codec.series import (
+    in_complete_leg,
+    is_censored,
+    leg_of,
+    legs,
+    parts,
+    speed_factors,
+)
 from ciguard.plan.estimates import DEPTH, DIGITS, SPEED_SPREAD, Past
+from ciguard.plan.inventory import ways
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from ciguard.codec.history import History
     from ciguard.codec.history_runs import SuiteCost
-    from ciguard.model import Suite
+    from ciguard.model import CaseKey, Suite, UnitKey
     from ciguard.plan.inventory import Inventory
 
     Flags = NDArray[np.bool_]
@@ -65,8 +73,12 @@ def past(history: History, found: Inventory, places: Places | None = None) -> tu
     single, totals = where.unit_of_key, where.totals
     speed = speed_factors(history)
     bound = is_censored(values) | ~in_complete_leg(history, values)
-    row = np.flatnonzero(_counts(values.key, bound) & (single[values.key] >= 0))
-    unit, divisor = single[values.key[row]], np.ones(len(row))
+    counts = [
+        _counts(values.key[rows], bound[rows]) & (single >= 0)[values.key[rows]]
+        for _, rows in parts(values.key, len(history.keys))
+    ]
+    row = np.flatnonzero(np.concatenate(counts)) if counts else np.zeros(0, np.int64)
+    unit, divisor = single[values.key[row]], np.broadcast_to(1.0, len(row))
     if totals:
         own = {*zip(unit.tolist(), values.run[row].tolist(), strict=True)}
         shared = _shared_rows(history, totals, own)
@@ -91,18 +103,18 @@ def elsewhere(history: History, found: Inventory) -> list[str]:
 
     A suite is part of a unit's key, so that renaming it would begin its history anew in silence.
     """
-    ways = {key[:2] for key in found.keys}
-    if ways <= {key[:2] for key in history.keys}:
+    here = {way for way, _ in ways(found.keys)}
+    if here <= {way for way, _ in ways(history.keys)}:
         return []
     past_units: dict[tuple[str, str], set[str]] = {}
     for key in history.keys:
         past_units.setdefault(key[:2], set()).add(key.unit)
     said = []
-    for way in sorted(ways - past_units.keys()):
+    for way in sorted(here - past_units.keys()):
         units = {key.unit for key in found.keys if key[:2] == way}
         for other, theirs in sorted(past_units.items()):
             same = len(units & theirs)
-            if other not in ways and 2 * same > len(units):
+            if other not in here and 2 * same > len(units):
                 named = f"{_way(*other)} of the history has {same} of the units of {_way(*way)}"
                 said.append(f"{named}: give it that name to keep its past")
     return said
@@ -124,11 +136,7 @@ def _counts(key: NDArray[np.int32], bound: Flags) -> Flags:
 
 def places_of(history: History, found: Inventory) -> Places:
     """Join the history's keys to the units. O(keys)."""
-    by_key: dict[tuple[str, ...], int] = {key: place for place, key in enumerate(found.keys)}
-    # A slice of a key is equal to the unit's key, and made in a third of the time.
-    single = np.fromiter(
-        (by_key.get(key[:3], -1) for key in history.keys), np.int64, len(history.keys)
-    )
+    single = np.fromiter(_named(history.keys, found.keys), np.int64, len(history.keys))
     others = np.flatnonzero(single < 0).tolist()
     if not others:
         return Places(single, {})
@@ -146,6 +154,18 @@ def places_of(history: History, found: Inventory) -> Places:
         elif target:
             totals[key] = tuple(places[place] for place in target)
     return Places(single, totals)
+
+
+def _named(keys: Sequence[CaseKey], units: Sequence[UnitKey]) -> Positions:
+    """For each key the position of its unit, or -1; both are sorted."""
+    found = np.full(len(keys), -1, np.int64)
+    places = dict(ways(units))
+    for way, members in ways(keys):
+        of_way = places.get(way, range(0))
+        # Within a suite and variant a text suffices: it is found faster than a tuple.
+        there = {units[place].unit: place for place in of_way}
+        found[members.start : members.stop] = [there.get(keys[key].unit, -1) for key in members]
+    return found
 
 
 def _shared_rows(
@@ -167,10 +187,10 @@ def _shared_rows(
 def _by_run(rows: Past, run: NDArray[np.int32]) -> Past:
     """One row a unit and run, in order. Sorting is linear where a unit is one case."""
     code = rows.unit.astype(np.int64) * (int(run.max(initial=0)) + 1) + run
+    if (np.diff(code) > 0).all():
+        return rows  # a case is a unit, and the keys are sorted as the units are
     order = np.argsort(code, kind="stable")
     begins = np.flatnonzero(np.diff(code[order], prepend=-1))
-    if not begins.size:
-        return rows
     return Past(
         unit=rows.unit[order[begins]],
         wall_s=_sum(rows.wall_s[order], begins),
