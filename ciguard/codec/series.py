@@ -35,7 +35,7 @@ STEADY_TESTS: Final = 20
 PART: Final = 1 << 12  # groups that are looked at together: their tables stay in the cache
 
 
-def bounds(group: NDArray[np.int32], groups: int) -> Positions:
+def bounds(group: NDArray[np.integer[Any]], groups: int) -> Positions:
     """Where each group's rows begin: rows of group g are `bounds[g]:bounds[g + 1]`.
 
     Args:
@@ -179,14 +179,17 @@ def speed_factors(history: History) -> Floats:
     Returns:
         A value for each of `legs(history)`.
     """
+    values, count = history.values, 0
     factors = np.full(len(legs(history)), np.nan)
-    found = [
-        _steady(history, history.values.rows(rows), keys)
-        for keys, rows in parts(history.values.key, len(history.keys))
-    ]
-    if not found:
-        return factors
-    ratio, leg = map(np.concatenate, zip(*found, strict=True))
+    # Numbers of two bytes are sorted by counting them.
+    type_: type[np.integer[Any]] = np.uint16 if len(factors) <= 1 << 16 else np.int32
+    leg = np.empty(len(values), type_)
+    ratio = np.empty(len(values))
+    for keys, rows in parts(values.key, len(history.keys)):
+        ratios, legs_ = _steady(history, values.rows(rows), keys)
+        ratio[count : count + len(ratios)], leg[count : count + len(legs_)] = ratios, legs_
+        count += len(ratios)
+    ratio, leg = ratio[:count], leg[:count]
     order = np.argsort(leg, kind="stable")
     edges = bounds(leg, len(factors))
     for position, (begin, end) in enumerate(pairwise(edges.tolist())):
@@ -195,17 +198,13 @@ def speed_factors(history: History) -> Floats:
     return factors
 
 
-def _steady(
-    history: History, values: Values, keys: slice
-) -> tuple[Floats, NDArray[np.integer[Any]]]:
+def _steady(history: History, values: Values, keys: slice) -> tuple[Floats, NDArray[np.int32]]:
     """Of the long tests among these keys: log(wall / the key's median), and the leg."""
     key = values.key - np.int32(keys.start)
     usual = _medians(latest(values.wall_s, key, keys.stop - keys.start))[key]
     steady = (usual >= STEADY_S) & (values.wall_s > 0) & ~is_censored(values)
     ratio = np.log(values.wall_s[steady] / usual[steady])
-    leg = leg_of(history, values)[steady]
-    # Numbers of two bytes are sorted by counting them.
-    return ratio, leg.astype(np.uint16) if len(legs(history)) <= 1 << 16 else leg
+    return ratio, leg_of(history, values)[steady]
 
 
 def _medians(table: Floats) -> Floats:

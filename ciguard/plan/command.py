@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +69,8 @@ class _Known:
     notes: tuple[str, ...] = ()
     overheads: Overheads = NO_OVERHEADS
     suspicions: tuple[Suspicion, ...] = ()
-    history: History | None = None
+    setups_s: Mapping[str, float] = field(default_factory=dict)
+    base: Base | None = None
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")
@@ -136,7 +137,7 @@ def command(
     chosen = pools_of(config, pools)
     run = current_run(invocation.environ)
     found = _inventory(invocation, config, suites, chosen, units, listed or "")
-    known = _known(invocation, place or config.history.carrier, found, suites, chosen)
+    known = _known(invocation, place or config.history.carrier, base, found, suites, chosen)
     bounds = limit(asked.limit, asked.setup)
     basis = Basis(
         inventory=found,
@@ -147,7 +148,7 @@ def command(
         overheads=known.overheads,
         suspicions=known.suspicions,
         limits_s=_limits(config, found, known),
-        base=_base(base, known),
+        base=known.base,
     )
     meant = position_of(basis, unit) if unit is not None else None
     policy = LegPolicy(config.policy.guard_rail, config.policy.tries, remainder=static is not None)
@@ -191,8 +192,7 @@ def _limits(config: Config, found: Inventory, known: _Known) -> tuple[float | No
     rules = {
         name: LimitRule(entry.timeout, entry.timeout_ratio) for name, entry in config.suite.items()
     }
-    setups = longest_setups(known.history) if known.history else {}
-    return unit_limits(found, known.past, rules, setups)
+    return unit_limits(found, known.past, rules, known.setups_s)
 
 
 def _origin(run: ActionsRun | None, known: _Known) -> Origin:
@@ -316,30 +316,34 @@ def _kin(suites: Mapping[str, Suite]) -> dict[str, Kin]:
     return {name: framework(suite.framework).kin for name, suite in suites.items()}
 
 
-def _base(place: str | None, known: _Known) -> Base | None:
+def _base(place: str | None, history: History | None) -> Base | None:
     """The plan whose units are to stay where they are."""
     if place is None:
         return None
     if place == "history":
-        found = of_history(known.history) if known.history is not None else None
+        found = of_history(history) if history is not None else None
         if found is None:
             console.err("warning: --base-plan history: no run in it of which every leg ended well")
         return found
     return of_plan(plan_codec.decode(files.read(place), place))
 
 
-def _known(
+def _known(  # noqa: PLR0917  # each is one thing it needs
     invocation: Invocation,
     place: str,
+    base: str | None,
     found: Inventory,
     suites: Mapping[str, Suite],
     pools: Mapping[str, Pool],
 ) -> _Known:
+    """All that the history tells, so that it need not be kept: it is most of what is in memory."""
     names, members = found.kin(_kin(suites)), found.members(_kin(suites))
     history, note = _history(invocation, place)
     if history is None:
         values = estimates(no_past(), len(found.units), names, members)
-        return _Known(no_past(), values, suites, pools, {"source": None, "runs": 0}, (note,))
+        untold = {"source": None, "runs": 0}
+        kept = _base(base, history)
+        return _Known(no_past(), values, suites, pools, untold, (note,), base=kept)
     where = places_of(history, found)
     rows, share = past(history, found, where)
     values = estimates(rows, len(found.units), names, members)
@@ -361,7 +365,8 @@ def _known(
         notes=tuple(notes),
         overheads=overheads(history, found, where.unit_of_key),
         suspicions=suspicions(history, found, where.unit_of_key),
-        history=history,
+        setups_s=longest_setups(history),
+        base=_base(base, history),
     )
 
 

@@ -94,7 +94,7 @@ class Inventory:
     def summary(self) -> InventorySummary:
         """As the plan keeps it. The hash is the SHA-256 of all keys, excluded ones too, as JSON."""
         excluded = (UnitKey(one.suite, one.variant, one.unit) for one in self.excluded)
-        keys = sorted([*self.keys, *excluded])
+        keys = sorted([*self.keys, *excluded]) if self.excluded else self.keys
         return InventorySummary(
             collected=len(keys),
             files=dict(sorted(self.files.items())),
@@ -122,10 +122,9 @@ def inventory(
         InputError: a unit is there twice.
         NothingToDo: none is there, or all are excluded.
     """
-    keys = [UnitKey(unit.suite, unit.variant, unit.unit) for unit in units]
     planned: list[int] = []
     excluded: list[Exclusion] = []
-    for position in _by_key(keys):
+    for position in _by_key(units):
         unit = units[position]
         patterns = exclude.get(unit.suite)
         rule = _rule(unit, patterns) if patterns else None
@@ -142,7 +141,7 @@ def inventory(
     one = {name: name for name in counts}  # a text a file, not a unit: 80 MB of a million units
     return Inventory(
         units=tuple(units[position] for position in planned),
-        keys=tuple(keys[position] for position in planned),
+        keys=tuple(units[position].key for position in planned),
         turn=tuple(planned) if ordered else tuple(range(len(planned))),
         excluded=tuple(excluded),
         files={**dict.fromkeys(files, 0), **counts},
@@ -162,18 +161,24 @@ def ways(
         begin = end
 
 
-def _by_key(keys: Sequence[UnitKey]) -> list[int]:
+def _by_key(units: Sequence[InventoryUnit]) -> list[int]:
     """Positions in the order of the keys: texts first, which compare faster than tuples do.
 
     Raises:
         InputError: a key is there twice.
     """
-    rank = {way: place for place, way in enumerate(sorted({key[:2] for key in keys}))}
-    found = sorted(range(len(keys)), key=[key.unit for key in keys].__getitem__)
+    texts = [unit.unit for unit in units]
+    found = sorted(range(len(units)), key=texts.__getitem__)
+    ways_ = [(unit.suite, unit.variant) for unit in units]
+    rank = {way: place for place, way in enumerate(sorted(set(ways_)))}
     if len(rank) > 1:
-        found.sort(key=[rank[key[:2]] for key in keys].__getitem__)
-    if any(keys[place] == keys[after] for place, after in pairwise(found)):
-        reject_repeated([key for key, number in Counter(keys).items() if number > 1])
+        found.sort(key=[rank[way] for way in ways_].__getitem__)
+    twice = [
+        units[place].key
+        for place, after in pairwise(found)
+        if texts[place] == texts[after] and ways_[place] == ways_[after]
+    ]
+    reject_repeated(twice)
     return found
 
 

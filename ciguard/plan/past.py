@@ -79,18 +79,20 @@ def past(history: History, found: Inventory, places: Places | None = None) -> tu
     ]
     row = np.flatnonzero(np.concatenate(counts)) if counts else np.zeros(0, np.int64)
     unit, divisor = single[values.key[row]], np.broadcast_to(1.0, len(row))
+    peak_bytes, retained_bytes = values.peak_delta_bytes[row], values.retained_bytes[row]
     if totals:
         own = {*zip(unit.tolist(), values.run[row].tolist(), strict=True)}
         shared = _shared_rows(history, totals, own)
         unit, row = np.append(unit, shared[0]), np.append(row, shared[1])
         divisor = np.append(divisor, shared[2])
-    is_share = divisor > 1
+        peak_bytes = np.where(divisor > 1, np.nan, values.peak_delta_bytes[row])
+        retained_bytes = np.where(divisor > 1, np.nan, values.retained_bytes[row])
     factor = np.nan_to_num(speed, nan=1.0)[leg_of(history, values)[row]]
     rows = Past(
         unit=unit.astype(np.int32),
         wall_s=values.wall_s[row] / (divisor * factor),
-        peak_delta_bytes=np.where(is_share, np.nan, values.peak_delta_bytes[row]),
-        retained_bytes=np.where(is_share, np.nan, values.retained_bytes[row]),
+        peak_delta_bytes=peak_bytes,
+        retained_bytes=retained_bytes,
         is_lower_bound=bound[row],
         speed_spread=_speed_spread(speed),
     )
@@ -157,14 +159,20 @@ def places_of(history: History, found: Inventory) -> Places:
 
 
 def _named(keys: Sequence[CaseKey], units: Sequence[UnitKey]) -> Positions:
-    """For each key the position of its unit, or -1; both are sorted."""
+    """For each key the position of its unit, or -1; both are sorted, and walked side by side."""
     found = np.full(len(keys), -1, np.int64)
     places = dict(ways(units))
     for way, members in ways(keys):
         of_way = places.get(way, range(0))
-        # Within a suite and variant a text suffices: it is found faster than a tuple.
-        there = {units[place].unit: place for place in of_way}
-        found[members.start : members.stop] = [there.get(keys[key].unit, -1) for key in members]
+        texts = [units[place].unit for place in of_way]
+        place, end, matched = 0, len(texts), []
+        for key in members:
+            unit = keys[key].unit
+            while place < end and texts[place] < unit:
+                place += 1
+            there = place < end and texts[place] == unit
+            matched.append(of_way.start + place if there else -1)
+        found[members.start : members.stop] = matched
     return found
 
 

@@ -328,11 +328,12 @@ def _admission(state: State, now_s: float) -> Action | None:
         return None
     if _memory_comes_back(state, now_s):
         return Wait(_next_moment_s(state, now_s))
-    first = state.units[state.waiting[0]]
+    units = state.units
+    suite, variant = units[state.waiting[0]].suite, units[state.waiting[0]].variant
     group = [
         unit
         for unit in state.waiting
-        if state.units[unit].suite == first.suite and state.units[unit].variant == first.variant
+        if units[unit].suite == suite and units[unit].variant == variant
     ]
     cap = _cap_bytes(state)
     heavy = [unit for unit in group if state.need_bytes(unit) > cap]
@@ -372,7 +373,7 @@ def _admit_heavy(state: State, heavy: Sequence[int]) -> Action | None:
 
 def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action | None:
     """A fair share of the rest, cut where the process would grow over its cap."""
-    light = [unit for unit in group if unit not in heavy]
+    light = [unit for unit in group if unit not in heavy] if heavy else list(group)
     if not light:
         return None
     suspects = [unit for unit in state.suspects if unit in light]
