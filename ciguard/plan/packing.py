@@ -24,7 +24,8 @@ RUN_RATIO: Final = 0.125  # of the target: what is left of a split group fills g
 SETUP_RATIO: Final = 4.0  # a part of a split group takes at least so many times its set-up
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, and never changed: without borders there is one for each unit.
+@dataclass(slots=True)
 class Group:
     """Units that stay together; `part_of` is the first unit of the group that was split.
 
@@ -83,11 +84,14 @@ def grouped(
     solid = [members for one in marked if (members := [unit for unit in one if unit in there])]
     taken = {unit for members in solid for unit in members}
     loose = [unit for unit in everything if unit not in taken] if taken else everything
-    groups = [
-        part
-        for members in _along(borders[:1], loose)
-        for part in _fitting(costs, borders[1:], members, target_s, None)
-    ]
+    if borders:
+        groups = [
+            part
+            for members in _along(borders[:1], loose)
+            for part in _fitting(costs, borders[1:], members, target_s, None)
+        ]
+    else:
+        groups = [Group((index,), walls_s[index]) for index in loose]
     groups += [replace(_group(costs, members, None), is_solid=True) for members in solid]
     return tuple(sorted(_halved(costs, groups, at_least), key=lambda group: group.members))
 
@@ -109,8 +113,6 @@ class _Costs:
 
 def _along(borders: Sequence[Border], members: Iterable[int]) -> Iterable[list[int]]:
     """Members by the first border; those without one are by themselves."""
-    if not borders:
-        return [[index] for index in members]
     border = borders[0]
     found: dict[Hashable, list[int]] = {}
     for index in members:
