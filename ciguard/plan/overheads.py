@@ -58,7 +58,7 @@ def overheads(history: History, found: Inventory, unit_of_key: NDArray[np.int64]
         unit_of_key: for each key of the history, its position in the inventory, or < 0.
     """
     ratios = _ratios(history)
-    if not np.nan_to_num(history.values.setup_s).any():
+    if not (history.values.setup_s > 0).any():
         return Overheads(ratios)
     files, count = found.file_places()
     return Overheads(ratios, files, _setups_s(history, files, count, unit_of_key))

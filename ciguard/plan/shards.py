@@ -90,7 +90,7 @@ class Work:
     @cached_property
     def floor(self) -> int:
         """The unit that no number of shards can go below; ties go to the first key."""
-        return max(self.positions, key=lambda position: (self.alone_s(position), -position))
+        return max(sorted(self.positions), key=self.alone_s)
 
     @cached_property
     def least_setup_s(self) -> float:

@@ -55,6 +55,8 @@ def _limit_s(rule: LimitRule, longest_s: float, setup_s: float) -> float | None:
 
 def longest_setups(history: History) -> dict[str, float]:
     """By suite, the longest that shared fixtures took in one unit, in seconds. O(values)."""
+    if not (history.values.setup_s > 0).any():
+        return {}
     suites = sorted({key.suite for key in history.keys})
     place = {suite: number for number, suite in enumerate(suites)}
     suite_of_key = np.fromiter((place[key.suite] for key in history.keys), np.int64)
