@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ciguard.errors import CiguardError, UsageError, together
 from ciguard.model import GuardRail
+from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.frameworks.table import DEFAULT, FRAMEWORKS
 
 if TYPE_CHECKING:
@@ -83,6 +84,9 @@ class SuiteConfig(_Section):
         (), description="patterns of files that must give units; the framework's where empty"
     )
     exclude: Words = Field((), description="patterns of units that are not planned")
+    results: Words = Field(
+        (), description="result files that the command writes, below cwd (`**` works)"
+    )
     timeout: Seconds | None = Field(None, description="limit of one unit")
     timeout_ratio: float | None = Field(
         None,
@@ -284,6 +288,17 @@ def _suggestion(location: tuple[str, ...]) -> str:
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
 
 
+def _wrong_results(suite: SuiteConfig, where: str) -> Iterator[CiguardError]:
+    if suite.results and suite.framework != "command":
+        what = f"framework {suite.framework} tells its results by itself"
+        yield UsageError(what, where=where, fix="leave the key out")
+    for pattern in suite.results:
+        try:
+            check_pattern(pattern, where=where)
+        except UsageError as error:
+            yield error
+
+
 def _checked(config: Config, source: str) -> Config:
     mistakes: list[CiguardError] = []
     for name, suite in config.suite.items():
@@ -291,6 +306,7 @@ def _checked(config: Config, source: str) -> Config:
             where = f"{source}: suite.{name}.framework"
             fix = f"there are {', '.join(FRAMEWORKS)}"
             mistakes.append(UsageError(f"no framework {suite.framework!r}", where=where, fix=fix))
+        mistakes += _wrong_results(suite, f"{source}: suite.{name}.results")
         if suite.pool is not None and suite.pool not in config.pool:
             known = ", ".join(sorted(config.pool))
             where = f"{source}: suite.{name}.pool"

@@ -63,6 +63,7 @@ def suites_of(config: Config) -> dict[str, Suite]:
             or {"": Variant()},
             list_command=entry.list_command,
             exclude=entry.exclude,
+            results=entry.results,
         )
     return found
 

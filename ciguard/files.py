@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec import plan as plan_codec
-from ciguard.codec.gathering import read_records
+from ciguard.codec.gathering import place_of, read_records
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
@@ -134,6 +134,30 @@ def record_tree(path: Path | str) -> tuple[tuple[str, bytes], ...]:
     return tuple((item.relative_to(root).as_posix(), read(item)) for item in found)
 
 
+def result_tree(path: Path | str) -> tuple[tuple[str, bytes], ...]:
+    """What lies in the `results` folders of records: (path below the folder, content), sorted.
+
+    Raises:
+        InputError: it is larger than any honest record.
+    """
+    root = Path(path)
+    found: list[Path] = []
+    for place, folders, names in os.walk(root):  # which does not follow links
+        inside = (Path(place).relative_to(root) / "x").as_posix()
+        if place_of(inside) is not None:
+            found += [item for name in names if _is_plain(item := Path(place) / name)]
+        folders.sort()
+    size = sum(item.stat().st_size for item in found)
+    if len(found) > MAX_RECORD_FILES or size > MAX_RECORD_BYTES:
+        what = f"{len(found)} result files with {size} bytes: more than honest records hold"
+        raise InputError(what, where=str(path), fix="name the folder of one run")
+    return tuple((item.relative_to(root).as_posix(), read(item)) for item in sorted(found))
+
+
+def _is_plain(item: Path) -> bool:
+    return stat.S_ISREG(item.lstat().st_mode)
+
+
 def read_record_tree(path: Path | str) -> tuple[Record, ...]:
-    """The records below a folder or in a file; see `codec.record.read_records`."""
-    return read_records(record_tree(path))
+    """The records below a folder or in a file; see `codec.gathering.read_records`."""
+    return read_records(record_tree(path), result_tree(path))

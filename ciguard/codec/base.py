@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from ciguard.model import Result
 
+# Kinds of events with which a leg tells of result files in its record, and of those that are not.
+FILE: Final = "result_file"
+LEFT_OUT: Final = "results_left_out"
 HEAD_BYTES: Final = 4096
 MAX_MESSAGE_BYTES: Final = 4096
 GZIP: Final = b"\x1f\x8b"

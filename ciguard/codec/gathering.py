@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ciguard.codec.base import FILE, LEFT_OUT
 from ciguard.codec.heard import with_heard_times
 from ciguard.codec.record import LineError, decode, encode, with_defaults
 from ciguard.model import (
@@ -30,11 +31,12 @@ from ciguard.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ciguard.model import CaseKey, Line
 
 MAX_DAMAGE: Final = 20  # places named in one file; a file of garbage is one finding, not a million
+_RESULT_FILE: Final = re.compile(r"(?:(.*)/)?results/(process-\d{3,}/.+)")
 _PROCESS_FILE: Final = re.compile(r"process-0*(\d+)(-\w+)?\.jsonl")
 
 # (plan id, shard, run id, run attempt, folder); the folder only where a leg knew nothing else.
@@ -100,6 +102,12 @@ def _process_of(file: _File) -> int | None:
     return int(found[1]) if found else None
 
 
+def place_of(path: str) -> tuple[str, str] | None:
+    """A record's folder, and the name in its `results`, of a path that lies there; else None."""
+    found = _RESULT_FILE.fullmatch(path)
+    return (found[1] or "", found[2]) if found else None
+
+
 def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
     """Say for each file whose its unnamed lines and its damage are.
 
@@ -138,7 +146,8 @@ class _Gathering:
     parts: dict[str, list[Line]] = field(default_factory=dict)
     damage: list[str] = field(default_factory=list)
 
-    def record(self) -> Record:
+    def record(self, results: Mapping[str, Mapping[str, bytes]]) -> Record:
+        """Join the lines; `results` are the result files by the record's folder and their name."""
         by_kind: dict[Any, list[Any]] = {kind: [] for kind in _KINDS}
         copies = [
             source
@@ -167,7 +176,16 @@ class _Gathering:
             damage=tuple(self.damage),
             copies=tuple(copies) if len(copies) > 1 else (),
         )
-        return with_heard_times(record)
+        own: dict[str, bytes] = {}
+        for folder in {source.rpartition("/")[0]: None for source in self.parts}:
+            own = {**results.get(folder, {}), **own}
+        record = with_heard_times(record)
+        if not any(event.kind in (FILE, LEFT_OUT) for event in record.events):
+            return record
+        # Imported here: joining needs numpy, and few records have such files.
+        from ciguard.codec.resultfiles import with_result_files  # noqa: PLC0415
+
+        return with_result_files(record, own)
 
 
 _KINDS: Final = (
@@ -215,7 +233,9 @@ def _contradictions(parts: dict[str, list[Line]]) -> Iterator[str]:
                 yield f"{other} and {source} contradict each other: {what}"
 
 
-def read_records(files: Iterable[tuple[str, bytes]]) -> tuple[Record, ...]:
+def read_records(
+    files: Iterable[tuple[str, bytes]], results: Iterable[tuple[str, bytes]] = ()
+) -> tuple[Record, ...]:
     """Join files into the records of the legs that wrote them.
 
     A line belongs to the last `shard` or `defaults` line above it in its file, else where `_owners`
@@ -223,6 +243,7 @@ def read_records(files: Iterable[tuple[str, bytes]]) -> tuple[Record, ...]:
 
     Args:
         files: (path with "/" as separator, content), in any order.
+        results: other programs' files in `results` beside them.
 
     Returns:
         Records sorted by identity, then source; lines in the order of sorted paths.
@@ -239,7 +260,11 @@ def read_records(files: Iterable[tuple[str, bytes]]) -> tuple[Record, ...]:
         leg_of(owner, file).damage.extend(file.damage)
         for identity, line in file.lines:
             leg_of(identity or owner, file).parts.setdefault(file.source, []).append(line)
-    records = [gathering.record() for gathering in legs.values()]
+    beside: dict[str, dict[str, bytes]] = {}
+    for path, content in results:
+        if (place := place_of(path)) is not None:
+            beside.setdefault(place[0], {})[place[1]] = content
+    records = [gathering.record(beside) for gathering in legs.values()]
     return tuple(sorted(records, key=_by_identity))
 
 

@@ -50,6 +50,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "not_found": "renamed or moved since the plan was made? Make the plan again on this commit, "
     "and look at the suite's working folder",
     "not_reached": "look at the last output in its record",
+    "in_files": "let the command append a result line for it, or name it in a result file",
     "not_run": "run it again: its leg ended before its turn",
     "no_result": "let the command append one result line for each of its units",
 }

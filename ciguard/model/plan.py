@@ -34,6 +34,7 @@ class Suite:
     base_bytes: int | None = None
     setup_s: float = 0.0
     exclude: tuple[str, ...] = ()  # patterns of units that nobody is to run
+    results: tuple[str, ...] = ()  # globs of files with results, below `cwd`
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -25,6 +25,7 @@ KEEPER = "--keeper"  # internal: see keeper.py
 def _run(arguments: Sequence[str]) -> ExitCode:
     # Imported here: the keeper, which starts with every tested process, needs none of it.
     from ciguard.run import leg  # noqa: PLC0415
+    from ciguard.run.frameworks.globs import check_pattern  # noqa: PLC0415
     from ciguard.run.options import parse, scope_of, split  # noqa: PLC0415
     from ciguard.run.scope import ALL  # noqa: PLC0415
 
@@ -37,11 +38,18 @@ def _run(arguments: Sequence[str]) -> ExitCode:
             raise UsageError("a plan and a command: one of them", fix="leave one of them out")
         if scope != ALL:
             raise UsageError("a command has no units to choose from", fix="leave the option out")
-        done = leg.run_command(command, options.record, environ, origin_s=ORIGIN_S)
+        for pattern in options.results:
+            check_pattern(pattern, where="--results")
+        done = leg.run_command(
+            command, options.record, environ, origin_s=ORIGIN_S, results=options.results
+        )
         return _told(done, environ) if options.github else done.exit_code
     if not options.plan or not options.shard:
         fix = "pass --plan FILE --shard KEY, or a command behind --"
         raise UsageError("nothing to run", fix=fix)
+    if options.results:
+        fix = "set results of the suite in ciguard.toml, and make the plan again"
+        raise UsageError("--results is for a command", fix=fix)
     plan = leg.read_plan(options.plan)
     done = leg.run_shard(plan, options.shard, options.record, environ, scope, origin_s=ORIGIN_S)
     return _told(done, environ) if options.github else done.exit_code

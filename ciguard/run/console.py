@@ -120,6 +120,10 @@ class Console:
         """
         counts = ", ".join(f"{count} {outcome}" for outcome, count in found.counts.items())
         rest = f"; {counted(len(found.missing), 'unit')} did not run" if found.missing else ""
+        if found.filed:
+            rest += (
+                f"; results of {counted(found.filed, 'unit')} are in files, which the report reads"
+            )
         if found.checkpoint:
             rest = "; the leg goes on in another step"
         if found.unexplained:

@@ -46,6 +46,16 @@ class OldLeg:
 
 
 @dataclass(frozen=True, **SLOTS)
+class Copy:
+    """A result file in an old record's folder; its process is another number `now`."""
+
+    folder: str
+    process: int
+    now: int
+    name: str
+
+
+@dataclass(frozen=True, **SLOTS)
 class Earlier:
     """What the earlier legs of a shard come to, as one.
 
@@ -54,6 +64,7 @@ class Earlier:
         ended: units that need not run again.
         processes: the highest number of a process.
         wall_s: how long they lived: the clock of the next leg goes on from here.
+        copies: result files that belong to the lines.
         began_s: when the first of them began, on that clock: above 0 where it went on from others.
     """
 
@@ -63,6 +74,7 @@ class Earlier:
     processes: int = 0
     wall_s: float = 0.0
     began_s: float = 0.0
+    copies: tuple[Copy, ...] = ()
 
     def results(self) -> tuple[Result, ...]:
         """Those of units that ended."""
@@ -80,6 +92,7 @@ def joined(legs: Sequence[OldLeg]) -> Earlier:
     """All legs as one; a leg that went on from another has that one's lines too, once here."""
     taken: Set[Hashable] = set()
     files: List[List[Kept]] = []
+    copies: List[Copy] = []
     highest, wall_s = 0, 0.0
     for leg in sorted(legs, key=_order):
         new = [
@@ -93,10 +106,17 @@ def joined(legs: Sequence[OldLeg]) -> Earlier:
         # A leg that began anew counted its processes from 1 again.
         shift = highest if numbers and min(numbers) <= highest else 0
         files += [[_shifted(one, shift) for one in kept] for kept in new]
+        copies += [
+            Copy(place.rpartition("/")[0], one.process, one.process + shift, one.detail)
+            for place, kept in zip(leg.files, new)
+            for one in kept
+            if isinstance(one, EventLine) and one.kind == "result_file" and one.process
+        ]
         highest = max([highest, *(number + shift for number in numbers)])
     together = tuple(one for kept in files for one in kept)
     began_s = min(map(_began_s, legs), default=0.0)
-    return Earlier(len(legs), together, ended(files), highest, wall_s, began_s)
+    over = ended(files)
+    return Earlier(len(legs), together, over, highest, wall_s, began_s, tuple(copies))
 
 
 def _began_s(leg: OldLeg) -> float:
@@ -166,6 +186,11 @@ def ended(files: Sequence[Sequence[Line]]) -> FrozenSet[UnitKey]:
         for line in lines:
             if isinstance(line, ProcessEndLine) and line.ending == "completed":
                 completed.add(line.process)
+            if isinstance(line, EventLine) and line.kind == "in_files":
+                key, process = UnitKey(line.suite, line.variant, line.unit or ""), line.process or 0
+                last[key] = max(process, last.get(key, 0))
+                told.add((process, key))
+                over.add((process, key))
             if not isinstance(line, (StartLine, Result)):
                 continue
             key, process = UnitKey(line.suite, line.variant, line.unit), line.process or 0

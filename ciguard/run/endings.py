@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.model import Result
 from ciguard.run.state import NEVER_S
-from ciguard.run.wording import last_line
+from ciguard.run.wording import last_line, last_words
 
 if TYPE_CHECKING:
     from typing import Mapping
@@ -98,6 +98,17 @@ def exit_words(exit_code: int) -> str:
         return f"{_STATUS_WORDS.get(exit_code, 'ended by Windows')} (exit code 0x{exit_code:08X})"
     through = f" (exit code {exit_code})" if exit_code > 0 else ""
     return f"killed by {signal_name(number)}{through}"
+
+
+def unexplained_words(process: int, exit_code: int, output: str) -> str:
+    """What is said of a process whose exit code no result explains."""
+    killed = killed_by(exit_code) is not None
+    asked = "did a hook of the session or a coverage gate set it?"
+    return (
+        f"process {process}: {exit_words(exit_code)}, and no failed result explains it\n"
+        f"  its last output: {last_words(output)}\n"
+        f"  {'it died behind its last test' if killed else asked}"
+    )
 
 
 def last_output(log: bytes) -> str:

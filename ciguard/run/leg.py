@@ -24,6 +24,7 @@ from ciguard.run.header import header
 from ciguard.run.platforms.table import HERE
 from ciguard.run.record import LEG_FILE, RecordFile, new_folder
 from ciguard.run.remainder import with_remainder
+from ciguard.run.resultfiles import take_along
 from ciguard.run.scope import ALL, Scope, up_to, without
 from ciguard.run.supervisor import Job, Supervisor
 from ciguard.run.wording import counted
@@ -189,6 +190,7 @@ def run_shard(
         folder = new_folder(record)
         if earlier.lines:
             write_earlier(earlier, head, folder)
+            take_along(earlier.copies, folder)
         job = Job(
             header=head,
             shard=shard,
@@ -248,9 +250,17 @@ def _what_is_left(policy: LegPolicy, earlier: Earlier) -> LegPolicy:
 
 
 def run_command(
-    command: Sequence[str], record: str, environ: Mapping[str, str], *, origin_s: float
+    command: Sequence[str],
+    record: str,
+    environ: Mapping[str, str],
+    *,
+    origin_s: float,
+    results: Sequence[str] = (),
 ) -> Verdict:
     """Measure any command as one process with one result.
+
+    Args:
+        results: globs of files that it writes; they come into the record.
 
     Raises:
         UsageError: there is no such program. InputError: see `new_folder`.
@@ -271,7 +281,7 @@ def run_command(
         job = Job(
             header=head,
             shard=wrapped.shard_of(command),
-            suites={"": wrapped.suite_of(command)},
+            suites={"": wrapped.suite_of(command, results)},
             policy=wrapped.POLICY,
             pool_env={},
             executor=lambda _: wrapped.Wrapped(),

@@ -12,7 +12,7 @@ from ciguard.run.scope import Scope
 
 USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--for TIME]
                    [--until UNIT | --resume-from DIR... | --continue DIR...] [--github]
-       %(prog)s --record DIR -- COMMAND..."""
+       %(prog)s --record DIR [--results GLOB...] -- COMMAND..."""
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -36,8 +36,10 @@ def _parser() -> argparse.ArgumentParser:
     for name, told in (
         ("--resume-from", "run what did not end in earlier attempts, whose records lie below it"),
         ("--continue", "run what earlier steps of this attempt left, whose records lie below it"),
+        ("--results", "of a command: result files that it writes, as reports/**/*.xml"),
     ):
-        parser.add_argument(name, metavar="DIR", action="append", default=[], help=told)
+        metavar = "GLOB" if name == "--results" else "DIR"
+        parser.add_argument(name, metavar=metavar, action="append", default=[], help=told)
     for name, told in (
         ("--unless-ended", "with --resume-from: all of it again where the last attempt ended"),
         ("--github", "say in the step's outputs how it ended; at a checkpoint it ends with 0"),
@@ -63,8 +65,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         SystemExit: anything else that argparse does not like, said on stderr; or `--help`.
     """
     parser = _parser()
-    options = "--continue --for --github --help --plan --record --resume-from --shard"
-    known = [*options.split(), "--unless-ended", "--until"]
+    options = "--continue --for --github --help --plan --record --results --resume-from"
+    known = [*options.split(), "--shard", "--unless-ended", "--until"]
     for word in words:
         name = word.partition("=")[0]
         if name.startswith("--") and name not in known:

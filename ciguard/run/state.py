@@ -191,6 +191,7 @@ class State:
             name: UNKNOWN_BASE_BYTES if suite.base_bytes is None else suite.base_bytes
             for name, suite in suites.items()
         }
+        self.filed = frozenset(name for name, suite in suites.items() if suite.results)
         self.waiting: list[int] = list(range(len(self.units)))  # positions, ascending
         self.running: dict[int, Running] = {}
         self.tries: dict[int, int] = {}  # unit -> executions that ended
@@ -308,7 +309,9 @@ class State:
         rest = running.unfinished()
         self.waiting = sorted({*self.waiting, *running.stopped, *(rest if disturbed else ())})
         if not disturbed:
-            self.unanswered.update(unit for unit in rest if unit not in self.tries)
+            # Where a program writes files of its own, those may have it: the leg reads none.
+            silent = (unit for unit in rest if self.units[unit].suite not in self.filed)
+            self.unanswered.update(unit for unit in silent if unit not in self.tries)
         self._repeat(running, line)
 
     def _repeat(self, running: Running, line: ProcessEndLine) -> None:

@@ -25,7 +25,7 @@ from ciguard.model import (
 from ciguard.run.batches import defaults_line, write_batch
 from ciguard.run.causes import cause, not_run
 from ciguard.run.ended import NOTHING, Earlier
-from ciguard.run.endings import died, exit_words, killed_by, last_output, of_the_whole
+from ciguard.run.endings import died, exit_words, last_output, of_the_whole, unexplained_words
 from ciguard.run.frameworks.base import environment
 from ciguard.run.live import Live, log_of
 from ciguard.run.memory import MemoryWatch
@@ -33,6 +33,7 @@ from ciguard.run.platforms.base import NOT_STARTED
 from ciguard.run.platforms.table import HERE
 from ciguard.run.policy import decision_line, ending_of, is_unexplained, next_action
 from ciguard.run.progress import Progress
+from ciguard.run.resultfiles import FILE, ResultFiles
 from ciguard.run.signals import Signals
 from ciguard.run.state import Finish, Recycle, Start, State, Stop, Wait, Warn
 from ciguard.run.verdict import Tally, Verdict, verdict
@@ -108,6 +109,7 @@ class Supervisor:
         self._until_s: Optional[float] = None
         self._lacks: Set[str] = set()
         self._causes: Dict[UnitKey, str] = {}  # why units have no result
+        self._files = ResultFiles(job.suites, job.folder, job.earlier)
         # Processes whose exit code no result explains.
         self._unexplained = sum(
             isinstance(line, EventLine) and line.kind == "unexplained_exit"
@@ -240,6 +242,7 @@ class Supervisor:
         executor = self._job.executor(running.start.suite)
         # What was not found was looked for: a framework that is not there finds nothing missing.
         had_results = bool(running.closed or running.reported or live.said.vanished)
+        had_results |= self._copy_files(live, now_s)
         ending = ending_of(
             running,
             ended.exit_code,
@@ -270,6 +273,10 @@ class Supervisor:
         self._name_causes(live, ending, ended.exit_code, now_s, output)
         errors = bool(live.said.errors)
         unexplained = is_unexplained(running, ending, ended.exit_code, errors=errors)
+        if self._files.writes(running.start.suite) and ending == "completed" and not running.bad:
+            unexplained = False
+            if ended.exit_code and not running.recycled:
+                self._record.append(self._files.explains(number, ended.exit_code, now_s))
         if unexplained:
             self._unexplained += 1
             detail = f"{exit_words(ended.exit_code)}\n{last_words(output)}"
@@ -282,10 +289,20 @@ class Supervisor:
         self._record.sync(now_s, at_once=True)
         self._say_end(live, ending, ended, output)
         if unexplained:
-            self._console.say(_unexplained(number, ended.exit_code, output))
+            self._console.say(unexplained_words(number, ended.exit_code, output))
         self._seen.update(live.seen())
         live.close()
         del self._live[number]
+
+    def _copy_files(self, live: Live, now_s: float) -> bool:
+        """Copy the files that a process wrote; whether it may have results there."""
+        others = [one.batch for one in self._live.values() if one is not live]
+        events, may_have = self._files.behind(live.batch, others, now_s)
+        for event in events:
+            self._record.append(event)
+            if event.kind != FILE:
+                self._console.say(f"process {event.process}: {event.detail}")
+        return may_have
 
     def _name_causes(
         self, live: Live, ending: Ending, exit_code: int, now_s: float, output: str
@@ -303,6 +320,9 @@ class Supervisor:
             return  # they get another turn
         suite = running.start.suite
         for key in left:
+            if self._files.writes(suite):
+                self._record.append(self._files.has(key, number, now_s))
+                continue
             event = cause(
                 live.said,
                 key,
@@ -419,6 +439,7 @@ class Supervisor:
             tries_before=tries,
             origin_s=job.origin_s,
         )
+        self._files.before(action.suite)
         oom_kills = self._guardrail.oom_kills()
         invocation = job.executor(action.suite).execution(suite, action.variant, batch)
         env = environment(job.environ, suite, action.variant, invocation, job.pool_env)
@@ -438,6 +459,8 @@ class Supervisor:
             finish.ending,
             dropped=self._record.dropped,
             unexplained=self._unexplained,
+            filed=self._files.units,
+            failed_files=self._files.failed,
             checkpoint=finish.checkpoint,
             signalled=self._signals.exit_code,
         )
@@ -466,16 +489,6 @@ def _heard(result: Result, now_s: float) -> EventLine:
     """When the leg heard of a result whose program measures no time."""
     suite, variant, unit, case = result.key
     return EventLine("heard", now_s, result.process, suite, variant, unit, detail=case)
-
-
-def _unexplained(process: int, exit_code: int, output: str) -> str:
-    killed = killed_by(exit_code) is not None
-    asked = "did a hook of the session or a coverage gate set it?"
-    return (
-        f"process {process}: {exit_words(exit_code)}, and no failed result explains it\n"
-        f"  its last output: {last_words(output)}\n"
-        f"  {'it died behind its last test' if killed else asked}"
-    )
 
 
 def _in_words(action: Union[Stop, Recycle, Warn]) -> str:

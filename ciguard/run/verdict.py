@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Mapping, Sequence
+from typing import TYPE_CHECKING, AbstractSet, Mapping, Sequence
 
 from ciguard.errors import ExitCode
 from ciguard.model import BAD_OUTCOMES, OUTCOMES, SLOTS
@@ -45,6 +45,7 @@ class Verdict:
     """The answer of a leg. `counts` is by outcome, of cases; `missing` units have no result.
 
     `unexplained`: processes that ended with an exit code that none of their results explains.
+    `filed`: units whose results are in files that the leg does not read.
     `checkpoint`: the step is over, and the leg goes on in another one.
     """
 
@@ -54,6 +55,7 @@ class Verdict:
     bad: tuple[Result, ...]
     missing: tuple[UnitKey, ...]
     unexplained: int = 0
+    filed: int = 0
     checkpoint: bool = False
 
 
@@ -64,6 +66,8 @@ def verdict(
     *,
     dropped: int = 0,
     unexplained: int = 0,
+    filed: AbstractSet[UnitKey] = frozenset(),
+    failed_files: int = 0,
     checkpoint: bool = False,
     signalled: ExitCode | None = None,
 ) -> Verdict:
@@ -71,22 +75,24 @@ def verdict(
 
     Args:
         ending: of the leg. dropped: lines that a full disk lost.
-        unexplained, checkpoint: see `Verdict`.
+        unexplained, filed, checkpoint: see `Verdict`.
+        failed_files: processes with an exit code that such files have to explain.
         signalled: the exit code of the signal that ended it, if one did.
     """
     results = [result for cases in tally.by_unit.values() for result in cases.values()]
     bad = tuple(result for result in results if result.outcome in BAD_OUTCOMES)
-    missing = tuple(unit.key for unit in planned if unit.key not in tally.by_unit)
+    told = tally.by_unit.keys()
+    missing = tuple(unit.key for unit in planned if unit.key not in told and unit.key not in filed)
     if signalled is not None:
         code = signalled
     elif missing or dropped or ending != "completed":
         code = ExitCode.INCOMPLETE
     else:
-        code = ExitCode.TESTS_FAILED if bad or unexplained else ExitCode.OK
+        code = ExitCode.TESTS_FAILED if bad or unexplained or failed_files else ExitCode.OK
     counts: dict[str, int] = {
         outcome: count
         for outcome in OUTCOMES
         if (count := sum(1 for result in results if result.outcome == outcome))
     }
     paused = checkpoint and signalled is None and not dropped
-    return Verdict(code, ending, counts, bad, missing, unexplained, paused)
+    return Verdict(code, ending, counts, bad, missing, unexplained, len(filed - told), paused)

@@ -26,9 +26,9 @@ def shard_of(command: Sequence[str]) -> Shard:
     return Shard(key="", pool="", units=(unit,), predicted=Prediction(0.0, 0.0))
 
 
-def suite_of(command: Sequence[str]) -> Suite:
-    """The suite "" that runs it in the current folder."""
-    return Suite(framework=NAME, command=tuple(command))
+def suite_of(command: Sequence[str], results: Sequence[str] = ()) -> Suite:
+    """The suite "" that runs it in the current folder, where it writes `results`."""
+    return Suite(framework=NAME, command=tuple(command), results=tuple(results))
 
 
 class Wrapped:

@@ -253,3 +253,28 @@ for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
     assert "resumed: 1 of 3 units ended before" in leg.printed
     assert ran(tmp_path) == {"a": 2, "b": 3, "c": 2}
     assert guard(tmp_path)[1]["counts"] == {"passed": 6}
+
+
+def test_what_does_not_end_behind_a_checkpoint_is_stopped_once_and_gets_another_turn(
+    tmp_path: Path,
+) -> None:
+    lay_out(tmp_path, plan_of(UNITS[3:]))
+    first = shard(tmp_path, "1", "--for", "2s", "--github", GITHUB_OUTPUT="out").wait(0)
+    assert (tmp_path / "out").read_text() == "state=checkpoint\n"
+    assert f"died (deadline) {UNITS[3]}: stopped at a checkpoint" in first.printed
+    no_survivor(first)
+    replays(tmp_path / "records" / "1", plan_of(UNITS[3:]), for_s=2.0)
+    (tmp_path / "go").touch()
+    words = ("--continue", "records", "--for", "10m", "--github")
+    leg = shard(tmp_path, "2", *words, GITHUB_OUTPUT=os.fspath(tmp_path)).wait(0)
+    assert "patient: a step before stopped what did not end" in leg.printed
+    assert "--github: GITHUB_OUTPUT cannot be written: Is a directory" in leg.printed
+    code, verdict = guard(tmp_path)
+    assert (code, verdict["findings"], verdict["flaky"]) == (0, [], [])
+    assert verdict["counts"] == {"passed": 3}
+
+
+def test_a_checkpoint_that_nobody_could_be_told_of_is_no_success(tmp_path: Path) -> None:
+    lay_out(tmp_path, plan_of(UNITS[3:]))
+    leg = shard(tmp_path, "1", "--for", "1s", "--github").wait(13)
+    assert "--github: GITHUB_OUTPUT cannot be written" in leg.printed

@@ -1,0 +1,47 @@
+"""Globs of files below a working folder: what they match, and where a match may lie. Pure."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from typing import Sequence
+
+from ciguard.errors import UsageError
+
+
+def check_pattern(pattern: str, *, where: str) -> None:
+    """Refuse what does not stay in the working folder.
+
+    Raises:
+        UsageError: it is empty, absolute, or goes up.
+    """
+    parts = pattern.replace("\\", "/").split("/")
+    if not pattern or os.path.isabs(pattern) or ".." in parts or not parts[-1]:
+        fix = "name files below the working folder, as in reports/**/*.xml"
+        raise UsageError(f"no pattern of result files: {pattern!r}", where=where, fix=fix)
+
+
+def matches(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether a path is what a pattern says; `**` stands for any folders, hidden ones excepted."""
+    if not wanted:
+        return not parts
+    if wanted[0] == "**":
+        deeper = bool(parts) and not parts[0].startswith(".") and matches(parts[1:], wanted)
+        return deeper or matches(parts, wanted[1:])
+    return bool(parts) and _fits(parts[0], wanted[0]) and matches(parts[1:], wanted[1:])
+
+
+def leads_to(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether something below a folder may match."""
+    if not parts:
+        return bool(wanted)
+    if not wanted:
+        return False
+    if wanted[0] == "**":
+        return not parts[0].startswith(".") or leads_to(parts, wanted[1:])
+    return _fits(parts[0], wanted[0]) and leads_to(parts[1:], wanted[1:])
+
+
+def _fits(part: str, wanted: str) -> bool:
+    hidden = part.startswith(".") and not wanted.startswith(".")
+    return not hidden and fnmatch.fnmatchcase(part, wanted)

@@ -1,0 +1,247 @@
+"""Result files that a suite's program writes: found by its globs, copied into the record.
+
+What was there before the first process, and has not been written since, is of an earlier run. No
+clock is asked: a file is new when its time, size or inode is another than before. Links are never
+followed, neither to a file nor to a folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
+
+from ciguard.errors import InputError
+from ciguard.model import EventLine, UnitKey
+from ciguard.run.batches import stem
+from ciguard.run.frameworks.globs import leads_to, matches
+from ciguard.run.wording import counted
+
+if TYPE_CHECKING:
+    from typing import Dict, List, Set, Tuple
+
+    from ciguard.model import Suite
+    from ciguard.run.ended import Copy, Earlier
+    from ciguard.run.frameworks.base import Batch
+
+    Mark = Tuple[int, int, int, int]
+
+FOLDER: Final = "results"  # of a record
+FILE, UNIT, EXIT = "result_file", "in_files", "exit_in_files"  # kinds of events
+MOST_FILES: Final = 1000  # of a record; a suite with more has one file a test
+MOST_BYTES: Final = 256 << 20  # of a record: 200,000 cases with their output
+MOST_LOOKED_AT: Final = 200_000  # files below a working folder, before it is given up
+NAMED: Final = 5
+PART_CHARACTERS: Final = 120
+# What every file system and GitHub's artifacts take; a dot in front would hide the file from them.
+_UNSAFE: Final = re.compile(rb"[^A-Za-z0-9_.,=@()\[\] +-]|^\.")
+
+
+def safe_name(relative: str) -> str:
+    """A path as it lies in a record: never out of its folder, never one of the record's own."""
+    parts = []
+    for part in relative.split("/"):
+        raw = os.fsencode(part)
+        name = _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], raw).decode("ascii")
+        if name.endswith(".jsonl"):
+            name = f"{name[:-1]}%6C"
+        if len(name) > PART_CHARACTERS:
+            name = f"{hashlib.sha256(raw).hexdigest()[:16]}-{name[-PART_CHARACTERS + 20 :]}"
+        parts.append(name)
+    return "/".join(parts)
+
+
+class ResultFiles:
+    """The result files of a leg, of all its suites.
+
+    Args:
+        suites: by name; those without globs cost nothing.
+        record: the record's folder, which is not looked into.
+        earlier: what legs before this one came to.
+
+    Attributes:
+        units: those that a process ended well without a word about: their results are in files.
+        failed: processes with an exit code that such a file has to explain.
+    """
+
+    def __init__(self, suites: Mapping[str, Suite], record: str, earlier: Earlier) -> None:
+        self._suites = suites
+        self._record = record
+        told = [one for one in earlier.lines if isinstance(one, EventLine)]
+        keys = {UnitKey(one.suite, one.variant, one.unit or "") for one in told if one.kind == UNIT}
+        self.units: Set[UnitKey] = keys & earlier.ended
+        self.failed = sum(one.kind == EXIT for one in told)
+        self._known: Dict[str, Dict[str, Mark]] = {}
+        self._stale: Dict[str, Dict[str, Mark]] = {}
+        self._files = 0
+        self._bytes = 0
+        self._cut = False
+
+    def writes(self, suite: str) -> bool:
+        """Whether programs of a suite write such files."""
+        return bool(self._suites[suite].results)
+
+    def has(self, key: UnitKey, process: int, now_s: float) -> EventLine:
+        """The event for a unit whose result is to be looked for in files."""
+        self.units.add(key)
+        return EventLine(UNIT, now_s, process, *key, "its result is in a file, or nowhere")
+
+    def explains(self, process: int, exit_code: int, now_s: float) -> EventLine:
+        """The event for an exit code that is to be looked for in files."""
+        self.failed += 1
+        detail = f"exit code {exit_code}: its result files say why"
+        return EventLine(EXIT, now_s, process, detail=detail)
+
+    def before(self, suite: str) -> None:
+        """Take note of what is there, before the first process of a suite."""
+        if self._suites[suite].results and suite not in self._known:
+            self._known[suite] = self._stale[suite] = self._matching(suite)
+
+    def behind(
+        self, batch: Batch, others: Sequence[Batch], now_s: float
+    ) -> Tuple[List[EventLine], bool]:
+        """Copy what a process that has ended wrote; and whether it may have results there.
+
+        While another one of its suite runs, that may be at the same file: then it is left to that.
+        """
+        if not self.writes(batch.suite):
+            return [], False
+        if any(other.suite == batch.suite for other in others):
+            return [], True
+        events = self.collect(batch.suite, batch.variant, batch.process, now_s)
+        return events, any(event.kind == FILE for event in events)
+
+    def collect(self, suite: str, variant: str, process: int, now_s: float) -> List[EventLine]:
+        """Copy what is new since the last time, and say so; what cannot be copied as well."""
+        if not self._suites[suite].results:
+            return []
+        found, known = self._matching(suite), self._known[suite]
+        self._known[suite] = found
+        new = sorted(name for name, mark in found.items() if known.get(name) != mark)
+        events = []
+        problems: List[str] = []
+        for name in new:
+            problem = self._copy(suite, name, process)
+            if problem:
+                problems.append(f"{name}: {problem}")
+                continue
+            detail = safe_name(name)
+            events.append(EventLine(FILE, now_s, process, suite, variant, detail=detail))
+        for kind, text in (
+            ("results_left_out", self._left_out(problems)),
+            ("results_stale", self._said_stale(suite, found)),
+        ):
+            if text:
+                events.append(EventLine(kind, now_s, process, suite, variant, detail=text))
+        return events
+
+    def _left_out(self, problems: Sequence[str]) -> str:
+        """What is new and was not copied; "" where that is nothing."""
+        if self._cut:
+            return f"only the first {MOST_LOOKED_AT} files were looked at: name fewer folders"
+        if not problems:
+            return ""
+        more = f", and {len(problems) - NAMED} more" if len(problems) > NAMED else ""
+        return f"{counted(len(problems), 'result file')}: {'; '.join(problems[:NAMED])}{more}"
+
+    def _said_stale(self, suite: str, found: Dict[str, Mark]) -> str:
+        """What was there before and was not written since, the first time; then ""."""
+        stale = sorted(
+            name for name, mark in self._stale.pop(suite, {}).items() if found.get(name) == mark
+        )
+        if not stale:
+            return ""
+        more = f", and {len(stale) - NAMED} more" if len(stale) > NAMED else ""
+        of = counted(len(stale), "file")
+        return f"{of} of an earlier run left out: {', '.join(stale[:NAMED])}{more}"
+
+    def _matching(self, suite: str) -> Dict[str, Mark]:
+        """By path below the suite's folder, what tells a file from what it was before."""
+        wanted = [pattern.split("/") for pattern in self._suites[suite].results]
+        found: Dict[str, Mark] = {}
+        walk = self._walk(os.path.abspath(self._suites[suite].cwd), wanted)
+        for looked_at, (parts, entry) in enumerate(walk):
+            if looked_at >= MOST_LOOKED_AT:
+                self._cut = True
+                break
+            if any(matches(parts, one) for one in wanted):
+                status = entry.stat(follow_symlinks=False)
+                found["/".join(parts)] = (
+                    status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+                )  # fmt: skip
+        return found
+
+    def _walk(
+        self, root: str, wanted: Sequence[Sequence[str]]
+    ) -> Iterator[Tuple[List[str], os.DirEntry[str]]]:
+        """The regular files of folders that may lead to a match."""
+        waiting: List[List[str]] = [[]]
+        while waiting:
+            above = waiting.pop()
+            try:
+                entries = sorted(os.scandir(os.path.join(root, *above)), key=lambda one: one.name)
+            except OSError:
+                continue  # gone, or nobody may read it
+            for entry in entries:
+                parts = [*above, entry.name]
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.path != self._record and any(leads_to(parts, one) for one in wanted):
+                        waiting.append(parts)
+                elif entry.is_file(follow_symlinks=False):
+                    yield parts, entry
+
+    def _copy(self, suite: str, name: str, process: int) -> str:
+        """Copy one file; "" or why not."""
+        if self._files >= MOST_FILES:
+            return f"{MOST_FILES} files are in the record"
+        target = os.path.join(self._record, FOLDER, stem(process), *safe_name(name).split("/"))
+        try:
+            source = os.open(
+                os.path.join(os.path.abspath(self._suites[suite].cwd), *name.split("/")),
+                os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | os.O_NONBLOCK,
+            )
+        except OSError as error:
+            return error.strerror or str(error)
+        with os.fdopen(source, "rb") as stream:
+            status = os.fstat(source)
+            if not stat.S_ISREG(status.st_mode):
+                return "is no file any more"
+            content = stream.read(MOST_BYTES - self._bytes + 1)
+        if len(content) > MOST_BYTES - self._bytes:
+            return f"with {status.st_size} bytes it would pass {MOST_BYTES >> 20} MiB in the record"
+        self._files += 1
+        self._bytes += len(content)
+        return write_copy(target, content)
+
+
+def take_along(copies: Sequence[Copy], record: str) -> None:
+    """Copy the files of earlier legs into the record of one that goes on from them.
+
+    What is not there any more is missing in the new record too, where a reader finds that out.
+    """
+    for copy in copies:
+        parts = copy.name.split("/")
+        source = os.path.join(copy.folder, FOLDER, stem(copy.process), *parts)
+        safe = not {"", ".", ".."} & set(parts) and os.path.realpath(source) == os.path.abspath(
+            os.path.join(os.path.realpath(copy.folder), FOLDER, stem(copy.process), *parts)
+        )
+        if safe and os.path.isfile(source) and os.path.getsize(source) <= MOST_BYTES:
+            with open(source, "rb") as stream:
+                content = stream.read()
+            problem = write_copy(os.path.join(record, FOLDER, stem(copy.now), *parts), content)
+            if problem:
+                raise InputError(problem, where=copy.name, fix="free some space for the record")
+
+
+def write_copy(target: str, content: bytes) -> str:
+    """Write a copy whole, or not at all; "" or why not."""
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(f"{target}.part", "wb") as stream:
+            stream.write(content)
+        os.replace(f"{target}.part", target)
+    except OSError as error:
+        return f"the copy cannot be written: {error.strerror or error}"
+    return ""

@@ -1,0 +1,165 @@
+"""Result files of real programs: which are copied, under which names, and what they come to."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from run.legs import clean_environ, no_survivor, plan_of, start, until
+
+from ciguard.codec import plan as plan_codec
+from ciguard.files import read_record_tree
+from ciguard.model import PlannedUnit, Suite
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRITES = """
+import os, pathlib, sys, time
+def cases(*names, bad=()):
+    rows = [f'<testcase classname="c" name="{n}" time="0.1">{"<failure/>" * (n in bad)}</testcase>'
+            for n in names]
+    return "<testsuite>" + "".join(rows) + "</testsuite>"
+out = pathlib.Path("out/deep")
+out.mkdir(parents=True, exist_ok=True)
+"""
+
+
+def ciguard(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ciguard", *words]
+    return subprocess.run(
+        command, cwd=folder, env=clean_environ(), capture_output=True, text=True, check=False
+    )
+
+
+def copies(record: Path) -> list[str]:
+    return sorted(
+        path.relative_to(record / "results").as_posix()
+        for path in (record / "results").rglob("*")
+        if path.is_file()
+    )
+
+
+def copies_name(copy: Path) -> str:
+    return copy.as_posix().partition("/results/")[2]
+
+
+def test_a_wrapped_commands_files_are_copied_although_it_failed(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old.xml").write_text("<testsuite/>")
+    (tmp_path / "secret.xml").write_text("<testsuite/>")
+    (tmp_path / "run.py").write_text(
+        WRITES
+        + """
+(out / "a:b?.xml").write_text(cases("one", "two", bad=["two"]))
+(out / ".x.jsonl").write_text(cases("three"))
+os.symlink("../../secret.xml", out / "link.xml")
+os.symlink("../..", out / "up")
+os.mkfifo(out / "pipe.xml")
+sys.exit(1)
+"""
+    )
+    words = ("--record", "record", "--results", "out/**/*.xml", "--results", "out/deep/.*.jsonl")
+    leg = start(tmp_path, *words, "--", sys.executable, "run.py").wait(10)
+    assert copies(leg.record_folder) == [
+        "process-001/out/deep/%2Ex.json%6C",
+        "process-001/out/deep/a%3Ab%3F.xml",
+    ]
+    assert "1 file of an earlier run left out: out/old.xml" in leg.printed
+    record = leg.record()
+    assert record.damage == ()
+    (unit,) = {result.unit for result in record.results}
+    outcomes = {result.case: result.outcome for result in record.results}
+    expected = {"c::one": "passed", "c::two": "failed", "c::three": "passed"}
+    assert outcomes == {unit: "failed", **expected}
+    copy = leg.record_folder / "results" / copies(leg.record_folder)[1]
+    copy.unlink()
+    copy.symlink_to(tmp_path / "secret.xml")
+    assert leg.record().damage == (f"results/{copies_name(copy)} is missing",)
+
+
+def test_what_a_killed_command_left_is_copied_and_its_cut_file_never_complete(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "run.py").write_text(
+        WRITES
+        + """
+(out / "whole.xml").write_text(cases("one"))
+(out / "cut.xml").write_text(cases("two", "three")[:-30])
+(out / "ready").touch()
+time.sleep(600)
+"""
+    )
+    words = ("--record", "record", "--results", "out/**")
+    leg = start(tmp_path, *words, "--", sys.executable, "run.py")
+    try:
+        until((tmp_path / "out/deep/ready").exists, what="the files are written")
+        leg.process.send_signal(signal.SIGTERM)
+        leg.wait(143)
+        no_survivor(leg)
+    finally:
+        leg.process.kill()
+        leg.process.communicate()
+    record = leg.record()
+    assert {one.case for one in record.results if one.classname} == {"c::one", "c::two"}
+    damage = "\n".join(record.damage)
+    assert "results/process-001/out/deep/cut.xml:1:" in damage
+    assert "malformed XML" in damage
+
+
+SUITE = (
+    WRITES
+    + """
+units = open(os.environ["CIGUARD_UNITS_FILE"]).read().split()
+with open("ran", "a") as stream:
+    print(*units, file=stream)
+told = [unit for unit in units if unit != "silent"]
+(out / "junit.xml").write_text(cases(*told, bad=["b"]))
+sys.exit(1 if "b" in units else 0)
+"""
+)
+
+
+def lay_out(folder: Path, *units: str) -> None:
+    (folder / "suite.py").write_text(SUITE.replace('classname="c" name="{n}"', 'name="{n}"'))
+    suite = Suite("command", (sys.executable, "suite.py"), results=("out/**/*.xml",))
+    plan = plan_of([PlannedUnit(unit) for unit in units], suites={"": suite})
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+
+
+def guard(folder: Path) -> tuple[int, dict[str, Any]]:
+    answer = ciguard(folder, "guard", "--plan", "plan.json", "--records", "records", "--json")
+    assert answer.stdout, answer.stderr
+    return answer.returncode, json.loads(answer.stdout)
+
+
+def test_a_suite_may_say_its_results_in_files_alone(tmp_path: Path) -> None:
+    lay_out(tmp_path, *"abc")
+    shard = ("--plan", "plan.json", "--shard", "01")
+    leg = start(tmp_path, *shard, "--record", "records/1").wait(10)
+    assert "results of 3 units are in files, which the report reads" in leg.printed
+    code, verdict = guard(tmp_path)
+    assert (code, verdict["findings"]) == (10, [])
+    assert verdict["counts"] == {"passed": 2, "failed": 1}
+    # A step that goes on has nothing to do, stays red, and takes the files along.
+    again = start(tmp_path, *shard, "--record", "records/2", "--resume-from", "records").wait(10)
+    assert "resumed: 3 of 3 units ended before" in again.printed
+    assert (tmp_path / "ran").read_text() == "a b c\n"
+    (tmp_path / "records" / "1").rename(tmp_path / "first")
+    assert guard(tmp_path)[1]["counts"] == {"passed": 2, "failed": 1}
+    (record,) = read_record_tree(tmp_path / "records")
+    assert len(record.results) == 3
+
+
+def test_a_unit_that_no_file_names_is_missing(tmp_path: Path) -> None:
+    lay_out(tmp_path, "a", "silent")
+    words = ("--plan", "plan.json", "--shard", "01", "--record", "records/1")
+    start(tmp_path, *words).wait(0)
+    code, verdict = guard(tmp_path)
+    assert code == 13
+    (missing,) = verdict["missing"]
+    assert missing["unit"] == "silent"
+    assert missing["reason"] == "its result is in a file, or nowhere"
