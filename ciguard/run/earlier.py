@@ -81,7 +81,7 @@ def _legs(folder: str, head: ShardLine) -> Iterator[OldLeg]:
             only = key if len(headers) == 1 else None
             owned = {path: list(_owned(files[path], key, only)) for path in files}
             if header.shard == head.shard:
-                yield OldLeg(header, owned)
+                yield OldLeg(header, owned, place)
 
 
 def _lines(path: str) -> List[Line]:

@@ -39,10 +39,11 @@ OF_ONE_STEP: Final = ("resumed", "patient", "not_run")  # kinds of events that e
 
 @dataclass(frozen=True, **SLOTS)
 class OldLeg:
-    """What one leg left: its shard line, if that is there, and by file its lines, whole."""
+    """What one leg left in a folder: its shard line, if that is there, and by file its lines."""
 
     header: ShardLine
     files: Mapping[str, Sequence[Line]]
+    folder: str = ""
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -107,8 +108,8 @@ def joined(legs: Sequence[OldLeg]) -> Earlier:
         shift = highest if numbers and min(numbers) <= highest else 0
         files += [[_shifted(one, shift) for one in kept] for kept in new]
         copies += [
-            Copy(place.rpartition("/")[0], one.process, one.process + shift, one.detail)
-            for place, kept in zip(leg.files, new)
+            Copy(leg.folder, one.process, one.process + shift, one.detail)
+            for kept in new
             for one in kept
             if isinstance(one, EventLine) and one.kind == "result_file" and one.process
         ]

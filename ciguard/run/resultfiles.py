@@ -34,6 +34,8 @@ MOST_FILES: Final = 1000  # of a record; a suite with more has one file a test
 MOST_BYTES: Final = 256 << 20  # of a record: 200,000 cases with their output
 MOST_LOOKED_AT: Final = 200_000  # files below a working folder, before it is given up
 NAMED: Final = 5
+# Not all systems have them: neither a link nor a pipe that was put there in between is opened.
+FLAGS: Final = ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")
 PART_CHARACTERS: Final = 120
 # What every file system and GitHub's artifacts take; a dot in front would hide the file from them.
 _UNSAFE: Final = re.compile(rb"[^A-Za-z0-9_.,=@()\[\] +-]|^\.")
@@ -200,7 +202,7 @@ class ResultFiles:
         try:
             source = os.open(
                 os.path.join(os.path.abspath(self._suites[suite].cwd), *name.split("/")),
-                os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | os.O_NONBLOCK,
+                os.O_RDONLY | sum(getattr(os, name, 0) for name in FLAGS),
             )
         except OSError as error:
             return error.strerror or str(error)
@@ -220,19 +222,24 @@ def take_along(copies: Sequence[Copy], record: str) -> None:
     """Copy the files of earlier legs into the record of one that goes on from them.
 
     What is not there any more is missing in the new record too, where a reader finds that out.
+
+    Raises:
+        InputError: a copy cannot be written.
     """
     for copy in copies:
         parts = copy.name.split("/")
-        source = os.path.join(copy.folder, FOLDER, stem(copy.process), *parts)
-        safe = not {"", ".", ".."} & set(parts) and os.path.realpath(source) == os.path.abspath(
-            os.path.join(os.path.realpath(copy.folder), FOLDER, stem(copy.process), *parts)
-        )
-        if safe and os.path.isfile(source) and os.path.getsize(source) <= MOST_BYTES:
+        root = os.path.realpath(os.path.join(copy.folder, FOLDER, stem(copy.process)))
+        source = os.path.join(root, *parts)
+        if {"", ".", ".."} & set(parts) or os.path.realpath(source) != source:
+            continue  # it leads elsewhere, so no leg wrote it
+        try:
             with open(source, "rb") as stream:
-                content = stream.read()
-            problem = write_copy(os.path.join(record, FOLDER, stem(copy.now), *parts), content)
-            if problem:
-                raise InputError(problem, where=copy.name, fix="free some space for the record")
+                content = stream.read(MOST_BYTES)
+        except OSError:
+            continue
+        problem = write_copy(os.path.join(record, FOLDER, stem(copy.now), *parts), content)
+        if problem:
+            raise InputError(problem, where=copy.name, fix="free some space for the record")
 
 
 def write_copy(target: str, content: bytes) -> str:

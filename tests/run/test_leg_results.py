@@ -137,7 +137,14 @@ def guard(folder: Path) -> tuple[int, dict[str, Any]]:
 
 
 def test_a_suite_may_say_its_results_in_files_alone(tmp_path: Path) -> None:
-    lay_out(tmp_path, *"abc")
+    lay_out(tmp_path, "a")
+    words = f"{sys.executable!r}, 'suite.py'"
+    (tmp_path / "ciguard.toml").write_text(
+        "[suite.main]\nframework = 'command'\nresults = ['out/**/*.xml']\n"
+        f"list = ['printf', 'a\\nb\\nc\\n']\ncommand = [{words}]\n"
+    )
+    planned = ciguard(tmp_path, "plan", "--shards", "1", "--history", "none", "-o", "plan.json")
+    assert planned.returncode == 0, planned.stderr
     shard = ("--plan", "plan.json", "--shard", "01")
     leg = start(tmp_path, *shard, "--record", "records/1").wait(10)
     assert "results of 3 units are in files, which the report reads" in leg.printed
