@@ -8,7 +8,7 @@ means that the leg is gone. Its standard output is the status pipe to the leg: J
 grandchildren.
 
 `bare`: neither a subreaper nor /proc is to be looked for, as on macOS; `ps` then tells who is whose
-child, and a daemon that left both its parent and its group is out of reach.
+child, and what left both its parent and its group before the leg said anything is out of reach.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ OOM_SCORE_ADJ = b"1000"  # at 500, which the runner's agent gives steps, a small
 KILL_S = 5.0  # a tree that forks faster than it is killed is given up after this
 # Every column without a header, sizes in KiB: the same words on Linux, macOS and the BSDs.
 PS = ("ps", "-A", "-o", "pid=,ppid=,rss=,stat=")
+INIT = 1
 PS_S = 5.0  # it takes 0.02 s; on a machine that hangs nobody waits for it
 MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024  # the unit of ru_maxrss
 
@@ -100,7 +101,10 @@ def parents(*, bare: bool = False) -> dict[int, tuple[int, int]]:
 
 def tree(root: int, *, bare: bool = False) -> set[int]:
     """Live descendants of a process, and what shares its session; itself left out."""
-    table = parents(bare=bare)
+    return _below(root, parents(bare=bare))
+
+
+def _below(root: int, table: dict[int, tuple[int, int]]) -> set[int]:
     found = {pid for pid, (_, session) in table.items() if session == root}
     size = -1
     while size != len(found):
@@ -109,21 +113,34 @@ def tree(root: int, *, bare: bool = False) -> set[int]:
     return found - {root}
 
 
-def kill_all(pid: int, *, bare: bool) -> None:
+def reach(met: set[int] | None) -> set[int]:
+    """All that is to be ended with a keeper.
+
+    Args:
+        met: what a bare keeper met in its tree, and remembers here: without a subreaper a child
+            belongs to init as soon as its parent is dead. Only then is it still the same process.
+    """
+    table = parents(bare=met is not None)
+    found = _below(os.getpid(), table)
+    if met is not None:
+        met |= found
+        found |= {pid for pid in met if table.get(pid, (0, 0))[0] == INIT}
+    return found
+
+
+def kill_all(pid: int, met: set[int] | None) -> None:
     """End the tested group, every descendant, and the children that they leave us as they die."""
-    # Without a subreaper children have another parent as soon as their own is dead.
-    known = tree(os.getpid(), bare=bare) if bare else ()
+    known = set() if met is None else reach(met)  # before their parents are dead
     send(-pid, signal.SIGKILL)
-    for other in known:
-        send(other, signal.SIGKILL)
     end_s = time.monotonic() + KILL_S
     while time.monotonic() < end_s:
-        rest = tree(os.getpid(), bare=bare)
+        rest = known or reach(met)
         if not rest:
             return
         for other in rest:
             send(other, signal.SIGKILL)
         reap()
+        known = set()
         time.sleep(0.001)
 
 
@@ -208,14 +225,13 @@ def exit_code_of(status: int) -> int:
     return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def obey(pid: int, words: bytes, *, bare: bool) -> None:
+def obey(pid: int, words: bytes, met: set[int] | None) -> None:
     """Signal the tested process group; to kill means the whole tree. `watch` sees to the end."""
     for word in words.split():
+        known = set() if met is None else reach(met)
         if word == b"SIGKILL":
-            # Before the group: without a subreaper its children are nobody's then.
-            known = tree(os.getpid(), bare=bare) if bare else set()
             send(-pid, signal.SIGKILL)
-            for other in known or tree(os.getpid(), bare=bare):
+            for other in known or reach(met):
                 send(other, signal.SIGKILL)
         else:
             send(-pid, getattr(signal, word.decode("ascii")))
@@ -223,6 +239,7 @@ def obey(pid: int, words: bytes, *, bare: bool) -> None:
 
 def watch(pid: int, wakeup: int, started_s: float, *, bare: bool) -> None:
     """Wait until the tested process or the leg is gone; then nothing of the tree is left."""
+    met: set[int] | None = set() if bare else None
     while True:
         ready = select.select([0, wakeup], [], [])[0]
         if wakeup in ready:
@@ -230,7 +247,7 @@ def watch(pid: int, wakeup: int, started_s: float, *, bare: bool) -> None:
             for ended, status, cpu_s, peak_bytes in reap():
                 if ended == pid:
                     wall_s = time.monotonic() - started_s
-                    kill_all(pid, bare=bare)
+                    kill_all(pid, met)
                     known = peak_bytes if peak_bytes > own_peak_bytes() else None
                     code = exit_code_of(status)
                     tell(exit_code=code, wall_s=wall_s, cpu_s=cpu_s, peak_bytes=known)
@@ -238,9 +255,9 @@ def watch(pid: int, wakeup: int, started_s: float, *, bare: bool) -> None:
         if 0 in ready:
             words = os.read(0, 4096)
             if not words:
-                kill_all(pid, bare=bare)
+                kill_all(pid, met)
                 return
-            obey(pid, words, bare=bare)
+            obey(pid, words, met)
 
 
 def read_job() -> dict[str, object] | None:

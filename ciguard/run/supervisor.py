@@ -26,7 +26,7 @@ from ciguard.run.batches import defaults_line, write_batch
 from ciguard.run.causes import cause, not_run
 from ciguard.run.ended import NOTHING, Earlier
 from ciguard.run.endings import died, exit_words, last_output, of_the_whole, unexplained_words
-from ciguard.run.frameworks.base import environment
+from ciguard.run.frameworks.base import environment, origin_variables
 from ciguard.run.live import Live, log_of
 from ciguard.run.memory import MemoryWatch
 from ciguard.run.platforms.base import NOT_STARTED
@@ -446,6 +446,7 @@ class Supervisor:
         # glibc raises this limit with use; then freed heap hides the next test's peak.
         env.setdefault("MALLOC_MMAP_THRESHOLD_", "131072")
         env["CIGUARD_OOM_FILE"] = self._guardrail.oom_file()
+        env.update(origin_variables(job.origin_s))
         cwd, log = os.path.abspath(suite.cwd), log_of(batch)
         process = job.platform.start(invocation.argv, env, cwd, log)
         defaults = defaults_line(job.header, action.suite, action.variant, action.process)

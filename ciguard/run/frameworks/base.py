@@ -7,6 +7,7 @@ leg). An adapter builds command lines and reads answers; it starts nothing and o
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Mapping
 
@@ -123,6 +124,8 @@ if TYPE_CHECKING:
 # What a leg says to its own process: one inside a tested process must not hand on the outer one's.
 LEG_VARIABLES: Final = (
     "CIGUARD_COLLECT_FILE",
+    "CIGUARD_ORIGIN_AT",
+    "CIGUARD_ORIGIN_CLOCK",
     "CIGUARD_ORIGIN_S",
     "CIGUARD_PROCESS",
     "CIGUARD_RECORD_FILE",
@@ -134,6 +137,18 @@ LEG_VARIABLES: Final = (
     "CIGUARD_UNITS_FILE",
     "CIGUARD_VARIANT",
 )
+
+
+def origin_variables(origin_s: float) -> dict[str, str]:
+    """The leg's start for a program whose own clock counts from elsewhere.
+
+    On Windows that which cannot be set back is another one since Python 3.13. `_CLOCK` names the
+    leg's; where it is not the program's own, `_AT` is the start by the time of day, in seconds.
+    """
+    return {
+        "CIGUARD_ORIGIN_CLOCK": time.get_clock_info("monotonic").implementation,
+        "CIGUARD_ORIGIN_AT": repr(time.time() - (time.monotonic() - origin_s)),
+    }
 
 
 def variant_args(suite: Suite, variant: str) -> tuple[str, ...]:

@@ -9,7 +9,9 @@ plugin does nothing.
     CIGUARD_UNITS_FILE    JSON list of node ids: run exactly these, in this order
     CIGUARD_STOP_FILE     once it exists, the session stops after the current test
     CIGUARD_OOM_FILE      its line "oom_kill N" counts what the kernel has killed for memory
-    CIGUARD_SUITE, CIGUARD_VARIANT, CIGUARD_PROCESS, CIGUARD_TRIES_BEFORE, CIGUARD_ORIGIN_S
+    CIGUARD_SUITE, CIGUARD_VARIANT, CIGUARD_PROCESS, CIGUARD_TRIES_BEFORE
+    CIGUARD_ORIGIN_S      the leg's start on the clock that CIGUARD_ORIGIN_CLOCK names; where ours
+                          is another one, CIGUARD_ORIGIN_AT by the time of day
 
 `wall_s` and `cpu_s` run from before set-up to after teardown without the set-up of fixtures wider
 than a function, which is `setup_s` (the sum of `setups`); reruns and the teardown of a wider
@@ -59,7 +61,7 @@ class _Leg:
         try:
             self.process = int(environ.get("CIGUARD_PROCESS") or 1)
             self.tries_before = dict(json.loads(environ.get("CIGUARD_TRIES_BEFORE") or "{}"))
-            self.origin_s = float(environ.get("CIGUARD_ORIGIN_S") or time.monotonic())
+            self.origin_s = _origin_s(environ)
         except (TypeError, ValueError) as error:
             raise pytest.UsageError(f"ciguard: a CIGUARD_ variable is malformed: {error}") from None
 
@@ -72,6 +74,14 @@ class _Leg:
                 return list(dict.fromkeys(json.load(stream)))
         except (OSError, TypeError, ValueError) as error:
             raise pytest.UsageError(f"ciguard: {self.units_file}: {error}") from None
+
+
+def _origin_s(environ: Mapping[str, str]) -> float:
+    """The leg's start on our clock; ValueError where a variable is malformed."""
+    leg, ours = environ.get("CIGUARD_ORIGIN_CLOCK"), time.get_clock_info("monotonic")
+    if leg and leg != ours.implementation:
+        return time.monotonic() - (time.time() - float(environ.get("CIGUARD_ORIGIN_AT", "")))
+    return float(environ.get("CIGUARD_ORIGIN_S") or time.monotonic())
 
 
 class _RecordFile(KeptFile):

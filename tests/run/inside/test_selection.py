@@ -166,6 +166,17 @@ def test_tries_and_origin_come_from_the_supervisor(project: Project) -> None:
     assert all(1000 < line["at_s"] < 1100 for line in session.lines)
 
 
+def test_where_the_leg_counts_on_another_clock_the_time_of_day_tells(project: Project) -> None:
+    project.write("test_o.py", ORDERED)
+    session = project.run(
+        units=["test_o.py::test_c"],
+        CIGUARD_ORIGIN_S="1000000000.0",
+        CIGUARD_ORIGIN_CLOCK="GetTickCount64()",
+        CIGUARD_ORIGIN_AT=repr(time.time() - 1000),
+    )
+    assert all(1000 < line["at_s"] < 1100 for line in session.lines)
+
+
 def test_collecting_writes_the_inventory(project: Project) -> None:
     project.write(
         "sub/test_c.py",

@@ -1,0 +1,207 @@
+"""What macOS has instead of /proc, forced here: `ps` is the real one, held against /proc."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from run.legs import MARK, no_survivor, pids_with, plan_of, start_shard, until
+
+from ciguard.model import PlannedUnit
+from ciguard.run import keeper
+from ciguard.run.guardrail import Guardrail
+from ciguard.run.platforms import macos
+from ciguard.run.probes import TreeMemory
+from ciguard.run.tested import keeper_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="held against /proc")
+
+# Columns of `ps -A -o pid=,ppid=,rss=,stat=`: macOS pads and marks states as the BSDs do.
+PRINTED = b"""    1     0  13648 Ss
+  412     1   2064 S+
+  413   412   1024 R<s
+  414   412      0 Z
+?? words
+"""
+HOLDS = "import sys; kept = b'x' * (50 << 20); print('ready', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def holder() -> Iterator[int]:
+    """A child of ours whose own child holds 50 MiB."""
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HOLDS!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
+
+
+def test_columns_without_the_dead() -> None:
+    assert keeper.parse_ps(PRINTED) == {
+        1: (0, 13648 << 10),
+        412: (1, 2064 << 10),
+        413: (412, 1024 << 10),
+    }
+
+
+def test_below_a_process_is_all_that_comes_from_it() -> None:
+    listed = {2: (1, 10), 3: (2, 20), 4: (3, 30), 5: (1, 40)}
+    assert macos.below(2, listed) == {3: 20, 4: 30}
+    assert macos.below(5, listed) == {}
+
+
+def test_ps_tells_what_proc_tells(holder: int) -> None:
+    listed = keeper.listed_by_ps()
+    assert listed[holder][0] == os.getpid()
+    assert keeper.tree(holder, bare=True) == keeper.tree(holder)
+    assert keeper.tree(os.getpid(), bare=True) == {holder, *keeper.tree(holder)}, "itself left out"
+
+
+def test_a_tree_is_as_large_by_ps_as_by_proc(holder: int) -> None:
+    by_ps, by_proc = macos.PsTree(holder, None), TreeMemory(holder)
+    sizes = by_ps.read_bytes(0.0), by_proc.read_bytes(0.0)
+    by_proc.close()
+    assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
+    assert (sizes[0] or 0) > 50 << 20
+
+
+def test_between_two_listings_the_footprint_is_asked() -> None:
+    asked: list[int] = []
+
+    def footprint(pid: int) -> int | None:
+        asked.append(pid)
+        return 1000 * len(asked) if pid == child.pid else None
+
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        tree = macos.PsTree(os.getpid(), footprint)
+        assert tree.read_bytes(0.0) == 1000
+        assert tree.read_bytes(0.5) == 2000
+        child.communicate(b"\n")
+    assert macos.PsTree(child.pid, footprint).read_bytes(0.0) is None, "it has gone"
+
+
+def test_the_footprint_lies_where_the_header_has_it() -> None:
+    """struct rusage_info_v0: uuid[16], user, system, idle and interrupt wake-ups, page-ins, wired,
+    resident, phys_footprint, start, exit."""
+    assert macos.RUSAGE_INFO.size == 96
+    content = bytearray(1024)
+    content[72:80] = (512 << 20).to_bytes(8, "little")
+    assert macos.footprint_of(bytes(content)) == 512 << 20
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there it is")
+def test_without_libproc_there_is_no_footprint() -> None:
+    assert macos.footprints() is None
+
+
+def test_the_machine_is_as_large_as_meminfo_says() -> None:
+    memory = macos.headroom(None)
+    guardrail = Guardrail()
+    assert memory.memory_bytes() == guardrail.machine().total_bytes
+    assert memory.headroom_bytes(memory.machine()) is None, "nothing is guarded"
+    guardrail.close()
+
+
+def test_a_bare_keeper_ends_the_group_and_what_left_it_but_not_its_parent(tmp_path: Path) -> None:
+    program = """
+import os, subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+print("there", flush=True)
+time.sleep(600)
+"""
+    log = tmp_path / "log"
+    with subprocess.Popen(
+        keeper_command(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={MARK: str(tmp_path), "PATH": os.environ["PATH"]},
+        start_new_session=True,
+        bufsize=0,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        argv = [sys.executable, "-c", program]
+        job = {"argv": argv, "log": str(log), "bare": True}
+        process.stdin.write(json.dumps(job).encode() + b"\n")
+        assert json.loads(process.stdout.readline())["subreaper"] is False
+        until(lambda: log.exists() and b"there" in log.read_bytes(), what="all are started")
+        assert len(pids_with(str(tmp_path))) == 4
+        process.stdin.write(b"SIGKILL\n")
+        assert json.loads(process.stdout.readline())["exit_code"] == -9
+        until(lambda: not pids_with(str(tmp_path)), what="all are gone")
+
+
+LEG = """
+import os, sys, time
+from ciguard.run import leg
+from ciguard.run.platforms import macos
+plan = leg.read_plan("plan.json")
+origin_s = time.monotonic()
+found = leg.run_shard(plan, "01", "record", dict(os.environ), origin_s=origin_s, platform=macos)
+sys.exit(int(found.exit_code))
+"""
+TESTS = """
+import os, signal, subprocess, sys, time
+def test_passes(): kept = b"x" * (60 << 20); time.sleep(1.2)
+def test_dies(): os.kill(os.getpid(), signal.SIGSEGV)
+def test_child():
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+def test_hangs():
+    # Out of its group, and left to init when it ends on the first signal: yet it was met before.
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    time.sleep(600)
+def test_last(): pass
+"""
+
+
+def test_a_leg_without_proc(tmp_path: Path) -> None:
+    (tmp_path / "test_any.py").write_text(TESTS)
+    names = ("passes", "dies", "child", "hangs", "last")
+    units = [
+        PlannedUnit(f"test_any.py::test_{name}", timeout_s=0.5 if name == "hangs" else None)
+        for name in names
+    ]
+    plan = plan_of(units)
+    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", LEG)).wait(10)
+    outcomes = ("passed", "died", "passed", "died", "passed")
+    assert leg.outcomes() == {
+        unit.unit: outcome for unit, outcome in zip(units, outcomes, strict=True)
+    }
+    record = leg.record()
+    assert [end.ending for end in record.process_ends] == ["crash", "timeout", "completed"]
+    assert max(sample.tree_bytes or 0 for sample in record.samples) > 60 << 20, "ps was asked"
+    assert {sample.headroom_bytes for sample in record.samples} == {None}
+    lacks = [event.detail for event in record.events if event.kind == "lacks"]
+    assert [lack.split(" (")[0] for lack in lacks if not lack.startswith("malloc")] == [
+        "a guard rail",
+        "a look at memory more often than once a second",
+        "a subreaper",
+    ]
+    no_survivor(leg)
+
+
+def test_a_killed_leg_without_proc_leaves_no_process_of_its_groups(tmp_path: Path) -> None:
+    (tmp_path / "test_slow.py").write_text("""
+import pathlib, subprocess, sys, time
+def test_slow():
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    pathlib.Path("started").touch()
+    time.sleep(600)
+""")
+    plan = plan_of(["test_slow.py::test_slow"])
+    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", LEG))
+    until((tmp_path / "started").exists, what="the test runs")
+    leg.process.kill()
+    leg.wait(-9)
+    no_survivor(leg)

@@ -1,0 +1,104 @@
+"""What of Windows can be told anywhere: sizes of structures, words of statuses, spellings."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ciguard.codec.record import decode
+from ciguard.model import LegPolicy as Policy
+from ciguard.model import PlannedUnit, Prediction, Result, Shard, Suite
+from ciguard.run.endings import exit_words, killed_by
+from ciguard.run.platforms import windows_api as api
+from ciguard.run.platforms.windows_words import folded, place_of
+from ciguard.run.policy import ending_of, next_action
+from ciguard.run.state import Start, State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("structure", "size"),
+    [
+        (api.BasicLimits, 64),
+        (api.IoCounters, 48),
+        (api.ExtendedLimits, 144),
+        (api.Accounting, 48),
+        (api.MemoryCounters, 72),
+        (api.MemoryStatus, 64),
+    ],
+)
+@pytest.mark.skipif(ctypes.sizeof(ctypes.c_void_p) != 8, reason="sizes of 64-bit Windows")
+def test_structures_are_as_large_as_windows_has_them(
+    structure: type[ctypes.Structure], size: int
+) -> None:
+    assert ctypes.sizeof(structure) == size
+
+
+@pytest.mark.skipif(ctypes.sizeof(ctypes.c_void_p) != 8, reason="sizes of 64-bit Windows")
+def test_fields_lie_where_windows_writes_them() -> None:
+    assert api.BasicLimits.limit_flags.offset == 16
+    assert api.ExtendedLimits.peak_process_memory_used.offset == 128
+    assert api.ExtendedLimits.peak_job_memory_used.offset == 136
+    assert api.MemoryCounters.pagefile_usage.offset == 56
+    assert api.MemoryStatus.available_page_file.offset == 32
+    assert api.ProcessIds.ids.offset == 8
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0xC0000005, "access violation (exit code 0xC0000005)"),
+        (0xC00000FD, "stack overflow (exit code 0xC00000FD)"),
+        (0xC000013A, "Ctrl-C or Ctrl-Break (exit code 0xC000013A)"),
+        (0xC0FFEE00, "ended by Windows (exit code 0xC0FFEE00)"),
+        (0x40010004, "terminated (exit code 0x40010004)"),
+    ],
+)
+def test_a_status_is_said_in_words(code: int, words: str) -> None:
+    assert exit_words(code) == words
+    assert killed_by(code) == code
+
+
+def test_an_exit_code_below_zero_is_no_status() -> None:
+    """`exit(-1)` is 0xFFFFFFFF there."""
+    assert killed_by(0xFFFFFFFF) is None
+    assert exit_words(0xFFFFFFFF) == "exit code 4294967295"
+
+
+@pytest.mark.parametrize(
+    ("code", "ending"),
+    [(0xC0000005, "crash"), (0xC0000017, "out_of_memory"), (0xC000012D, "out_of_memory")],
+)
+def test_a_status_ends_a_process_as_a_signal_does(code: int, ending: str) -> None:
+    shard = Shard("01", "p", (PlannedUnit("a"),), Prediction(1, 1))
+    state = State(shard, {"": Suite("any", ("any",))}, Policy())
+    action = next_action(state, 0.0)
+    assert isinstance(action, Start)
+    state.apply(action)
+    assert ending_of(state.running[1], code, clean=False, out_of_memory=False) == ending
+
+
+def test_of_two_spellings_of_a_variable_the_later_counts() -> None:
+    env = folded({"PATH": "inherited", "Home": "h", "Path": "the suite's"})
+    assert env == {"HOME": "h", "PATH": "the suite's"}
+    assert list(env) == ["HOME", "PATH"]
+
+
+def test_a_program_is_looked_for_as_a_shell_does(tmp_path: Path) -> None:
+    program = tmp_path / "lint"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    env = {"PATH": str(tmp_path)}
+    assert place_of(["lint", "-x"], env, "/") == [str(program), "-x"], "on its own PATH"
+    assert place_of(["./lint"], {}, str(tmp_path)) == [f"{tmp_path}/./lint"], "in its own folder"
+    assert place_of(["gone", "a"], env, "/") == ["gone", "a"], "starting it says that it is not"
+
+
+def test_a_line_with_a_carriage_return_is_a_line() -> None:
+    line = decode(b'{"type":"result","unit":"a","outcome":"passed"}\r')
+    assert isinstance(line, Result)
+    assert line.unit == "a"
