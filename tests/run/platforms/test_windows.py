@@ -141,6 +141,34 @@ def test_a_killed_leg_takes_its_job_along(tmp_path: Path, program: tuple[str, ..
     assert record.damage == ()
 
 
+@pytest.mark.skipif(
+    not (Path(PYTHON).parent / "Lib/site-packages/xdist").is_dir(), reason="no pytest-xdist there"
+)
+def test_workers_of_which_one_dies(tmp_path: Path, program: tuple[str, ...]) -> None:
+    (tmp_path / "site").mkdir()
+    # Wine 8 crashes where `platform` asks WMI, which xdist's workers make it do.
+    site = "import sys; sys.modules['_wmi'] = None"
+    (tmp_path / "site" / "sitecustomize.py").write_text(site)
+    (tmp_path / "test_any.py").write_text("""
+import os, time, pytest
+@pytest.mark.parametrize("n", range(8))
+def test_sleeps(n): time.sleep(0.1)
+def test_leaves(): os._exit(3)
+""")
+    sleeps = [f"test_any.py::test_sleeps[{n}]" for n in range(8)]
+    suite = Suite(
+        "pytest",
+        (f"Z:{PYTHON}", "-m", "pytest", "-p", "no:cacheprovider"),
+        args=("-n", "2"),
+        env={"PYTHONPATH": f"Z:{tmp_path}/site"},
+    )
+    plan = plan_of([*sleeps, "test_any.py::test_leaves"], suites={"": suite})
+    leg = start_shard(tmp_path, plan, program=program).wait(10, timeout_s=280)
+    assert leg.outcomes() == {**dict.fromkeys(sleeps, "passed"), "test_any.py::test_leaves": "died"}
+    assert leg.record().damage == ()
+    assert len(list(leg.record_folder.glob("process-*-gw*.jsonl"))) >= 2
+
+
 def windows_pythons(leg: Leg) -> list[int]:
     """Processes of the leg that run python.exe."""
     found = []
