@@ -138,15 +138,17 @@ def _counts(key: NDArray[np.int32], bound: Flags) -> Flags:
 
 def places_of(history: History, found: Inventory) -> Places:
     """Join the history's keys to the units. O(keys)."""
-    single = np.fromiter(_named(history.keys, found.keys), np.int64, len(history.keys))
+    single = _named(history.keys, found.keys)
     others = np.flatnonzero(single < 0).tolist()
     if not others:
         return Places(single, {})
     # Normalising an inventory takes longer than all the rest. What no other program spelled can
     # only be a unit that has no entry of its own; mostly it is one that is gone.
-    places = range(len(found.units))
+    places: Sequence[int] = range(len(found.units))
     if not history.spellings:
-        places = np.setdiff1d(np.arange(len(found.units)), single).tolist()
+        is_alone = np.ones(len(found.units), np.bool_)
+        is_alone[single[single >= 0]] = False
+        places = np.flatnonzero(is_alone).tolist()
     units = [found.units[place] for place in places]
     joined = join([history.keys[key] for key in others], history.spellings, units)
     totals = {}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.codec.columns import LARGEST, Damage, Reader, Writer
+from ciguard.codec.columns import BLOCK, LARGEST, Damage, Reader, Writer
 from ciguard.codec.history import (
     MEASURES,
     SECONDS,
@@ -230,6 +230,20 @@ def test_integers_come_back_as_series_or_not(
     reader = Reader({"c": (writer.index[0], body)})
     np.testing.assert_array_equal(reader.integers("c", len(flat), heads), flat)
     assert writer.index[0].get("divisor", factor) % factor == 0
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_column_of_several_blocks_comes_back(joined: bool) -> None:
+    """Series of 1 to 20 values, so that no block ends where it would without them."""
+    random = np.random.default_rng(3)
+    lengths = random.integers(1, 21, 2 * BLOCK // 10)
+    flat = random.integers(-(1 << 30), 1 << 30, int(lengths.sum()))
+    assert len(flat) > 2 * BLOCK
+    heads = np.cumsum(lengths) - lengths if joined else None
+    writer = Writer()
+    writer.integers("c", flat, heads)
+    reader = Reader({"c": (writer.index[0], writer.body[0])})
+    np.testing.assert_array_equal(reader.integers("c", len(flat), heads), flat)
 
 
 def test_a_divisor_guessed_from_the_first_values_is_mended_by_the_last() -> None:

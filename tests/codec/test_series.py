@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ciguard.codec.history import History, empty, of_columns
 from ciguard.codec.history_runs import HistoryLeg, HistoryRun
 from ciguard.codec.series import (
+    PART,
     bounds,
     by_unit,
     in_complete_leg,
@@ -19,6 +20,7 @@ from ciguard.codec.series import (
     latest,
     leg_of,
     legs,
+    parts,
     speed_factors,
     units,
 )
@@ -106,6 +108,20 @@ def test_latest_is_the_end_of_each_series(series: list[list[float]], depth: int)
         assert np.isnan(row[: depth - len(kept)]).all()
     edges = bounds(group, len(series))
     assert [column[a:b].tolist() for a, b in pairwise(edges)] == series
+
+
+def test_parts_are_all_groups_and_all_rows_in_order() -> None:
+    lengths = np.arange(2 * PART + 7) % 3  # every third group is empty
+    group = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    found = list(parts(group, len(lengths)))
+    assert [groups for groups, _ in found] == [
+        slice(0, PART),
+        slice(PART, 2 * PART),
+        slice(2 * PART, 2 * PART + 7),
+    ]
+    for groups, rows in found:
+        assert set(group[rows].tolist()) <= set(range(groups.start, groups.stop))
+    np.testing.assert_array_equal(np.concatenate([group[rows] for _, rows in found]), group)
 
 
 @given(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ciguard.codec.series import PART
 from ciguard.plan.estimates import (
     DEPTH,
     LEAST_S,
@@ -57,6 +58,12 @@ def test_newer_values_count_more() -> None:
     rising = of(past((0, 1.0, NAN, False), (0, 2.0, NAN, False))).wall_s[0]
     falling = of(past((0, 2.0, NAN, False), (0, 1.0, NAN, False))).wall_s[0]
     assert falling < 1.5 < rising
+
+
+def test_each_of_many_units_has_its_own_time() -> None:
+    count = 2 * PART + 3
+    found = timed([(unit, 1.0 + unit) for unit in range(count) for _ in range(2)], count)
+    assert found.wall_s.tolist() == [1.0 + unit for unit in range(count)]
 
 
 def test_only_the_last_values_count() -> None:
