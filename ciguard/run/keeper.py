@@ -53,7 +53,9 @@ def listed_by_ps() -> dict[int, tuple[int, int]]:
 
     quiet = subprocess.DEVNULL
     try:
-        asked = subprocess.Popen(PS, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet)
+        # The system's own, whatever the tested project has on its PATH.
+        env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+        asked = subprocess.Popen(PS, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, env=env)
     except OSError:
         return {}
     with asked:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, 
 
 from ciguard.errors import ExitCode
 from ciguard.run.platforms.base import NOT_STARTED, UNKNOWN, Ended, MachineMemory
-from ciguard.run.platforms.windows_api import CREATE_SUSPENDED
+from ciguard.run.platforms.windows_api import CREATE_SUSPENDED, left_bytes, memory_of
 from ciguard.run.platforms.windows_words import folded, place_of
 
 assert sys.platform == "win32"
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from typing import Dict, List
 
     from ciguard.run.platforms.base import Headroom, Tested, Tree
-    from ciguard.run.platforms.windows_api import MemoryStatus
 
 NAME: Final = "windows"
 LACKS: Final[Tuple[str, ...]] = ()
@@ -44,6 +43,7 @@ POLITELY: Final = ((0.0, "break"), (4.0, "kill"))
 AT_ONCE: Final = ((0.0, "kill"),)
 MOST_HANDLES: Final = 60  # WaitForMultipleObjects takes 64
 RESCAN_S: Final = 0.5
+CLOSE_S: Final = 20.0  # what a driver holds cannot be waited for
 NO_JOB: Final = "a job object: what a test starts may outlive it"
 
 
@@ -155,7 +155,8 @@ class WindowsProcess:
         if self.job is not None:
             self.job.close()
         if self.pid is not None:
-            self._process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(CLOSE_S)
 
 
 @contextmanager
@@ -212,7 +213,8 @@ class CommitLimit:
 
     def machine(self) -> MachineMemory:
         """What GlobalMemoryStatusEx says."""
-        return memory_of(api.memory_status())
+        status = api.memory_status()
+        return UNKNOWN if status is None else memory_of(status)
 
     def memory_bytes(self) -> Optional[int]:
         """The machine's memory."""
@@ -220,10 +222,7 @@ class CommitLimit:
 
     def headroom_bytes(self, machine: MachineMemory) -> Optional[int]:
         """Memory that is free, and half of what can be committed beyond it."""
-        if machine.available_bytes is None:
-            return None
-        beyond = machine.swap_free_bytes or 0
-        return machine.available_bytes + (beyond if beyond < 0 else beyond // 2)
+        return left_bytes(machine)
 
     def oom_file(self) -> str:
         """There is none."""
@@ -235,18 +234,6 @@ class CommitLimit:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def memory_of(status: Optional[MemoryStatus]) -> MachineMemory:
-    """The machine's memory; "swap" is what can be committed beyond memory that is free.
-
-    It is below 0 where more was promised than would fit: then promises run out before memory does.
-    """
-    if status is None:
-        return UNKNOWN
-    available = int(status.available_physical)
-    beyond = int(status.available_page_file) - available
-    return MachineMemory(int(status.total_physical), available, None, beyond)
 
 
 def start(argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str) -> Tested:

@@ -7,7 +7,9 @@ Source: winnt.h, psapi.h and sysinfoapi.h, as learn.microsoft.com describes them
 from __future__ import annotations
 
 import ctypes
-from typing import Final
+from typing import Final, Optional
+
+from ciguard.run.platforms.base import MachineMemory
 
 DWORD, QWORD, SIZE = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t
 
@@ -107,3 +109,21 @@ class MemoryStatus(ctypes.Structure):
         ("available_virtual", QWORD),
         ("available_extended_virtual", QWORD),
     )
+
+
+def memory_of(status: MemoryStatus) -> MachineMemory:
+    """The machine's memory; "swap" is what can be committed beyond memory that is free.
+
+    It is below 0 where more was promised than would fit: then promises run out before memory does.
+    """
+    available = int(status.available_physical)
+    beyond = int(status.available_page_file) - available
+    return MachineMemory(int(status.total_physical), available, None, beyond)
+
+
+def left_bytes(machine: MachineMemory) -> Optional[int]:
+    """Headroom: free memory and half of what lies beyond, never more than can be committed."""
+    if machine.available_bytes is None:
+        return None
+    beyond = machine.swap_free_bytes or 0
+    return machine.available_bytes + (beyond if beyond < 0 else beyond // 2)

@@ -12,6 +12,7 @@ from ciguard.model import LegPolicy as Policy
 from ciguard.model import PlannedUnit, Prediction, Result, Shard, Suite
 from ciguard.run.endings import exit_words, killed_by
 from ciguard.run.platforms import windows_api as api
+from ciguard.run.platforms.base import UNKNOWN
 from ciguard.run.platforms.windows_words import folded, place_of
 from ciguard.run.policy import ending_of, next_action
 from ciguard.run.state import Start, State
@@ -46,6 +47,31 @@ def test_fields_lie_where_windows_writes_them() -> None:
     assert api.MemoryCounters.pagefile_usage.offset == 56
     assert api.MemoryStatus.available_page_file.offset == 32
     assert api.ProcessIds.ids.offset == 8
+
+
+@pytest.mark.parametrize(
+    ("physical", "committable", "left"),
+    [
+        (4, 10, 7),  # half of the page file's room
+        (4, 4, 4),
+        (4, 1, 1),  # free memory that was promised to others
+    ],
+)
+def test_headroom_is_what_can_be_committed(physical: int, committable: int, left: int) -> None:
+    gib = 1 << 30
+    status = api.MemoryStatus(
+        total_physical=16 * gib,
+        available_physical=physical * gib,
+        available_page_file=committable * gib,
+    )
+    machine = api.memory_of(status)
+    assert machine.total_bytes == 16 * gib
+    assert machine.available_bytes == physical * gib
+    assert api.left_bytes(machine) == left * gib
+
+
+def test_without_an_answer_nothing_is_known() -> None:
+    assert api.left_bytes(UNKNOWN) is None
 
 
 @pytest.mark.parametrize(
