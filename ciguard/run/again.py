@@ -1,15 +1,16 @@
-"""What is executed again when a process has ended: all of it, or the victim of memory alone. Pure.
+"""What is executed again when a process has ended: all of it, or its victims alone. Pure.
 
 A failing unit is tried again with everything that ran before it in its process, in that order: by
 itself it would pass wherever another unit's leftovers made it fail. What memory killed beside
-others, or in a process that others had filled, gets one turn with the whole budget to itself.
+others, or in a process that others had filled, gets one turn with the whole budget to itself; so
+does each of several units that ran when their process crashed, for one of them did it.
 Standard library only, Python 3.8+ (travels in the leg).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Mapping
+from typing import TYPE_CHECKING, AbstractSet, Final, Iterator, Mapping
 
 from ciguard.model import SLOTS
 from ciguard.run.wording import counted
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 MEMORY: Final[tuple[Ending, ...]] = ("memory_guard", "out_of_memory")
+SET_MOST: Final = 32  # units of a culprit set; of more, which no test runner has, turns are dear
 FILLED_BYTES: Final = 50 * MIB  # retained by others: enough to have made the difference
 
 
@@ -34,27 +36,48 @@ class Again:
 
 
 def victims_alone(
-    running: Running, ending: Ending, base_bytes: int, most_bytes: int | None
+    running: Running, base_bytes: int, most_bytes: int | None, had: AbstractSet[int]
 ) -> tuple[Again, ...]:
     """One turn alone for each victim of memory that something else may have been in the way of.
+
+    And for each unit of a culprit set: without it, all but one of them are called dead for nothing.
 
     Args:
         running: as it ended. base_bytes: of a fresh process of its suite.
         most_bytes: what a unit that runs alone may take; None: nobody knows.
+        had: units that had a turn alone, and get no second one for memory.
     """
-    if ending not in MEMORY or running.start.alone:
+    if running.start.alone:
         return ()
+    memory = _of_memory(running, base_bytes, most_bytes)
+    return (*(one for one in memory if not had & set(one.units)), *_of_a_crash(running))
+
+
+def _of_memory(running: Running, base_bytes: int, most_bytes: int | None) -> Iterator[Again]:
+    died = {unit: line for unit, line in running.died.items() if line.ending in MEMORY}
     before = base_bytes if running.resident_bytes is None else running.resident_bytes
     filled = before - base_bytes > FILLED_BYTES
-    if not (running.beside or filled or len(running.died) > 1):
-        return ()
-    found = []
-    for unit, size_bytes in sorted(running.died.items()):
+    if not (running.beside or filled or len(died) > 1):
+        return
+    for unit, line in sorted(died.items()):
+        size_bytes = line.peak_lower_bytes or 0
         need_bytes = max(0, size_bytes - before) + base_bytes
         if most_bytes is None or need_bytes <= most_bytes:
             reason = f"again, alone: memory ran out at {size_bytes // MIB} MiB of its process"
-            found.append(Again((unit,), reason, alone=True))
-    return tuple(found)
+            yield Again((unit,), reason, alone=True)
+
+
+def _of_a_crash(running: Running) -> Iterator[Again]:
+    died = [
+        unit
+        for unit, line in running.died.items()
+        if line.ending == "crash" and (line.concurrent or 1) > 1
+    ]
+    if len(died) > SET_MOST:
+        return
+    ran = f"one of {counted(len(died), 'unit')} that ran when process {running.start.process}"
+    for unit in sorted(died):
+        yield Again((unit,), f"again, alone: {ran} crashed", alone=True)
 
 
 def whole_process(

@@ -121,7 +121,7 @@ class Running:
     bad: set[int] = field(default_factory=set)  # some case of it went wrong here
     stopped: set[int] = field(default_factory=set)  # by the leg's deadline, or at a checkpoint
     spoke: bool = False  # it wrote a line itself
-    died: dict[int, int] = field(default_factory=dict)  # unit -> bytes of its process then
+    died: dict[int, Result] = field(default_factory=dict)
     beside: bool = False  # another process of the leg ran at some time of its life
     resident_bytes: int | None = None  # behind its last result
     resident_s: float = 0.0  # its moment: of files of workers, nobody knows which was read first
@@ -280,7 +280,7 @@ class State:
         running.reported.add(unit)
         running.spoke = running.spoke or line.outcome != "died"
         if line.outcome == "died":
-            running.died[unit] = line.peak_lower_bytes or 0
+            running.died[unit] = line
         if line.ending == "deadline":
             running.stopped.add(unit)
         elif line.outcome in BAD_OUTCOMES:
@@ -320,11 +320,7 @@ class State:
             self.headrooms, self.memory_back_s = (), (line.at_s or 0.0) + MEMORY_BACK_S
         most = self.budget_bytes or self.memory_bytes
         base = self.base_bytes[running.start.suite]
-        alone = [
-            one
-            for one in victims_alone(running, line.ending, base, most)
-            if not self.alone & set(one.units)
-        ]
+        alone = victims_alone(running, base, most, self.alone)
         self.alone.update(unit for one in alone for unit in one.units)
         left_out = frozenset(unit for one in alone for unit in one.units)
         whole = whole_process(running, left_out, self.failures, self.policy.tries)

@@ -256,24 +256,11 @@ def finals(results: Iterable[Result]) -> dict[str, Result]:
 
 
 def differences(results: Sequence[Result], shape: Shape) -> dict[str, tuple[object, object]]:
-    """By unit: what it should have come to, and what the record says.
-
-    Units that ran at the same time in one process die together, and the record says so: then one
-    of them has to be a unit that ends processes like that.
-    """
-    should, last = expected(shape), finals(results)
-    killers = {
-        (one.process, one.at_s, one.ending)
-        for one in results
-        if one.outcome == "died" and should[one.unit] == ("died", one.ending)
+    """By unit: what it should have come to, and what the record says."""
+    last = {unit: (one.outcome, one.ending) for unit, one in finals(results).items()}
+    should = expected(shape)
+    return {
+        unit: (should.get(unit), last.get(unit))
+        for unit in should.keys() | last.keys()
+        if should.get(unit) != last.get(unit)
     }
-    wrong: dict[str, tuple[object, object]] = {}
-    for unit in should.keys() | last.keys():
-        one = last.get(unit)
-        said = one and (one.outcome, one.ending)
-        together = one and (one.concurrent or 1) > 1 and one.outcome == "died"
-        if said != should.get(unit) and not (
-            one and together and (one.process, one.at_s, one.ending) in killers
-        ):
-            wrong[unit] = (should.get(unit), said)
-    return wrong

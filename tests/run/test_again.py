@@ -188,6 +188,36 @@ def test_each_of_a_culprit_set_has_a_turn_alone() -> None:
     assert [(one.units, one.alone) for one in state.again] == [((0,), True), ((1,), True)]
 
 
+def test_each_that_ran_when_a_process_crashed_has_a_turn_alone_and_no_other_victim() -> None:
+    state = state_of("worker", "a", "b", policy=AUTO)
+    start(state)
+    for unit in ("worker", "a", "b"):
+        state.observe(StartLine(unit, process=1, at_s=1.0))
+    state.observe(Result("worker", "died", ending="crash", process=1))  # of its own, before
+    for unit in ("a", "b"):
+        state.observe(Result(unit, "died", ending="crash", process=1, concurrent=2))
+    state.observe(ProcessEndLine(1, "crash", -9, at_s=5.0))
+    assert [(one.units, one.alone) for one in state.again] == [((1,), True), ((2,), True)]
+    assert (
+        start(state, 9.0).reason == "again, alone: one of 2 units that ran when process 1 crashed"
+    )
+    state.observe(StartLine("a", process=2, at_s=9.0))
+    state.observe(Result("a", "died", ending="crash", process=2, concurrent=1, try_number=2))
+    state.observe(ProcessEndLine(2, "crash", -9, at_s=9.0))
+    finish_all(state, start(state, 10.0).process)
+    assert isinstance(next_action(state, 11.0), Finish), "once each"
+
+
+def test_of_a_large_culprit_set_nobody_has_a_turn_alone() -> None:
+    names = [str(number) for number in range(33)]
+    state = state_of(*names, policy=AUTO)
+    start(state)
+    for unit in names:
+        state.observe(Result(unit, "died", ending="crash", process=1, concurrent=33))
+    state.observe(ProcessEndLine(1, "crash", -9, at_s=5.0))
+    assert state.again == []
+
+
 def test_what_cannot_fit_or_was_alone_already_is_not_tried_again() -> None:
     large = state_of("hog", "other", processes=2, budget_mib=1000, policy=AUTO)
     start(large)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from run.hostile import finals
 from run.legs import PYTEST, no_survivor, plan_of, start_shard, until
 from run.replaying import replays
 
@@ -93,6 +94,30 @@ def test_a_worker_that_dies_names_its_test_and_the_others_go_on(tmp_path: Path) 
         "process-001-gw0.jsonl",
         "process-001-gw1.jsonl",
     }
+
+
+def test_who_ran_beside_a_crash_has_a_turn_alone(tmp_path: Path) -> None:
+    """Two workers are in a test when all of them die: only one of the tests did it."""
+    (tmp_path / "test_two.py").write_text("""
+import os, pathlib, signal, time
+def test_kills_all():
+    while not pathlib.Path("beside").exists(): time.sleep(0.01)
+    os.killpg(0, signal.SIGKILL)
+def test_innocent():
+    first = not pathlib.Path("beside").exists()
+    pathlib.Path("beside").touch()
+    time.sleep(60 if first else 0)
+""")
+    units = [f"test_two.py::test_{name}" for name in ("kills_all", "innocent")]
+    plan = plan_of(units, suites={"": replace(PYTEST, args=("-n", "2"))})
+    leg = start_shard(tmp_path, plan).wait(10)
+    replays(leg.record_folder, plan)
+    last = finals(leg.record().results)
+    found = {unit: (one.outcome, one.try_number) for unit, one in last.items()}
+    assert found == {units[0]: ("died", 2), units[1]: ("passed", 2)}
+    end = leg.record().end
+    assert end is not None
+    assert dict(end.counts) == {"passed": 1, "died": 1}
 
 
 def test_a_hanging_test_does_not_take_its_neighbour_along(tmp_path: Path) -> None:
