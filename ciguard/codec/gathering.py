@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.codec.base import FILE, LEFT_OUT
 from ciguard.codec.heard import with_heard_times
+from ciguard.codec.peaks import with_peaks
 from ciguard.codec.record import LineError, decode, encode, with_defaults
 from ciguard.model import (
     DefaultsLine,
     EndLine,
     EventLine,
     MetricLine,
+    PeakLine,
     ProcessEndLine,
     ProcessLine,
     Record,
@@ -166,7 +168,7 @@ class _Gathering:
             header=headers[0] if headers else None,
             processes=tuple(by_kind[ProcessLine]),
             starts=tuple(by_kind[StartLine]),
-            results=tuple(by_kind[Result]),
+            results=with_peaks(by_kind[Result], by_kind[PeakLine]),
             samples=tuple(by_kind[SampleLine]),
             metrics=tuple(by_kind[MetricLine]),
             events=tuple(by_kind[EventLine]),
@@ -193,6 +195,7 @@ _KINDS: Final = (
     ProcessLine,
     StartLine,
     Result,
+    PeakLine,
     SampleLine,
     MetricLine,
     EventLine,

@@ -22,6 +22,7 @@ from ciguard.model import (
     EventLine,
     Line,
     MetricLine,
+    PeakLine,
     ProcessEndLine,
     ProcessLine,
     Result,
@@ -221,6 +222,7 @@ _LINES: Final[dict[str, Callable[..., Line]]] = {
     "process": ProcessLine,
     "start": StartLine,
     "result": Result,
+    "peak": PeakLine,
     "sample": SampleLine,
     "metric": MetricLine,
     "event": EventLine,
@@ -286,7 +288,7 @@ def decode(text: bytes) -> Line | None:
 
 def with_defaults(line: Line, defaults: DefaultsLine) -> Line:
     """Fill what a program left out because the first line of its file says it."""
-    if not isinstance(line, (StartLine, Result, EventLine)):
+    if not isinstance(line, (StartLine, Result, EventLine, PeakLine)):
         return line
     changes: dict[str, Any] = {}
     if isinstance(line, Result) and not line.case:

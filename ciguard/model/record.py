@@ -95,6 +95,8 @@ class Result:
     `unit` and `outcome` suffice. `wall_s` leaves out `setup_s`, the set-up of fixtures that are
     shared with other units. `peak_delta_bytes` is the high-water mark during the case minus the
     resident memory at its start, `retained_bytes` what stayed resident afterwards (may be < 0).
+    `peak_lower_bytes` and `peak_upper_bytes` are what the peak is known to lie between, children of
+    the process included; `measured_by` speaks of the other memory, `bounds_measured_by` of these.
     """
 
     unit: str
@@ -114,6 +116,7 @@ class Result:
     peak_upper_bytes: int | None = None
     retained_bytes: int | None = None
     measured_by: MeasuredBy | None = None
+    bounds_measured_by: MeasuredBy | None = None
     concurrent: int | None = None
     try_number: int = 1  # "try" in the file; a word Python keeps for itself
     process: int | None = None
@@ -130,8 +133,36 @@ class Result:
 
 
 @dataclass(frozen=True, **SLOTS)
+class PeakLine:
+    """What the leg knows of the memory of a result that came without: the next one of that case.
+
+    The result is the program's own line, and this one is the leg's; the reader joins them.
+    """
+
+    unit: str
+    suite: str = ""
+    variant: str = ""
+    case: str = ""
+    process: int | None = None
+    rss_before_bytes: int | None = None
+    peak_lower_bytes: int | None = None
+    peak_upper_bytes: int | None = None
+    measured_by: MeasuredBy | None = None
+    concurrent: int | None = None
+
+
+@dataclass(frozen=True, **SLOTS)
 class SampleLine:
-    """Memory of the machine and of the tested process tree at one moment."""
+    """Memory of the machine and of the tested process tree at one moment.
+
+    Attributes:
+        stalled_s, fully_stalled_s: how long some, or all, programs of the machine have waited for
+            memory since the leg's start (pressure stall information).
+        pss_ratio: of the tree, what is resident with shared pages divided among those who share
+            them, to what is resident with all of them counted in each; rarely asked.
+        tree_swap_bytes: of the tree, what lies in swap; asked with `pss_ratio`.
+        gpu_bytes: of the tree, by GPU.
+    """
 
     at_s: float
     tree_bytes: int | None = None
@@ -139,6 +170,11 @@ class SampleLine:
     available_bytes: int | None = None
     swap_used_bytes: int | None = None
     process_bytes: Mapping[str, int] = field(default_factory=dict)  # by process number
+    stalled_s: float | None = None
+    fully_stalled_s: float | None = None
+    pss_ratio: float | None = None
+    tree_swap_bytes: int | None = None
+    gpu_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -172,13 +208,20 @@ class EventLine:
 
 @dataclass(frozen=True, **SLOTS)
 class ProcessEndLine:
-    """A tested process is gone."""
+    """A tested process is gone.
+
+    `peak_bytes` is the most that anybody saw of it, `peak_upper_bytes` what it had at the very most
+    with all its children (a cgroup counts page cache as well).
+    """
 
     process: int
     ending: Ending
     exit_code: int | None = None  # < 0: the signal that killed it
     at_s: float | None = None
     peak_bytes: int | None = None
+    measured_by: MeasuredBy | None = None
+    peak_upper_bytes: int | None = None
+    bounds_measured_by: MeasuredBy | None = None
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -197,6 +240,7 @@ Line = Union[
     ProcessLine,
     StartLine,
     Result,
+    PeakLine,
     SampleLine,
     MetricLine,
     EventLine,

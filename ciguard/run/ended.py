@@ -15,6 +15,7 @@ from ciguard.model import (
     EndLine,
     EventLine,
     MetricLine,
+    PeakLine,
     ProcessEndLine,
     ProcessLine,
     Result,
@@ -32,8 +33,8 @@ JUDGED: Final[frozenset[Ending]] = frozenset(
     {"completed", "timeout", "crash", "out_of_memory", "memory_guard"}
 )
 
-Kept = Union[StartLine, Result, ProcessLine, ProcessEndLine, EventLine, MetricLine]
-KEPT: Final = (StartLine, Result, ProcessLine, ProcessEndLine, EventLine, MetricLine)
+Kept = Union[StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine]
+KEPT: Final = (StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine)
 OF_ONE_STEP: Final = ("resumed", "patient", "not_run")  # kinds of events that end with it
 
 

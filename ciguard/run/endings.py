@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Mapping
 
     from ciguard.model import Ending, UnitKey
+    from ciguard.run.peaks import Peak
     from ciguard.run.platforms.base import Ended
     from ciguard.run.state import State
 
@@ -120,11 +121,11 @@ def last_output(log: bytes) -> str:
     return "\n".join(text.splitlines()[-LAST_LINES:])[-OUTPUT_BYTES:]
 
 
-def of_the_whole(state: State, process: int, ended: Ended, now_s: float, peak_bytes: int) -> Result:
+def of_the_whole(state: State, process: int, ended: Ended, now_s: float, peak: Peak) -> Result:
     """The result of a unit that is a process, in which nobody writes lines.
 
     Args:
-        peak_bytes: the highest that was seen of it from outside; 0 where nothing was.
+        peak: what was seen of it from outside.
     """
     running = state.running[process]
     (unit,) = running.start.units
@@ -137,8 +138,10 @@ def of_the_whole(state: State, process: int, ended: Ended, now_s: float, peak_by
         at_s=now_s,
         wall_s=round(wall_s, 6),
         cpu_s=ended.cpu_s,
-        peak_bytes=peak_bytes or None,
-        measured_by="sample",
+        peak_bytes=peak.peak_bytes,
+        peak_upper_bytes=peak.peak_upper_bytes,
+        measured_by=peak.measured_by,
+        bounds_measured_by=peak.bounds_measured_by,
         process=process,
         message=None if exit_code == 0 else exit_words(exit_code),
     )

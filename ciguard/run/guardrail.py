@@ -47,7 +47,7 @@ def _read(path: str) -> bytes | None:
         return None
 
 
-def _number(path: str, key: bytes = b"") -> int | None:
+def read_number(path: str, key: bytes = b"") -> int | None:
     """The number in a file, or behind `key` in one of its lines; None where there is none."""
     for line in (_read(path) or b"").splitlines():
         words = line.split()
@@ -67,12 +67,12 @@ class Cgroup:
 
     def headroom_bytes(self) -> int | None:
         """Limit - use, with the cache counted as free where it matters."""
-        usage = _number(f"{self.folder}/{self.usage_file}")
+        usage = read_number(f"{self.folder}/{self.usage_file}")
         if usage is None:
             return None
         left = self.limit_bytes - usage
         if left < ASK_BELOW_BYTES:
-            left += _number(f"{self.folder}/memory.stat", self.cache_key) or 0
+            left += read_number(f"{self.folder}/memory.stat", self.cache_key) or 0
         return left
 
 
@@ -108,7 +108,7 @@ def limited(folders: tuple[str, ...]) -> tuple[Cgroup, ...]:
             ("memory.max", "memory.current", b"inactive_file"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file"),
         ):
-            size = _number(f"{folder}/{limit}")
+            size = read_number(f"{folder}/{limit}")
             if size is not None and size < UNLIMITED_BYTES:
                 found.append(Cgroup(folder, size, usage, cache))
     return tuple(found)
@@ -153,7 +153,7 @@ class Guardrail:
         """Where the kernel counts its kills for memory: of our cgroup, else of the machine."""
         for folder in self._folders[:1]:
             for file in ("memory.events", "memory.oom_control"):
-                if _number(f"{folder}/{file}", b"oom_kill") is not None:
+                if read_number(f"{folder}/{file}", b"oom_kill") is not None:
                     return f"{folder}/{file}"
         return "/proc/vmstat"
 
@@ -162,7 +162,7 @@ class Guardrail:
 
         Only a rise while one of our processes died by a signal means something.
         """
-        return _number(self.oom_file(), b"oom_kill") or 0
+        return read_number(self.oom_file(), b"oom_kill") or 0
 
     def close(self) -> None:
         """Give the descriptor back."""

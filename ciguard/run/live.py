@@ -5,21 +5,32 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Iterator, cast
+from typing import TYPE_CHECKING, Iterator, Mapping, Sequence, cast
 
 from ciguard.codec.record import LineError, decode, encode, with_defaults
 from ciguard.model import EventLine, Result, StartLine
 from ciguard.run.causes import Said
+from ciguard.run.frameworks.base import MARKED_BY
+from ciguard.run.peaks import Peak, peak_of
 from ciguard.run.platforms.base import FILE_FLAGS
 from ciguard.run.stacks import answers
 from ciguard.run.tail import Tail
 
 if TYPE_CHECKING:
-    from typing import Dict, Union
+    from typing import Dict, Optional, Union
 
-    from ciguard.model import DefaultsLine
+    from ciguard.model import DefaultsLine, MeasuredBy, PeakLine
     from ciguard.run.frameworks.base import Batch
-    from ciguard.run.platforms.base import Tested, Tree
+    from ciguard.run.platforms.base import (
+        Ended,
+        Group,
+        Headroom,
+        Instruments,
+        Platform,
+        Tested,
+        Tree,
+        Windows,
+    )
 
 LOOK_EVERY_S = 0.25  # for files that further workers of the process begin
 LAST_OUTPUT_BYTES = 16384
@@ -32,6 +43,8 @@ class Live:
         process: as started. tree: its memory. batch: what it was told.
         defaults: first line of its record.
         oom_kills: how often the kernel had killed for memory before it started.
+        windows: on its marks, if they are read from outside.
+        group: its own cgroup, if it has one.
     """
 
     def __init__(
@@ -43,12 +56,16 @@ class Live:
         *,
         started_s: float,
         oom_kills: int,
+        windows: Optional[Windows] = None,
+        group: Optional[Group] = None,
     ) -> None:
         self.process = process
         self.batch = batch
         self.started_s = started_s
         self.oom_kills = oom_kills
         self.tree = tree
+        self.windows = windows
+        self.group = group
         self.log = Tail(log_of(batch))
         self.peak_bytes = 0  # as the process itself measured it
         self.said = Said()
@@ -62,6 +79,8 @@ class Live:
 
     def lines(self, now_s: float, *, last: bool = False) -> Iterator[Union[StartLine, Result]]:
         """New lines that rules look at, whole; what else the process says is kept in `said`."""
+        if self.windows is not None:
+            self.windows.look(now_s)
         if last or now_s - self._looked_s >= LOOK_EVERY_S:
             self._looked_s = now_s
             self._find_files()
@@ -74,9 +93,16 @@ class Live:
                     self.said.unreadable = self.said.unreadable or where
                     continue
                 if isinstance(line, (StartLine, Result)):
-                    yield self._owned(line)
+                    owned = self._owned(line)
+                    if self.windows is not None:
+                        self.windows.hear(owned)
+                    yield owned
                 elif isinstance(line, EventLine):
                     self.said.add(cast("EventLine", with_defaults(line, self._defaults)))
+
+    def peaks(self) -> Sequence[PeakLine]:
+        """Of the results among the lines just read: what they do not say of their memory."""
+        return self.windows.told() if self.windows is not None else ()
 
     def _owned(self, line: Union[StartLine, Result]) -> Union[StartLine, Result]:
         line = cast("Union[StartLine, Result]", with_defaults(line, self._defaults))
@@ -94,6 +120,22 @@ class Live:
             if other.startswith(start) and other.endswith(".jsonl") and path not in self._tails:
                 _claim(path, self._defaults)
                 self._tails[path] = Tail(path)
+
+    def killed_for_memory(self, oom_kills: int) -> bool:
+        """Whether the kernel has, since it began; `oom_kills`: those of the leg's own cgroup."""
+        own = self.group.oom_kills() if self.group is not None else 0  # v1 counts them apart
+        return oom_kills + own > self.oom_kills
+
+    def peak(self, ended: Ended, sampled_bytes: int | None) -> Peak:
+        """What all that looked at it found; to be asked when it has ended, and before `close`."""
+        marked = max(self.peak_bytes, ended.peak_bytes or 0)
+        windows = self.windows.peak_bytes if self.windows else None
+        seen: Dict[MeasuredBy, Optional[int]] = {
+            "mark": marked,
+            "window": windows,
+            "sample": sampled_bytes,
+        }
+        return peak_of(seen, self.group.peak_bytes() if self.group else None)
 
     def stop_soon(self) -> None:
         """Ask it to stop behind the unit that it is at."""
@@ -121,10 +163,61 @@ class Live:
     def close(self) -> None:
         """Give all descriptors back; the process and its tree are gone afterwards."""
         self.process.close()
+        if self.windows is not None:
+            self.windows.close()
+        if self.group is not None:
+            self.group.give_back()
         self.tree.close()
         self.log.close()
         for tail in self._tails.values():
             tail.close()
+
+
+def begin(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    batch: Batch,
+    defaults: DefaultsLine,
+    *,
+    platform: Platform,
+    instruments: Instruments,
+    guardrail: Headroom,
+    now_s: float,
+) -> Live:
+    """Start a process, in a cgroup of its own where that can be had.
+
+    Args:
+        env: says with MARKED_BY whether the process resets its own marks.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    group = instruments.group(batch.process)
+    # glibc raises this limit with use; then freed heap hides the next test's peak.
+    more = {"MALLOC_MMAP_THRESHOLD_": "131072", MARKED_BY: str(os.getpid()), **env}
+    more["CIGUARD_OOM_FILE"] = guardrail.oom_file()
+    if group is not None:
+        more["CIGUARD_CGROUP_PEAK"] = group.peak_file
+        more["CIGUARD_OOM_FILE"] = group.oom_file or more["CIGUARD_OOM_FILE"]
+    oom_kills = guardrail.oom_kills()
+    try:
+        process = platform.start(argv, more, cwd, log_of(batch), group)
+    except OSError:
+        if group is not None:
+            group.give_back()
+        raise
+    tree = platform.tree(process)
+    return Live(
+        process,
+        tree,
+        batch,
+        defaults,
+        started_s=now_s,
+        oom_kills=oom_kills,
+        windows=None if MARKED_BY in env else instruments.windows(tree),
+        group=instruments.settled(group),
+    )
 
 
 def log_of(batch: Batch) -> str:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Mapping
 from ciguard.model import SampleLine
 
 if TYPE_CHECKING:
-    from typing import Dict, FrozenSet, List
+    from typing import Any, Dict, FrozenSet, List
 
-    from ciguard.run.platforms.base import Headroom, Tree
+    from ciguard.run.platforms.base import Headroom, Instruments, Tree
 
 # Between looks at the machine: at 0.9 GB/s the guard rail then overshoots by 4-10 MB.
 NEAR_EVERY_S = 0.02
@@ -33,8 +33,11 @@ class MemoryWatch:
         guarded: whether anybody acts on what is left; `every_s` is the time between two looks.
     """
 
-    def __init__(self, guardrail: Headroom, *, guarded: bool) -> None:
+    def __init__(self, guardrail: Headroom, instruments: Instruments, *, guarded: bool) -> None:
         self._guardrail = guardrail
+        self._instruments = instruments
+        self._rare: Dict[str, Any] = {}  # of what is asked rarely, said once
+        self._pressure: Mapping[str, Any] = {}
         self._near_bytes = max(NEAR_BYTES, NEAR_RATIO * (guardrail.memory_bytes() or 0))
         self._guarded = guarded
         self.every_s = CALM_EVERY_S
@@ -63,6 +66,8 @@ class MemoryWatch:
             available_bytes=machine.available_bytes,
             swap_used_bytes=machine.swap_used_bytes,
             process_bytes=self._by_number,
+            **self._pressure,
+            **self._rare,
         )
         near = self._guarded and (sample.headroom_bytes or 0) < self._near_bytes
         self.every_s = NEAR_EVERY_S if near else CALM_EVERY_S
@@ -77,6 +82,9 @@ class MemoryWatch:
             if size is not None:
                 self._by_number[str(process)] = size
                 self.peak_bytes[process] = max(size, self.peak_bytes.get(process, 0))
+        self._pressure = self._instruments.pressure()
+        total = sum(self._by_number.values())
+        self._rare.update(self._instruments.look(now_s, tuple(trees.values()), total))
 
     def due(self, now_s: float) -> tuple[SampleLine, ...]:
         """The samples to write now, if it is time or memory has changed markedly."""
@@ -97,5 +105,6 @@ class MemoryWatch:
         found = tuple(self._unwritten)
         if found:
             self._written, self._written_s = found[-1], found[-1].at_s
+            self._rare = {}
         self._unwritten = []
         return found

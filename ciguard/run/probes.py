@@ -9,10 +9,16 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
+from typing import TYPE_CHECKING, NamedTuple, Sequence
 
 assert sys.platform != "win32"
 
+if TYPE_CHECKING:
+    from typing import Optional
+
 RESCAN_S = 0.5
+PRESSURE = "/proc/pressure/memory"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -35,7 +41,7 @@ class TreeMemory:
     """The processes below one keeper; the keeper itself is not counted."""
 
     def __init__(self, root: int) -> None:
-        self._root = root
+        self.root = root
         self._statm: dict[int, int] = {}
         self._scanned_s = float("-inf")
 
@@ -43,7 +49,7 @@ class TreeMemory:
         """Resident memory of the tree now; None where no process of it can be read."""
         if now_s - self._scanned_s >= RESCAN_S or not self._statm:
             self._scanned_s = now_s
-            self._rescan()
+            self.rescan()
         total = 0
         for pid, descriptor in tuple(self._statm.items()):
             try:
@@ -52,8 +58,13 @@ class TreeMemory:
                 self._drop(pid)
         return total if self._statm else None
 
-    def _rescan(self) -> None:
-        waiting = list(children(self._root))
+    def pids(self) -> frozenset[int]:
+        """The processes that the last look found."""
+        return frozenset(self._statm)
+
+    def rescan(self) -> None:
+        """Look for processes that began or ended."""
+        waiting = list(children(self.root))
         found = set()
         while waiting:
             pid = waiting.pop()
@@ -73,3 +84,98 @@ class TreeMemory:
         """Give the descriptors back."""
         for pid in tuple(self._statm):
             self._drop(pid)
+
+
+class Sharing(NamedTuple):
+    """What the sum of a tree's resident sizes hides.
+
+    Attributes:
+        pss_ratio: of the sum with each page divided among those who share it, to that sum.
+        swap_bytes: of the tree in swap, divided likewise.
+    """
+
+    pss_ratio: float
+    swap_bytes: int
+
+
+def sharing(pids: Sequence[int]) -> Sharing | None:
+    """Ask for it: 0.1 ms for a small process, 255 ms for a tree of large ones; None: no answer."""
+    rss = pss = swap = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError):  # gone, or not ours
+            with open(f"/proc/{pid}/smaps_rollup", "rb") as stream:
+                sizes = {
+                    words[0]: int(words[1]) << 10
+                    for words in map(bytes.split, stream.read().splitlines()[1:])
+                }
+            rss += sizes[b"Rss:"]
+            pss += sizes[b"Pss:"]
+            swap += sizes.get(b"SwapPss:", 0)
+    return Sharing(round(pss / rss, 4), swap) if rss else None
+
+
+class SharingNearPeak:
+    """Asks for it where a shard's trees are larger than ever, in a thread of its own."""
+
+    GROWTH, EVERY_S, FROM_S = 1.25, 5.0, 0.5
+
+    def __init__(self) -> None:
+        self._asked_bytes = 0.0
+        self._due_s: Optional[float] = None
+        self._thread: Optional[threading.Thread] = None
+        self._found: Optional[Sharing] = None
+
+    def look(self, now_s: float, size: int, pids: Sequence[int]) -> Sharing | None:
+        """An answer, when one has just come."""
+        if self._due_s is None:
+            self._due_s = now_s + self.FROM_S  # not of an interpreter that is just starting
+        if self._thread is None:
+            if now_s >= self._due_s and size > self._asked_bytes * self.GROWTH:
+                self._asked_bytes, self._due_s = size, now_s + self.EVERY_S
+                self._thread = threading.Thread(target=self._ask, args=(pids,), daemon=True)
+                self._thread.start()
+        elif not self._thread.is_alive():
+            self._thread = None
+            found, self._found = self._found, None
+            return found
+        return None
+
+    @property
+    def asking(self) -> bool:
+        """Whether an answer is on its way."""
+        return self._thread is not None
+
+    def _ask(self, pids: Sequence[int]) -> None:
+        self._found = sharing(pids)
+
+
+class Pressure:
+    """How long programs of the machine have waited for memory, since this was made.
+
+    Args:
+        path: of the kernel's file (Documentation/accounting/psi); where there is none, nothing.
+    """
+
+    def __init__(self, path: str = PRESSURE) -> None:
+        self._descriptor = -1
+        with contextlib.suppress(OSError):
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._before = self._totals()
+
+    def _totals(self) -> tuple[int, ...]:
+        """Microseconds: some of them, all of them."""
+        with contextlib.suppress(OSError, ValueError):
+            words = os.pread(self._descriptor, 512, 0).split() if self._descriptor >= 0 else ()
+            return tuple(int(word[6:]) for word in words if word.startswith(b"total="))
+        return ()  # a kernel that was told to keep no account
+
+    def stalled_s(self) -> tuple[float | None, float | None]:
+        """Seconds in which some, and in which all of them waited; None where nobody says."""
+        now = [(one - was) / 1e6 for one, was in zip(self._totals(), self._before)]
+        return (now[0], now[1]) if len(now) == 2 else (None, None)  # noqa: PLR2004
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

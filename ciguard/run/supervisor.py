@@ -27,7 +27,7 @@ from ciguard.run.causes import cause, not_run
 from ciguard.run.ended import NOTHING, Earlier
 from ciguard.run.endings import died, exit_words, last_output, of_the_whole, unexplained_words
 from ciguard.run.frameworks.base import environment, origin_variables
-from ciguard.run.live import Live, log_of
+from ciguard.run.live import Live, begin
 from ciguard.run.memory import MemoryWatch
 from ciguard.run.platforms.base import NOT_STARTED
 from ciguard.run.platforms.table import HERE
@@ -94,7 +94,9 @@ class Supervisor:
         self._guardrail = guardrail
         self._console = console
         self._state = State(job.shard, job.suites, job.policy, for_s=job.for_s)
-        self._memory = MemoryWatch(guardrail, guarded=job.policy.guard_rail != "off")
+        guarded = job.policy.guard_rail != "off"
+        self._instruments = job.platform.instruments(job.environ)
+        self._memory = MemoryWatch(guardrail, self._instruments, guarded=guarded)
         self._live: Dict[int, Live] = {}
         self._seen: Dict[str, int] = {}  # by file, of processes that have ended
         self._followed_s = 0.0
@@ -140,6 +142,7 @@ class Supervisor:
         finally:
             for live in self._live.values():
                 live.close()
+            self._instruments.close()
         return self._end(finish)
 
     def _now_s(self) -> float:
@@ -214,6 +217,8 @@ class Supervisor:
                 self._observed(replace(line, at_s=self._now_s()))
             elif isinstance(line, Result) and line.at_s is None and line.wall_s is None:
                 self._record.append(_heard(line, self._now_s()))
+        for peak in live.peaks():
+            self._record.append(peak)
         if self._streams:
             self._console.follow(live.log, whole=False)
 
@@ -236,9 +241,9 @@ class Supervisor:
         self._follow(live, last=True)
         now_s = self._now_s()
         running = self._state.running[number]
+        peak = live.peak(ended, self._memory.peak_bytes.get(number))
         if self._job.whole and running.open and ended.exit_code >= 0 and not running.stopping:
-            peak_bytes = max(self._memory.peak_bytes.get(number, 0), ended.peak_bytes or 0)
-            self._observed(of_the_whole(self._state, number, ended, now_s, peak_bytes))
+            self._observed(of_the_whole(self._state, number, ended, now_s, peak))
         executor = self._job.executor(running.start.suite)
         # What was not found was looked for: a framework that is not there finds nothing missing.
         had_results = bool(running.closed or running.reported or live.said.vanished)
@@ -247,7 +252,7 @@ class Supervisor:
             running,
             ended.exit_code,
             clean=not ended.error and executor.is_clean(ended.exit_code, had_results=had_results),
-            out_of_memory=self._guardrail.oom_kills() > live.oom_kills,
+            out_of_memory=live.killed_for_memory(self._guardrail.oom_kills()),
         )
         output = ended.error or last_output(live.last_output())
         stacks = live.stacks()
@@ -281,11 +286,7 @@ class Supervisor:
             self._unexplained += 1
             detail = f"{exit_words(ended.exit_code)}\n{last_words(output)}"
             self._record.append(EventLine("unexplained_exit", now_s, number, detail=detail))
-        peak_bytes = max(
-            live.peak_bytes, ended.peak_bytes or 0, self._memory.peak_bytes.get(number, 0)
-        )
-        end = ProcessEndLine(number, ending, ended.exit_code, now_s, peak_bytes or None)
-        self._observed(end)
+        self._observed(ProcessEndLine(number, ending, ended.exit_code, now_s, *peak))
         self._record.sync(now_s, at_once=True)
         self._say_end(live, ending, ended, output)
         if unexplained:
@@ -412,14 +413,16 @@ class Supervisor:
             assumed = None if self._job.whole else True
             self._observed(StartLine(unit, suite, variant, action.process, now_s, assumed))
         self._say_lacks(now_s, live.process.lack)
+        self._say_lacks(now_s, self._instruments.lacks, aloud=False)
 
-    def _say_lacks(self, now_s: float, *lacks: str) -> None:
-        """Say once what cannot be measured or guarded here."""
+    def _say_lacks(self, now_s: float, *lacks: str, aloud: bool = True) -> None:
+        """Say once what cannot be measured or guarded here; a number less is for the record."""
         for lack in lacks:
             if lack and lack not in self._lacks:
                 self._lacks.add(lack)
                 self._record.append(EventLine("lacks", now_s, detail=lack))
-                self._console.say(f"this leg lacks {lack}")
+                if aloud:
+                    self._console.say(f"this leg lacks {lack}")
 
     def _spawn(self, action: Start, now_s: float) -> Live:
         """Write the batch and start its process. Raises OSError where either cannot be."""
@@ -440,18 +443,20 @@ class Supervisor:
             origin_s=job.origin_s,
         )
         self._files.before(action.suite)
-        oom_kills = self._guardrail.oom_kills()
         invocation = job.executor(action.suite).execution(suite, action.variant, batch)
         env = environment(job.environ, suite, action.variant, invocation, job.pool_env)
-        # glibc raises this limit with use; then freed heap hides the next test's peak.
-        env.setdefault("MALLOC_MMAP_THRESHOLD_", "131072")
-        env["CIGUARD_OOM_FILE"] = self._guardrail.oom_file()
         env.update(origin_variables(job.origin_s))
-        cwd, log = os.path.abspath(suite.cwd), log_of(batch)
-        process = job.platform.start(invocation.argv, env, cwd, log)
-        defaults = defaults_line(job.header, action.suite, action.variant, action.process)
-        tree = job.platform.tree(process)
-        return Live(process, tree, batch, defaults, started_s=now_s, oom_kills=oom_kills)
+        return begin(
+            invocation.argv,
+            env,
+            os.path.abspath(suite.cwd),
+            batch,
+            defaults_line(job.header, action.suite, action.variant, action.process),
+            platform=job.platform,
+            instruments=self._instruments,
+            guardrail=self._guardrail,
+            now_s=now_s,
+        )
 
     def _end(self, finish: Finish) -> Verdict:
         found = verdict(

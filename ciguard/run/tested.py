@@ -23,6 +23,8 @@ assert sys.platform != "win32"
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
+    from ciguard.run.cgroups import Group
+
 START_S = 20.0  # a keeper that has not started anything by then is lost (one takes 0.02 s)
 
 # When to send what, in seconds after the first signal; the platform gives 7.5 s, then 2.5 s.
@@ -45,6 +47,7 @@ class TestedProcess:
 
     Args:
         bare: its keeper looks for nothing that only Linux has.
+        group: what it is to be in before it runs.
 
     Raises:
         OSError: the keeper could not be started (no memory, no process left).
@@ -54,7 +57,14 @@ class TestedProcess:
     __test__ = False  # no test class, whatever its name says to a collector
 
     def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str, *, bare: bool = False
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        log: str,
+        *,
+        bare: bool = False,
+        group: Optional[Group] = None,
     ) -> None:
         self._keeper = subprocess.Popen(
             keeper_command(),
@@ -79,8 +89,14 @@ class TestedProcess:
         self.stopped_s: Optional[float] = None  # when it was first told to end
         self._said = b""
         self._signals: List[Tuple[float, str]] = []
-        self._send(json.dumps({"argv": list(argv), "log": log, "bare": bare}))
+        if group is not None:
+            group.enter(self.root)
+        groups = [] if group is None else group.folders[::-1]
+        job = {"argv": list(argv), "log": log, "bare": bare, "groups": groups}
+        self._send(json.dumps(job))
         self._wait_for_start()
+        if group is not None:
+            group.leave(self.root)
 
     def fileno(self) -> int:
         """Readable when there is something for `poll`."""

@@ -177,7 +177,7 @@ def test_any_command_is_measured_as_one_unit(tmp_path: Path) -> None:
     assert result.outcome == "passed"
     assert (result.wall_s or 0) >= 0.3
     assert 80 << 20 < (result.peak_bytes or 0) < 160 << 20
-    assert result.measured_by == "sample"
+    assert result.measured_by in {"mark", "window"}
     assert result.cpu_s is not None
     assert [line.unit for line in leg.record().starts] == [result.unit]
     no_survivor(leg)

@@ -13,7 +13,8 @@ from run.legs import until
 
 from ciguard.run.guardrail import Guardrail
 from ciguard.run.memory import MemoryWatch
-from ciguard.run.probes import TreeMemory
+from ciguard.run.platforms.instruments import NoInstruments
+from ciguard.run.probes import Pressure, SharingNearPeak, TreeMemory, sharing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +59,7 @@ def test_a_child_that_ends_is_forgotten(parent: int) -> None:
 
 
 def test_looks_are_taken_at_their_time_and_written_by_twos(parent: int) -> None:
-    watch = MemoryWatch(Guardrail(), guarded=False)
+    watch = MemoryWatch(Guardrail(), NoInstruments(), guarded=False)
     trees = {1: TreeMemory(parent)}
     assert watch.look(0.0, {}) is None, "nothing runs"
     assert watch.look(0.0, trees) is not None
@@ -86,6 +87,56 @@ def test_it_looks_more_often_where_there_is_less(
 ) -> None:
     said = tmp_path / "meminfo"
     said.write_text(f"MemTotal: 16000000 kB\nMemAvailable: {available_mib << 10} kB\n")
-    watch = MemoryWatch(Guardrail(str(said)), guarded=guarded)
+    watch = MemoryWatch(Guardrail(str(said)), NoInstruments(), guarded=guarded)
     watch.look(0.0, {1: TreeMemory(parent)})
     assert watch.every_s == every_s
+
+
+def test_pages_of_a_fork_are_shared() -> None:
+    program = HOLDS.replace("print(", "__import__('os').fork(); print(")
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(12).count(b"ready") == 2
+        tree = TreeMemory(process.pid)
+        tree.read_bytes(0.0)
+        found = sharing([process.pid, *tree.pids()])
+        assert found is not None
+        assert 0.4 < found.pss_ratio < 0.7, "50 MiB of two processes are the same 50 MiB"
+        tree.close()
+    assert sharing([process.pid]) is None
+
+
+def test_sharing_is_asked_where_the_tree_is_larger_than_ever() -> None:
+    def answers(near: SharingNearPeak, now_s: float, size: int) -> bool:
+        found = [near.look(now_s, size, [os.getpid()])]
+
+        def is_over() -> bool:
+            found.append(near.look(now_s, 0, []))
+            return not near.asking
+
+        until(is_over, what="its thread is done", timeout_s=5)
+        return any(found)
+
+    near = SharingNearPeak()
+    assert not answers(near, 0.0, 100), "it is just starting"
+    assert answers(near, 1.0, 100)
+    assert not answers(near, 1.1, 200), "too soon"
+    assert not answers(near, 9.0, 110), "not much more than it was"
+    assert answers(near, 9.1, 200)
+
+
+def test_pressure_counts_from_its_beginning(tmp_path: Path) -> None:
+    file = tmp_path / "memory"
+    some, full = "some avg10=0.00 avg60=0.00 avg300=0.00 total=", "full avg10=0.00 total="
+    file.write_text(f"{some}5000000\n{full}1000000\n")
+    pressure = Pressure(str(file))
+    assert pressure.stalled_s() == (0.0, 0.0)
+    file.write_text(f"{some}7500000\n{full}1250000\n")
+    assert pressure.stalled_s() == (2.5, 0.25)
+    pressure.close()
+    assert pressure.stalled_s() == (None, None)
+    assert Pressure(str(tmp_path / "nothing")).stalled_s() == (None, None)

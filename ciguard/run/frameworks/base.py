@@ -121,9 +121,15 @@ if TYPE_CHECKING:
             """
 
 
+# Who may reset the memory marks of a process: the leg with this pid, or "self".
+MARKED_BY: Final = "CIGUARD_MARKED_BY"
+
 # What a leg says to its own process: one inside a tested process must not hand on the outer one's.
 LEG_VARIABLES: Final = (
+    "CIGUARD_CGROUP_PEAK",
     "CIGUARD_COLLECT_FILE",
+    MARKED_BY,
+    "CIGUARD_OOM_FILE",
     "CIGUARD_ORIGIN_AT",
     "CIGUARD_ORIGIN_CLOCK",
     "CIGUARD_ORIGIN_S",

@@ -11,7 +11,7 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Iterator
 
-from ciguard.run.frameworks.base import Invocation, ListedUnit, Listing, variant_args
+from ciguard.run.frameworks.base import MARKED_BY, Invocation, ListedUnit, Listing, variant_args
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
@@ -101,6 +101,7 @@ def execution(suite: Suite, variant: str, batch: Batch) -> Invocation:
         "CIGUARD_PROCESS": str(batch.process),
         "CIGUARD_TRIES_BEFORE": json.dumps(batch.tries_before),
         "CIGUARD_ORIGIN_S": repr(batch.origin_s),
+        MARKED_BY: "self",
     }
     return Invocation(argv, env, {"PYTHONPATH": batch.inside_folder})
 

@@ -14,9 +14,10 @@ from ciguard.model import SLOTS
 
 if TYPE_CHECKING:
     import signal
-    from typing import ContextManager, Mapping, Protocol, Sequence, Tuple
+    from typing import Any, ContextManager, Mapping, Protocol, Sequence, Tuple, Union
 
     from ciguard.errors import ExitCode
+    from ciguard.model import PeakLine, Result, StartLine
 
 NOT_STARTED: Final = 127  # what a shell says of a program that it cannot start
 
@@ -89,6 +90,71 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Give descriptors back."""
 
+    class Group(Protocol):
+        """What counts the memory of one tested process and all that it starts, from its start."""
+
+        @property
+        def peak_file(self) -> str:
+            """A counter that the process may reset for itself; "" for none."""
+
+        @property
+        def oom_file(self) -> str:
+            """As of `Headroom`, for the group alone; "" where it has none."""
+
+        def peak_bytes(self) -> Optional[int]:
+            """The most that it had: an upper bound; None where nobody says."""
+
+        def oom_kills(self) -> int:
+            """How often the system has killed in it for memory."""
+
+        def give_back(self) -> None:
+            """The process has ended, or was never started."""
+
+    class Windows(Protocol):
+        """Peaks of a tree from outside, between looks at what it says."""
+
+        peak_bytes: int  # the largest of one process so far; 0: nothing could be measured
+
+        def look(self, now_s: float) -> None:
+            """Before its lines are read."""
+
+        def hear(self, line: Union[StartLine, Result]) -> None:
+            """A line that was read."""
+
+        def told(self) -> Sequence[PeakLine]:
+            """All are read: what its results lack."""
+
+        def close(self) -> None:
+            """Give descriptors back."""
+
+    class Instruments(Protocol):
+        """What one leg measures with, besides sizes of trees."""
+
+        @property
+        def lacks(self) -> str:
+            """What could not be had, and why; "" as long as nothing was refused."""
+
+        def group(self, process: int) -> Optional[Group]:
+            """For the process of that number, to be handed to `start`; None: none can be made."""
+
+        def settled(self, group: Optional[Group]) -> Optional[Group]:
+            """Behind `start`: the group, if the process is in it."""
+
+        def windows(self, tree: Tree) -> Optional[Windows]:
+            """For a tree whose processes do not measure themselves."""
+
+        def look(self, now_s: float, trees: Sequence[Tree], size: int) -> Mapping[str, Any]:
+            """Fields of a sample that are asked for rarely, when an answer has just come.
+
+            Never waits. `size`: of all trees, bytes.
+            """
+
+        def pressure(self) -> Mapping[str, float]:
+            """Fields of a sample that say how long programs have waited for memory."""
+
+        def close(self) -> None:
+            """Give back what is held; processes have ended."""
+
     class Headroom(Protocol):
         """How much memory is left before something is killed, and whether something was."""
 
@@ -117,8 +183,15 @@ if TYPE_CHECKING:
         LACKS: Tuple[str, ...]  # what cannot be measured or guarded on any machine of it
         EXIT_OF: Mapping[signal.Signals, ExitCode]  # signals that end a leg
 
-        def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str) -> Tested:
-            """Start a program, from the main thread only.
+        def start(
+            self,
+            argv: Sequence[str],
+            env: Mapping[str, str],
+            cwd: str,
+            log: str,
+            group: Optional[Group] = None,
+        ) -> Tested:
+            """Start a program, from the main thread only; in a group of `Instruments`.
 
             Raises:
                 OSError: what starts it could not be started (no memory, no process left).
@@ -129,6 +202,9 @@ if TYPE_CHECKING:
 
         def tree(self, process: Tested) -> Tree:
             """The memory of what it runs."""
+
+        def instruments(self, environ: Mapping[str, str]) -> Instruments:
+            """What there is to measure with, for a leg with that environment."""
 
         def headroom(self, meminfo: Optional[str]) -> Headroom:
             """The machine's memory; `meminfo` is a file to read it from, None for its own."""

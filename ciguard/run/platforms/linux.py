@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Final, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Final, Mapping, Optional, Sequence, Tuple, cast
 
 assert sys.platform != "win32"
 
 from ciguard.run.guardrail import MEMINFO, Guardrail
 from ciguard.run.keeper import become_subreaper
+from ciguard.run.platforms.linux_instruments import LinuxInstruments
 from ciguard.run.platforms.posix import EXIT_OF, wait, wakeup
 from ciguard.run.probes import TreeMemory
 from ciguard.run.tested import TestedProcess
 
 if TYPE_CHECKING:
-    from ciguard.run.platforms.base import Headroom, Tested, Tree
+    from ciguard.run.platforms.base import Group, Headroom, Instruments, Tested, Tree
 
 __all__ = ["EXIT_OF", "LACKS", "NAME", "adopt_orphans", "cpu_model", "cpus", "headroom"]
-__all__ += ["start", "tree", "wait", "wakeup"]
+__all__ += ["instruments", "start", "tree", "wait", "wakeup"]
 
 NAME: Final = "linux"
 LACKS: Final[Tuple[str, ...]] = ()
 
 
-def start(argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str) -> Tested:
+def start(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    log: str,
+    group: Optional[Group] = None,
+) -> Tested:
     """Behind a keeper that is the subreaper of its tree."""
-    return TestedProcess(argv, env, cwd, log)
+    return TestedProcess(argv, env, cwd, log, group=cast("Any", group))
 
 
 def adopt_orphans() -> None:
@@ -37,6 +44,11 @@ def adopt_orphans() -> None:
 def tree(process: Tested) -> Tree:
     """From kept `statm` descriptors."""
     return TreeMemory(process.root)
+
+
+def instruments(environ: Mapping[str, str]) -> Instruments:
+    """Cgroups, windows, pressure, sharing, GPUs."""
+    return LinuxInstruments(environ)
 
 
 def headroom(meminfo: Optional[str]) -> Headroom:

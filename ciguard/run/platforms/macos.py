@@ -17,13 +17,14 @@ assert sys.platform != "win32"
 
 from ciguard.run import keeper
 from ciguard.run.platforms.base import UNKNOWN, MachineMemory
+from ciguard.run.platforms.instruments import NoInstruments
 from ciguard.run.platforms.posix import EXIT_OF, wait, wakeup
 from ciguard.run.tested import TestedProcess
 
 if TYPE_CHECKING:
     from typing import Callable, Dict
 
-    from ciguard.run.platforms.base import Headroom, Tested, Tree
+    from ciguard.run.platforms.base import Group, Headroom, Instruments, Tested, Tree
 
 __all__ = [
     "EXIT_OF",
@@ -36,7 +37,7 @@ __all__ = [
     "cpus",
     "footprint_of",
 ]
-__all__ += ["footprints", "headroom", "start", "tree", "wait", "wakeup"]
+__all__ += ["footprints", "headroom", "instruments", "start", "tree", "wait", "wakeup"]
 
 NAME: Final = "macos"
 LACKS: Final[Tuple[str, ...]] = (
@@ -168,7 +169,13 @@ def sysctl(name: str) -> Optional[str]:
     return said if done.returncode == 0 and said else None
 
 
-def start(argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str) -> Tested:
+def start(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    log: str,
+    group: Optional[Group] = None,  # noqa: ARG001  # none is ever made here
+) -> Tested:
     """Behind a keeper that looks for nothing of Linux's."""
     return TestedProcess(argv, env, cwd, log, bare=True)
 
@@ -180,6 +187,11 @@ def adopt_orphans() -> None:
 def tree(process: Tested) -> Tree:
     """By `ps`."""
     return PsTree(process.root, footprints())
+
+
+def instruments(environ: Mapping[str, str]) -> Instruments:  # noqa: ARG001
+    """Sizes of trees are all there is."""
+    return NoInstruments()
 
 
 def headroom(meminfo: Optional[str]) -> Headroom:  # noqa: ARG001  # there is no such file

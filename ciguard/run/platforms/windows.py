@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, 
 from ciguard.errors import ExitCode
 from ciguard.run.platforms.base import NOT_STARTED, UNKNOWN, Ended, MachineMemory
 from ciguard.run.platforms.windows_api import CREATE_SUSPENDED, left_bytes, memory_of
+from ciguard.run.platforms.instruments import NoInstruments
 from ciguard.run.platforms.windows_words import folded, place_of
 
 assert sys.platform == "win32"
@@ -29,7 +30,7 @@ from ciguard.run.platforms import windows_job as api
 if TYPE_CHECKING:
     from typing import Dict, List
 
-    from ciguard.run.platforms.base import Headroom, Tested, Tree
+    from ciguard.run.platforms.base import Group, Headroom, Instruments, Tested, Tree
 
 NAME: Final = "windows"
 LACKS: Final[Tuple[str, ...]] = ()
@@ -236,7 +237,13 @@ class CommitLimit:
         """Nothing is held."""
 
 
-def start(argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str) -> Tested:
+def start(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    log: str,
+    group: Optional[Group] = None,  # noqa: ARG001  # none is ever made here
+) -> Tested:
     """In a job of its own."""
     return WindowsProcess(argv, env, cwd, log)
 
@@ -249,6 +256,11 @@ def tree(process: Tested) -> Tree:
     """The processes of its job."""
     assert isinstance(process, WindowsProcess)
     return CommittedTree(process)
+
+
+def instruments(environ: Mapping[str, str]) -> Instruments:  # noqa: ARG001
+    """Sizes of trees are all there is."""
+    return NoInstruments()
 
 
 def headroom(meminfo: Optional[str]) -> Headroom:  # noqa: ARG001  # there is no such file

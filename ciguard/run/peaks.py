@@ -1,0 +1,37 @@
+"""What the different ways to measure one process come to: one peak, one bound, how each was had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Mapping
+
+    from ciguard.model import MeasuredBy
+
+
+class Peak(NamedTuple):
+    """Fields of a line; None where nothing was measured."""
+
+    peak_bytes: int | None = None
+    measured_by: MeasuredBy | None = None
+    peak_upper_bytes: int | None = None
+    bounds_measured_by: MeasuredBy | None = None
+
+
+def peak_of(seen: Mapping[MeasuredBy, int | None], cgroup_bytes: int | None) -> Peak:
+    """The largest that was seen: each way misses something, and none sees too much.
+
+    Args:
+        seen: by way, the better way first.
+        cgroup_bytes: what the kernel counted for the whole tree, page cache included.
+    """
+    found: Peak = Peak()
+    for way, size in seen.items():
+        if size and size > (found.peak_bytes or 0):
+            found = Peak(size, way)
+    if not cgroup_bytes:
+        return found
+    # Pages of a file that others had read before are resident here and counted there.
+    upper = max(cgroup_bytes, found.peak_bytes or 0)
+    return found._replace(peak_upper_bytes=upper, bounds_measured_by="cgroup")
