@@ -23,10 +23,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Sequence
 
+assert sys.platform != "win32"
+
 from ciguard.run.guardrail import memory_cgroups, read_number
 from ciguard.run.keeper import send
-
-assert sys.platform != "win32"
 
 if TYPE_CHECKING:
     from typing import List, Optional

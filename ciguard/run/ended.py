@@ -171,6 +171,24 @@ def _fact(line: Kept) -> Hashable:
     return encode(line if isinstance(line, MetricLine) else replace(line, process=0))
 
 
+def _overlapping(lines: Sequence[Line]) -> Set[int]:
+    """Processes in which a unit began while another had begun and had no result yet."""
+    found: Set[int] = set()
+    silent: Dict[int, Set[UnitKey]] = {}
+    for line in lines:
+        if not isinstance(line, (StartLine, Result)):
+            continue
+        key, process = UnitKey(line.suite, line.variant, line.unit), line.process or 0
+        begun = silent.setdefault(process, set())
+        if isinstance(line, Result):
+            begun.discard(key)
+        elif begun - {key}:
+            found.add(process)
+        else:
+            begun.add(key)
+    return found
+
+
 def ended(files: Sequence[Sequence[Line]]) -> FrozenSet[UnitKey]:
     """The units that are over.
 
@@ -185,6 +203,7 @@ def ended(files: Sequence[Sequence[Line]]) -> FrozenSet[UnitKey]:
     completed: Set[int] = set()
     for lines in files:
         at: Dict[int, UnitKey] = {}
+        overlapping = _overlapping(lines)
         for line in lines:
             if isinstance(line, ProcessEndLine) and line.ending == "completed":
                 completed.add(line.process)
@@ -197,7 +216,8 @@ def ended(files: Sequence[Sequence[Line]]) -> FrozenSet[UnitKey]:
                 continue
             key, process = UnitKey(line.suite, line.variant, line.unit), line.process or 0
             last[key] = max(process, last.get(key, 0))
-            if at.get(process, key) != key:  # where the next one begins, this one was over
+            # Where the next one begins this one was over, unless they run side by side.
+            if at.get(process, key) != key and process not in overlapping:
                 over.add((process, at[process]))
             at[process] = key
             if isinstance(line, Result):

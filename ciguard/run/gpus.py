@@ -13,9 +13,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Collection, Final, Mapping, Sequence
 
-from ciguard.run.keeper import send
-
 assert sys.platform != "win32"
+
+from ciguard.run.keeper import send
 
 if TYPE_CHECKING:
     from typing import Dict, List, Optional

@@ -80,6 +80,8 @@ class Live:
     def lines(self, now_s: float, *, last: bool = False) -> Iterator[Union[StartLine, Result]]:
         """New lines that rules look at, whole; what else the process says is kept in `said`."""
         if self.windows is not None:
+            if last and self.process.ended is not None:
+                self.windows.end(self.process.ended.peak_bytes)
             self.windows.look(now_s)
         if last or now_s - self._looked_s >= LOOK_EVERY_S:
             self._looked_s = now_s

@@ -177,6 +177,7 @@ class Windows:
         self._reaped: Mapping[int, int] = {}
         self._closed_s, self._every_s = float("-inf"), EVERY_S
         self._measuring = False
+        self._final_bytes: Optional[int] = None
         self._lost: Set[int] = set()
         self.peak_bytes = 0  # the largest mark of one process
 
@@ -187,6 +188,10 @@ class Windows:
             window = self._close()
             if window is not None:
                 self._intervals.close(window)
+
+    def end(self, peak_bytes: int | None) -> None:
+        """The process that was started is gone; its last mark is what the kernel says of it."""
+        self._final_bytes = peak_bytes or 0
 
     def hear(self, line: Union[StartLine, Result]) -> None:
         """Take in a line as it was read."""
@@ -205,6 +210,8 @@ class Windows:
 
     def _close(self) -> Window | None:
         """The window that ends now; None where no process is ours to measure."""
+        if self._final_bytes is not None:
+            return self._final(self._final_bytes)
         start_s = time.monotonic()
         last_pid = _last_pid()
         changed = last_pid != self._last_pid or not last_pid
@@ -230,11 +237,21 @@ class Windows:
         self.peak_bytes = max(self.peak_bytes, lower)
         return Window(lower, UNKNOWN if lost else upper, size)
 
+    def _final(self, size: int) -> Window | None:
+        """The window in which all ended: known if no other process had begun or was there."""
+        self.peak_bytes = max(self.peak_bytes, size)
+        others = sum(marks is not None for marks in self._marks.values()) > 1
+        known = size > 0 and not others and _last_pid() == self._last_pid
+        return Window(size, size if known else UNKNOWN, 0) if self._measuring else None
+
     def _of(self, pid: int) -> _Marks | None:
         """What reads that process's mark; None where it is not ours to reset."""
         if pid not in self._marks:
             with open(f"/proc/{pid}/environ", "rb") as stream:
-                ours = self._owner in stream.read().split(b"\0")
+                words = stream.read().split(b"\0")
+            if words == [b""]:
+                return None  # in the midst of its exec, or cleaned: asked again
+            ours = self._owner in words
             self._marks[pid] = _Marks(pid) if ours else None
         return self._marks[pid]
 

@@ -117,6 +117,7 @@ class Running:
     start: Start
     open: dict[int, float] = field(default_factory=dict)  # unit -> at_s of its start
     reported: set[int] = field(default_factory=set)  # has a result, and may get more cases
+    overlap: bool = False  # units of it run side by side: one began while another was open
     closed: set[int] = field(default_factory=set)
     bad: set[int] = field(default_factory=set)  # some case of it went wrong here
     stopped: set[int] = field(default_factory=set)  # by the leg's deadline, or at a checkpoint
@@ -152,6 +153,27 @@ class Running:
         """A unit with several cases ends where the next one begins, or where its process does."""
         for unit in tuple(self.reported):
             self.close(unit)
+
+    def begin(self, unit: int, at_s: float) -> None:
+        """A unit starts; of one that did before, only the time is news."""
+        if unit not in self.open and unit not in self.reported and unit not in self.closed:
+            self.overlap = self.overlap or bool(self.open.keys() - self.reported)
+        if not self.overlap:
+            self.close_reported()
+        self.open[unit] = at_s
+
+    def report(self, unit: int) -> None:
+        """A case of it has a result.
+
+        Where units run side by side, only a result of the unit itself, or the end of the process,
+        says that it is over: it is no culprit then, its time is not watched, and after a death it
+        gets another turn.
+        """
+        if not self.overlap and unit not in self.reported:
+            self.close_reported()
+        self.reported.add(unit)
+        if self.overlap:
+            self.open.pop(unit, None)
 
     def unfinished(self) -> tuple[int, ...]:
         """What it was given and has not finished, in order."""
@@ -224,6 +246,8 @@ class State:
         """
         running = self.running[process]
         at = {*running.open, *running.reported}
+        if running.overlap and running.open:
+            at = set(running.open)
         if not at and not running.spoke and len(running.start.units) == 1:
             at.update(running.start.units)
         return tuple(sorted(at if running.blamed is None else at & {running.blamed}))
@@ -262,12 +286,10 @@ class State:
         if running is None or unit is None:
             return
         running.spoke = running.spoke or not line.assumed
-        if line.at_s is None:  # the leg says when it heard of it, in a line of its own
-            running.close_reported()
-            running.open.setdefault(unit, NEVER_S)
-        else:
-            running.close_reported()
-            running.open[unit] = line.at_s
+        # Without a time, the leg says when it heard of it in a line of its own.
+        known_s = running.open.get(unit, NEVER_S)
+        running.begin(unit, known_s if line.at_s is None else line.at_s)
+        if line.at_s is not None:
             running.goes_on = running.goes_on or line.at_s > running.told_s + OBEYS_WITHIN_S
 
     def _observe_result(self, line: Result) -> None:
@@ -275,9 +297,7 @@ class State:
         unit = self.position(line.key.unit_key)
         if running is None or unit is None:
             return
-        if unit not in running.reported:
-            running.close_reported()
-        running.reported.add(unit)
+        running.report(unit)
         running.spoke = running.spoke or line.outcome != "died"
         if line.outcome == "died":
             running.died[unit] = line

@@ -118,6 +118,9 @@ if TYPE_CHECKING:
         def look(self, now_s: float) -> None:
             """Before its lines are read."""
 
+        def end(self, peak_bytes: Optional[int]) -> None:
+            """The process has ended, before its last lines are read; `peak_bytes` as of `Ended`."""
+
         def hear(self, line: Union[StartLine, Result]) -> None:
             """A line that was read."""
 

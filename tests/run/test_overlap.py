@@ -1,0 +1,143 @@
+"""Units side by side in one process: no end is guessed, and at a death the culprit is a set."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from run.legs import plan_of, start_shard
+from run.replaying import replays
+
+from ciguard.model import LegPolicy, PlannedUnit, ProcessEndLine, Result, StartLine, Suite
+from ciguard.run.endings import died
+from ciguard.run.policy import next_action
+from ciguard.run.state import Start, State, Wait
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def state_of(*lines: StartLine | Result) -> State:
+    """Four units in process 1, with these lines observed."""
+    units = [PlannedUnit(unit, timeout_s=10.0) for unit in ("a", "b", "c", "d")]
+    plan = plan_of(units, policy=LegPolicy(guard_rail="off"))
+    state = State(plan.shards[0], plan.suites, plan.policy)
+    action = next_action(state, 0.0)
+    assert isinstance(action, Start)
+    state.apply(action)
+    for line in lines:
+        state.observe(line)
+    return state
+
+
+def begin(unit: str, at_s: float) -> StartLine:
+    return StartLine(unit, process=1, at_s=at_s)
+
+
+def result(unit: str, case: str = "") -> Result:
+    return Result(unit, "passed", case=case or unit, process=1)
+
+
+def test_of_several_that_were_open_each_may_be_the_culprit() -> None:
+    state = state_of(begin("a", 1.0), begin("b", 2.0), begin("c", 3.0), result("b"))
+    assert state.victims(1) == (0, 2)
+    victims = died(state, 1, "crash", exit_code=-11, now_s=5.0, output="")
+    assert [(one.unit, one.concurrent, one.wall_s) for one in victims] == [
+        ("a", 2, 4.0),
+        ("c", 2, 2.0),
+    ]
+    assert "one of 2 units that ran at the time" in (victims[0].message or "")
+
+
+def test_cases_of_two_units_may_alternate() -> None:
+    """The first case of one says nothing of the other, which may still have cases to come."""
+    lines = (begin("a", 1.0), begin("b", 1.0), result("a", "a1"), result("b", "b1"))
+    state = state_of(*lines, begin("c", 2.0), result("a", "a2"))
+    assert state.victims(1) == (2,), "the others have reported: c is the likely one"
+    for victim in died(state, 1, "crash", exit_code=-11, now_s=5.0, output=""):
+        state.observe(victim)
+    state.observe(ProcessEndLine(1, "crash", -11))
+    assert state.waiting == [0, 1, 3], "nobody knows whether a and b were through"
+
+
+def test_when_all_have_reported_all_are_the_set() -> None:
+    lines = (begin("a", 1.0), begin("b", 1.0), result("a", "a1"), result("b", "b1"))
+    assert state_of(*lines).victims(1) == (0, 1)
+
+
+def test_one_that_has_reported_is_not_stopped_for_its_time() -> None:
+    lines = (begin("a", 1.0), begin("b", 1.0), result("a", "a1"), result("b"))
+    assert next_action(state_of(*lines), 60.0) == Wait(None)
+
+
+def test_a_clean_end_closes_them_all() -> None:
+    lines = (begin("a", 1.0), begin("b", 1.0), result("a", "a1"), result("b", "b1"))
+    state = state_of(*lines)
+    state.observe(ProcessEndLine(1, "completed", 0))
+    assert state.tries == {0: 1, 1: 1}
+    assert state.unanswered == {2, 3}
+
+
+def test_one_after_the_other_is_no_overlap() -> None:
+    state = state_of(begin("a", 1.0), result("a", "a1"), begin("b", 2.0), result("b", "b1"))
+    assert state.running[1].closed == {0}
+    assert state.victims(1) == (1,)
+
+
+THREADS = """
+import json, os, threading, time
+lock = threading.Lock()
+def say(**line):
+    with lock, open(os.environ["CIGUARD_RECORD_FILE"], "a") as record:
+        record.write(json.dumps(line) + chr(10))
+def run(unit):
+    say(type="start", unit=unit)
+    time.sleep(0.3)
+    if unit == "quick": return say(type="result", unit=unit, outcome="passed")
+    say(type="result", unit=unit, case="one", outcome="passed")
+    if unit == "kills" and os.path.exists("units-left"):
+        time.sleep(0.3)
+        os.abort()
+    say(type="result", unit=unit, case="two", outcome="passed")
+units = open(os.environ["CIGUARD_UNITS_FILE"]).read().split()
+threads = [threading.Thread(target=run, args=(unit,)) for unit in units]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+time.sleep(0.3)
+"""
+
+
+def test_a_program_of_threads_is_recorded_as_such(tmp_path: Path) -> None:
+    suite = Suite("command", (sys.executable, "-c", THREADS))
+    planned = [PlannedUnit(unit, suite="s") for unit in ("quick", "two", "other")]
+    plan = plan_of(planned, suites={"s": suite})
+    leg = start_shard(tmp_path, plan).wait(0)
+    record = leg.record()
+    assert sorted((one.unit, one.case) for one in record.results) == [
+        ("other", "one"),
+        ("other", "two"),
+        ("quick", "quick"),
+        ("two", "one"),
+        ("two", "two"),
+    ]
+    for one in record.results:
+        assert (one.concurrent or 0) >= 2
+        assert one.peak_lower_bytes is None, "what it had alone is not known"
+        assert one.peak_upper_bytes
+    replays(leg.record_folder, plan)
+
+
+def test_a_death_among_threads_loses_no_case(tmp_path: Path) -> None:
+    (tmp_path / "units-left").touch()
+    suite = Suite("command", (sys.executable, "-c", THREADS))
+    planned = [PlannedUnit(unit, suite="s") for unit in ("quick", "two", "kills")]
+    plan = plan_of(planned, suites={"s": suite})
+    leg = start_shard(tmp_path, plan).wait(10)
+    record = leg.record()
+    found = {(one.unit, one.case): one.outcome for one in record.results}
+    assert found["quick", "quick"] == "passed"
+    assert found["two", "two"] in {"passed", "died"}, "it had reported too when the process died"
+    assert found["kills", "kills"] == "died"
+    assert record.end is not None
+    assert record.end.ending == "completed"
+    replays(leg.record_folder, plan)
