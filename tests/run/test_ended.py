@@ -84,7 +84,13 @@ def test_a_unit_with_cases_is_over_where_the_next_begins_or_its_process_ends() -
 
 
 def test_side_by_side_only_its_own_result_says_that_a_unit_is_over() -> None:
-    lines = [begun("a"), begun("b"), done("a", case="a1"), done("b", case="b1"), done("b")]
+    lines: list[Line] = [
+        begun("a"),
+        begun("b"),
+        done("a", case="a1"),
+        done("b", case="b1"),
+        done("b"),
+    ]
     assert ended([lines]) == units("b")
     assert ended([[*lines, ProcessEndLine(1, "completed")]]) == units("a", "b")
 
