@@ -181,10 +181,10 @@ def begin(
     cwd: str,
     batch: Batch,
     defaults: DefaultsLine,
-    *,
     platform: Platform,
     instruments: Instruments,
     guardrail: Headroom,
+    *,
     now_s: float,
 ) -> Live:
     """Start a process, in a cgroup of its own where that can be had.

@@ -446,17 +446,9 @@ class Supervisor:
         invocation = job.executor(action.suite).execution(suite, action.variant, batch)
         env = environment(job.environ, suite, action.variant, invocation, job.pool_env)
         env.update(origin_variables(job.origin_s))
-        return begin(
-            invocation.argv,
-            env,
-            os.path.abspath(suite.cwd),
-            batch,
-            defaults_line(job.header, action.suite, action.variant, action.process),
-            platform=job.platform,
-            instruments=self._instruments,
-            guardrail=self._guardrail,
-            now_s=now_s,
-        )
+        cwd, here = os.path.abspath(suite.cwd), (job.platform, self._instruments, self._guardrail)
+        defaults = defaults_line(job.header, action.suite, action.variant, action.process)
+        return begin(invocation.argv, env, cwd, batch, defaults, *here, now_s=now_s)
 
     def _end(self, finish: Finish) -> Verdict:
         found = verdict(
