@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 MAX_S: Final = 1e9  # 31 years: a clock went wrong
 MOST_TRIES: Final = 255
+BOUNDS: Final = ("peak_lower_bytes", "peak_upper_bytes")
 _CODE: Final = {
     name: {word or None: code for code, word in enumerate(words)} for name, words in WORDS.items()
 }
@@ -160,10 +161,7 @@ def _of_run(run: HistoryRun, pieces: Sequence[_Piece]) -> History:
         "try_number": np.array(
             [min(max(item.try_number, 1), MOST_TRIES) for item in results], np.uint8
         ),
-        **{
-            name: _measure(name, [getattr(r, name) for r in results], case_keys)
-            for name in MEASURES
-        },
+        **{name: _measure(name, _numbers(name, results), case_keys) for name in MEASURES},
     }
     spellings = {
         key: Spelling(result.classname, result.name, result.file)
@@ -189,6 +187,19 @@ def _one_run_history(
 def _codes(name: str, words: Sequence[str | None]) -> NDArray[np.uint8]:
     code = _CODE[name]
     return np.fromiter((code[word] for word in words), np.uint8, len(words))
+
+
+def _numbers(name: str, results: Sequence[Result]) -> list[float | None]:
+    """What the results say; bounds of a peak as bounds of the peak delta, where that is known."""
+    if name not in BOUNDS:
+        return [getattr(result, name) for result in results]
+    return [_bound(name, result) for result in results]
+
+
+def _bound(name: str, result: Result) -> float | None:
+    size, before = getattr(result, name), result.rss_before_bytes
+    shared = name == "peak_lower_bytes" and (result.concurrent or 1) > 1  # who needed it?
+    return None if size is None or before is None or shared else max(0, size - before)
 
 
 def _measure(

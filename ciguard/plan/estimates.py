@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.codec.series import latest, parts
+from ciguard.run.state import UNKNOWN_DELTA_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -53,6 +54,8 @@ class Past:
         unit: positions in the inventory.
         is_lower_bound: the unit was stopped, or its leg did not end by itself.
         speed_spread: standard deviation of the logarithm of the legs' speeds; None if unknown.
+        least_bytes, most_bytes: what the peak delta lies between, where it is not one number; None
+            where nobody measured any.
     """
 
     unit: NDArray[np.int32]
@@ -61,6 +64,8 @@ class Past:
     retained_bytes: Floats
     is_lower_bound: Flags
     speed_spread: float | None = None
+    least_bytes: Floats | None = None
+    most_bytes: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,8 +113,7 @@ def estimates(past: Past, count: int, kin: KinOf, members: MembersOf | None = No
     variance_s2 = np.where(
         np.isnan(variance_s2), _usual_variance_s2(mean_s, variance_s2), variance_s2
     )
-    memory = _usable(past.peak_delta_bytes)
-    (peak_bytes,) = _by_unit(_largest, past.unit, past.peak_delta_bytes, memory, count)
+    peak_bytes = _peaks(past, count)
     kept = np.isfinite(past.retained_bytes) & ~past.is_lower_bound
     retained_bytes, _ = _by_unit(_moments, past.unit, past.retained_bytes, kept, count)
     unseen = np.flatnonzero(~measured)
@@ -131,6 +135,30 @@ def estimates(past: Past, count: int, kin: KinOf, members: MembersOf | None = No
         known=known,
         speed_spread=SPEED_SPREAD if past.speed_spread is None else past.speed_spread,
     )
+
+
+def most_of(peak_delta_bytes: Floats, most_bytes: Floats) -> Floats:
+    """The most that each row may have needed: its upper bound, else its one number."""
+    return np.where(np.isnan(most_bytes), peak_delta_bytes, most_bytes)
+
+
+def _peaks(past: Past, count: int) -> Floats:
+    """The largest recent peak delta of each unit; NaN where none is known.
+
+    Of a unit with bounds the smallest upper one, for what it has in common with the others that
+    run beside it differs from run to run; and never less than it is known to have needed once.
+    """
+    exact = past.peak_delta_bytes
+    least = exact if past.least_bytes is None else np.fmax(exact, past.least_bytes)
+    (largest,) = _by_unit(_largest, past.unit, least, _usable(least), count)
+    if past.least_bytes is None and past.most_bytes is None:
+        return largest
+    most = exact if past.most_bytes is None else most_of(exact, past.most_bytes)
+    (smallest,) = _by_unit(_smallest, past.unit, most, _usable(most), count)
+    # Known to be at least a little is not known: what the rules take for unknown ones is more.
+    found: Floats = np.fmax(largest, smallest)
+    found[np.isnan(smallest) & ~(largest > UNKNOWN_DELTA_BYTES)] = np.nan
+    return found
 
 
 def _listed(kin: KinOf, count: int) -> MembersOf:
@@ -177,6 +205,10 @@ def _moments(table: Floats) -> tuple[Floats, Floats]:
 def _largest(table: Floats) -> tuple[Floats]:
     """Largest of each row's numbers, NaN without one (np.nanmax warns there)."""
     return (np.fmax.reduce(table, axis=1),)
+
+
+def _smallest(table: Floats) -> tuple[Floats]:
+    return (np.fmin.reduce(table, axis=1),)
 
 
 def _usual_variance_s2(mean_s: Floats, variance_s2: Floats) -> Floats:

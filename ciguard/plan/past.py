@@ -18,7 +18,7 @@ from ciguard.codec.series import (
     parts,
     speed_factors,
 )
-from ciguard.plan.estimates import DEPTH, DIGITS, SPEED_SPREAD, Past
+from ciguard.plan.estimates import DEPTH, DIGITS, SPEED_SPREAD, Past, most_of
 from ciguard.plan.inventory import ways
 
 if TYPE_CHECKING:
@@ -95,9 +95,18 @@ def past(history: History, found: Inventory, places: Places | None = None) -> tu
         retained_bytes=retained_bytes,
         is_lower_bound=bound[row],
         speed_spread=_speed_spread(speed),
+        least_bytes=_bounds(values.peak_lower_bytes, row, divisor),
+        most_bytes=_bounds(values.peak_upper_bytes, row, divisor),
     )
     share = Share(int((single >= 0).sum()) + len(totals), len(history.keys))
     return _by_run(rows, values.run[row]), share
+
+
+def _bounds(column: Floats, row: Positions, divisor: Floats) -> Floats | None:
+    """Bounds of the peak delta by row; None where nobody measured any."""
+    if column.strides == (0,):
+        return None
+    return np.where(divisor > 1, np.nan, column[row])
 
 
 def elsewhere(history: History, found: Inventory) -> list[str]:
@@ -208,7 +217,16 @@ def _by_run(rows: Past, run: NDArray[np.int32]) -> Past:
         retained_bytes=_sum(rows.retained_bytes[order], begins),
         is_lower_bound=np.logical_or.reduceat(rows.is_lower_bound[order], begins),
         speed_spread=rows.speed_spread,
+        least_bytes=_largest(rows.least_bytes, order, begins),
+        # Of a unit with a case that may have needed anything, nobody knows the most.
+        most_bytes=None
+        if rows.most_bytes is None
+        else np.maximum.reduceat(most_of(rows.peak_delta_bytes, rows.most_bytes)[order], begins),
     )
+
+
+def _largest(column: Floats | None, order: Positions, begins: Positions) -> Floats | None:
+    return None if column is None else np.fmax.reduceat(column[order], begins)
 
 
 def _sum(column: Floats, begins: Positions) -> Floats:

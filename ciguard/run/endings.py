@@ -173,6 +173,7 @@ def died(
         return ()
     running = state.running[process]
     victims = state.victims(process)
+    lower_bytes = state.process_bytes.get(process)
     found = []
     for unit in victims:
         planned = state.units[unit]
@@ -200,7 +201,9 @@ def died(
             ending=ending,
             at_s=now_s,
             wall_s=None if started_s == NEVER_S else max(0.0, round(now_s - started_s, 6)),
-            peak_lower_bytes=state.process_bytes.get(process),
+            rss_before_bytes=running.before.get(unit),
+            peak_lower_bytes=lower_bytes,
+            bounds_measured_by=None if lower_bytes is None else "sample",
             concurrent=len(victims),
             try_number=1 + state.tries.get(unit, 0),
             process=process,

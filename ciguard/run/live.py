@@ -17,7 +17,7 @@ from ciguard.run.stacks import answers
 from ciguard.run.tail import Tail
 
 if TYPE_CHECKING:
-    from typing import Dict, Optional, Union
+    from typing import Dict, Optional, Tuple, Union
 
     from ciguard.model import DefaultsLine, MeasuredBy, PeakLine
     from ciguard.run.frameworks.base import Batch
@@ -181,20 +181,20 @@ def begin(
     cwd: str,
     batch: Batch,
     defaults: DefaultsLine,
-    platform: Platform,
-    instruments: Instruments,
-    guardrail: Headroom,
     *,
+    here: Tuple[Platform, Instruments, Headroom],
     now_s: float,
 ) -> Live:
     """Start a process, in a cgroup of its own where that can be had.
 
     Args:
         env: says with MARKED_BY whether the process resets its own marks.
+        here: the system, what there is to measure with, and what memory is left.
 
     Raises:
         OSError: it cannot be started.
     """
+    platform, instruments, guardrail = here
     group = instruments.group(batch.process)
     # glibc raises this limit with use; then freed heap hides the next test's peak.
     more = {"MALLOC_MMAP_THRESHOLD_": "131072", MARKED_BY: str(os.getpid()), **env}

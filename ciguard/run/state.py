@@ -117,6 +117,7 @@ class Running:
     start: Start
     open: dict[int, float] = field(default_factory=dict)  # unit -> at_s of its start
     reported: set[int] = field(default_factory=set)  # has a result, and may get more cases
+    before: dict[int, int] = field(default_factory=dict)  # unit -> resident where it began
     overlap: bool = False  # units of it run side by side: one began while another was open
     closed: set[int] = field(default_factory=set)
     bad: set[int] = field(default_factory=set)  # some case of it went wrong here
@@ -287,6 +288,10 @@ class State:
             return
         running.spoke = running.spoke or not line.assumed
         # Without a time, the leg says when it heard of it in a line of its own.
+        sizes = (line.rss_before_bytes, self.process_bytes.get(line.process or 0))
+        known = [size for size in sizes if size is not None]
+        if known and unit not in running.open:
+            running.before[unit] = max(known)  # the tree may hold more than the process says
         known_s = running.open.get(unit, NEVER_S)
         running.begin(unit, known_s if line.at_s is None else line.at_s)
         if line.at_s is not None:

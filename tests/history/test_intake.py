@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ciguard.codec.durations import Duration
@@ -283,3 +284,18 @@ def test_the_table_of_runs() -> None:
     assert table(history_of([dead]))[1] == (
         "101", "2026-11-21 10:00", "main", "push", "tested", "0/1", "1", "1",
     )  # fmt: skip
+
+
+def test_bounds_of_a_peak_become_bounds_of_its_delta() -> None:
+    more: dict[str, Any] = {"peak_lower_bytes": 500, "peak_upper_bytes": 900}
+    results = [
+        replace(RESULT, unit="a", case="a", rss_before_bytes=100, concurrent=1, **more),
+        replace(RESULT, unit="b", case="b", rss_before_bytes=100, concurrent=3, **more),
+        replace(RESULT, unit="c", case="c", rss_before_bytes=None, **more),
+        replace(RESULT, unit="d", case="d", rss_before_bytes=1000, concurrent=1, **more),
+    ]
+    values = history_of([Record("r", HEADER, results=tuple(results), end=DONE)]).values
+    assert values.peak_lower_bytes.tolist()[::3] == [400.0, 0.0]
+    assert np.isnan(values.peak_lower_bytes[1:3]).all(), "of three in one heap, who had it?"
+    assert values.peak_upper_bytes.tolist()[:2] == [800.0, 800.0]
+    assert np.isnan(values.peak_upper_bytes[2])

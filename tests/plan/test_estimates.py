@@ -220,3 +220,32 @@ def test_what_stays_behind_is_a_mean_of_completed_values() -> None:
     assert np.isnan(found.retained_bytes[1]), "nobody knows what it would have kept in the end"
     unknown = of(replace(rows, retained_bytes=np.full(3, NAN)), 2)
     assert np.isnan(unknown.retained_bytes).all()
+
+
+GIB = float(1 << 30)
+
+
+def bounded(*rows: tuple[float, float, float]) -> float:
+    """The peak of one unit by its (least, exact, most) of each run."""
+    least, exact, most = (np.array(column, np.float64) for column in zip(*rows, strict=True))
+    times = past(*((0, 1.0, float(size), False) for size in exact))
+    return float(of(replace(times, least_bytes=least, most_bytes=most)).peak_delta_bytes[0])
+
+
+def test_of_bounds_the_smallest_upper_one_counts() -> None:
+    assert bounded((NAN, NAN, 3 * GIB), (NAN, NAN, GIB), (NAN, NAN, 2 * GIB)) == GIB
+
+
+def test_an_upper_bound_is_never_below_what_was_needed_once() -> None:
+    assert bounded((2 * GIB, NAN, 5 * GIB), (NAN, NAN, GIB)) == 2 * GIB
+    assert bounded((NAN, 2 * GIB, NAN), (NAN, NAN, GIB)) == 2 * GIB
+
+
+def test_children_raise_a_peak_that_is_known_of_the_process_alone() -> None:
+    assert bounded((GIB, GIB, 3 * GIB)) == 3 * GIB
+
+
+def test_a_death_raises_a_peak_and_a_little_says_nothing() -> None:
+    assert bounded((6 * GIB, NAN, NAN), (NAN, GIB, NAN)) == 6 * GIB
+    assert bounded((6 * GIB, NAN, NAN)) == 6 * GIB
+    assert np.isnan(bounded((1e6, NAN, NAN)))

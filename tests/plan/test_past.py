@@ -154,3 +154,23 @@ def test_a_suites_cost_is_the_median_of_legs_that_ended() -> None:
     found = costed(suites, replace(history([]), runs=runs))
     assert (found["s"].base_bytes, found["s"].setup_s) == (90, 3.0)
     assert (found["new"].base_bytes, found["new"].setup_s) == (None, 0.0)
+
+
+def test_bounds_of_a_unit_are_those_of_its_cases() -> None:
+    rows = [("a|1", 0, 1.0), ("a|2", 0, 1.0), ("b|1", 0, 1.0), ("b|2", 0, 1.0)]
+    measured: dict[str, Any] = {
+        "peak_delta_bytes": [NAN, 7.0, NAN, NAN],
+        "peak_lower_bytes": [2.0, NAN, 3.0, 4.0],
+        "peak_upper_bytes": [9.0, NAN, 8.0, NAN],
+    }
+    found, _ = past(history(rows, **measured), there("a", "b"))
+    assert found.least_bytes is not None
+    assert found.most_bytes is not None
+    assert found.least_bytes.tolist() == [2.0, 4.0]
+    assert found.most_bytes[0] == 9.0
+    assert np.isnan(found.most_bytes[1]), "one of its cases may have needed anything"
+
+
+def test_without_bounds_none_are_carried() -> None:
+    found, _ = past(history([("a", 0, 1.0)]), there("a"))
+    assert (found.least_bytes, found.most_bytes) == (None, None)

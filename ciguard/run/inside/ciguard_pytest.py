@@ -269,7 +269,8 @@ class _Recorder:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Wrapper:
         unit = self._unit(item)
-        self._write("start", unit=unit, at_s=self._now_s())
+        rss_bytes = self._memory.resident_bytes()
+        self._write("start", unit=unit, at_s=self._now_s(), rss_before_bytes=rss_bytes)
         self._reports = _Reports()
         setups = self._setups = _Setups()
         if REAL.getpid() == self._pid:  # a child would reset its parent's mark
