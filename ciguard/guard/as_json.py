@@ -61,7 +61,11 @@ def _leg(leg: Leg) -> dict[str, Any]:
         "run_attempt": leg.run_attempt,
         "units": {"planned": leg.planned, "ended": leg.ended},
         "wall_s": {"predicted": leg.predicted_wall_s, "actual": leg.wall_s},
-        "peak_bytes": {"predicted": leg.predicted_peak_bytes, "actual": leg.peak_bytes},
+        "peak_bytes": {
+            "predicted": leg.predicted_peak_bytes,
+            "actual": leg.peak_bytes,
+            "measured_by": leg.peak_measured_by,
+        },
         "counts": dict(leg.counts),
     }
 

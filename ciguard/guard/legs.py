@@ -192,6 +192,7 @@ def leg_row(leg: LegProof, final: Mapping[UnitKey, UnitEnd]) -> Leg:
         predicted_peak_bytes=leg.shard.predicted.peak_bytes,
         wall_s=record.wall_s if record is not None else None,
         peak_bytes=record.peak_bytes if record is not None else None,
+        peak_measured_by=record.peak_measured_by if record is not None else None,
         run_attempt=header.run_attempt if header is not None else None,
         counts=leg.counts(),
     )

@@ -82,7 +82,7 @@ def _leg(leg: Leg) -> tuple[str, ...]:
         leg.ending if leg.recorded else "no record",
         duration(leg.wall_s),
         duration(leg.predicted_wall_s),
-        size(leg.peak_bytes),
+        " ".join(filter(None, (size(leg.peak_bytes), leg.peak_measured_by))),
         size(leg.predicted_peak_bytes),
         f"{leg.ended:,}/{leg.planned:,}",
         f"{bad:,}",

@@ -55,6 +55,7 @@ class Leg:
     predicted_peak_bytes: int | None
     wall_s: float | None = None
     peak_bytes: int | None = None
+    peak_measured_by: str | None = None
     run_attempt: int | None = None
     counts: Mapping[Outcome, int] = field(default_factory=dict)
 

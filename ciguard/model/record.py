@@ -283,6 +283,15 @@ class Record:
         return max((at_s for at_s in moments if at_s is not None), default=None)
 
     @property
+    def peak_measured_by(self) -> MeasuredBy | None:
+        """How `peak_bytes` was seen; None where an older record does not say."""
+        peak = self.peak_bytes
+        told = {line.peak_bytes: line.measured_by for line in self.results}
+        told.update({line.peak_bytes: line.measured_by for line in self.process_ends})
+        sampled = any(line.tree_bytes == peak for line in self.samples)
+        return None if peak is None else told.get(peak) or ("sample" if sampled else None)
+
+    @property
     def peak_bytes(self) -> int | None:
         """The most that anybody saw resident: samples of the tree, marks of processes and units.
 

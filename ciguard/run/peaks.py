@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ciguard.run.progress import size
+
 if TYPE_CHECKING:
     from typing import Mapping
 
@@ -19,6 +21,16 @@ class Peak(NamedTuple):
     bounds_measured_by: MeasuredBy | None = None
 
 
+def in_words(peak: Peak) -> str:
+    """ ", peak 512 MiB (mark), at most 600 MiB (cgroup)"; "" where nothing is known."""
+    said = ""
+    if peak.peak_bytes is not None:
+        said = f", peak {size(peak.peak_bytes)} ({peak.measured_by})"
+    if peak.peak_upper_bytes is not None:
+        said += f", at most {size(peak.peak_upper_bytes)} ({peak.bounds_measured_by})"
+    return said
+
+
 def peak_of(seen: Mapping[MeasuredBy, int | None], cgroup_bytes: int | None) -> Peak:
     """The largest that was seen: each way misses something, and none sees too much.
 
@@ -27,9 +39,9 @@ def peak_of(seen: Mapping[MeasuredBy, int | None], cgroup_bytes: int | None) -> 
         cgroup_bytes: what the kernel counted for the whole tree, page cache included.
     """
     found: Peak = Peak()
-    for way, size in seen.items():
-        if size and size > (found.peak_bytes or 0):
-            found = Peak(size, way)
+    for way, seen_bytes in seen.items():
+        if seen_bytes and seen_bytes > (found.peak_bytes or 0):
+            found = Peak(seen_bytes, way)
     if not cgroup_bytes:
         return found
     # Pages of a file that others had read before are resident here and counted there.

@@ -29,6 +29,7 @@ from ciguard.run.endings import died, exit_words, last_output, of_the_whole, une
 from ciguard.run.frameworks.base import environment, origin_variables
 from ciguard.run.live import Live, begin
 from ciguard.run.memory import MemoryWatch
+from ciguard.run.peaks import in_words
 from ciguard.run.platforms.base import NOT_STARTED
 from ciguard.run.platforms.table import HERE
 from ciguard.run.policy import decision_line, ending_of, is_unexplained, next_action
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from ciguard.model import Ending, LegPolicy, Line, Shard, ShardLine, Suite, UnitKey
     from ciguard.run.console import Console
     from ciguard.run.frameworks.base import Executor
+    from ciguard.run.peaks import Peak
     from ciguard.run.platforms.base import Ended, Headroom, Platform
     from ciguard.run.record import RecordFile
 
@@ -288,7 +290,7 @@ class Supervisor:
             self._record.append(EventLine("unexplained_exit", now_s, number, detail=detail))
         self._observed(ProcessEndLine(number, ending, ended.exit_code, now_s, *peak))
         self._record.sync(now_s, at_once=True)
-        self._say_end(live, ending, ended, output)
+        self._say_end(live, ending, ended, output, peak)
         if unexplained:
             self._console.say(unexplained_words(number, ended.exit_code, output))
         self._seen.update(live.seen())
@@ -334,14 +336,14 @@ class Supervisor:
             self._causes[key] = event.detail
             self._record.append(replace(event, at_s=now_s, process=number))
 
-    def _say_end(self, live: Live, ending: str, ended: Ended, output: str) -> None:
+    def _say_end(self, live: Live, ending: str, ended: Ended, output: str, peak: Peak) -> None:
         number = live.batch.process
         if not self._streams:
             self._console.begin(f"process {number}: output")
         self._console.follow(live.log)
         how = ending if ending == "completed" else f"{ending} ({exit_words(ended.exit_code)})"
         wall_s = self._now_s() - live.started_s
-        self._console.end(f"process {number}: {how} after {wall_s:.1f} s")
+        self._console.end(f"process {number}: {how} after {wall_s:.1f} s{in_words(peak)}")
         if ended.error:
             self._console.say(f"  {output}")
 
