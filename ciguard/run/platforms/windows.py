@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, 
 
 from ciguard.errors import ExitCode
 from ciguard.run.platforms.base import NOT_STARTED, UNKNOWN, Ended, MachineMemory
-from ciguard.run.platforms.windows_api import CREATE_SUSPENDED, left_bytes, memory_of
 from ciguard.run.platforms.instruments import NoInstruments
+from ciguard.run.platforms.windows_api import CREATE_SUSPENDED, left_bytes, memory_of
 from ciguard.run.platforms.windows_words import folded, place_of
 
 assert sys.platform == "win32"
