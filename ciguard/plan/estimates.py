@@ -245,7 +245,9 @@ def _borrowed(
     The peak is not asked of everybody: one heavy test would make every new one heavy.
     """
     measured = np.flatnonzero(~np.isnan(mean_s))
-    everybody_s = float(mean_s[measured].mean()) if measured.size else NOMINAL_S
+    if not measured.size:
+        return np.full(len(unseen), NOMINAL_S), np.full(len(unseen), np.nan)
+    everybody_s = float(mean_s[measured].mean())
 
     @cache
     def of_group(name: Hashable) -> tuple[float, float]:
