@@ -5,6 +5,7 @@ Not in the zip file of a leg, which has no click.
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import click
@@ -24,6 +25,7 @@ class _Unchanged(click.Command):
 
 
 def _call(arguments: Sequence[str]) -> int:
+    gc.enable()  # a leg lives for hours, and keeps nothing like a plan's millions of values
     return run(arguments)
 
 

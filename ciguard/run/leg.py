@@ -21,12 +21,13 @@ from ciguard.run.ended import NOTHING, Earlier
 from ciguard.run.frameworks.entering import lay_out
 from ciguard.run.frameworks.table import framework
 from ciguard.run.header import header
+from ciguard.run.job import Job
 from ciguard.run.platforms.table import HERE
 from ciguard.run.record import LEG_FILE, RecordFile, new_folder
 from ciguard.run.remainder import with_remainder
 from ciguard.run.resultfiles import take_along
 from ciguard.run.scope import ALL, Scope, up_to, without
-from ciguard.run.supervisor import Job, Supervisor
+from ciguard.run.supervisor import Supervisor
 from ciguard.run.wording import counted
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Callable, Final, Mapping, Optional, Tuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Optional
 
 from ciguard.errors import InputError
 from ciguard.model import (
-    SLOTS,
     EndLine,
     EventLine,
     ProcessEndLine,
@@ -22,69 +21,32 @@ from ciguard.model import (
     SampleLine,
     StartLine,
 )
+from ciguard.run.aftermath import Aftermath
 from ciguard.run.batches import defaults_line, write_batch
-from ciguard.run.causes import cause, not_run
-from ciguard.run.ended import NOTHING, Earlier
-from ciguard.run.endings import died, exit_words, last_output, of_the_whole, unexplained_words
+from ciguard.run.causes import not_run
 from ciguard.run.frameworks.base import environment, origin_variables
 from ciguard.run.live import Live, begin
 from ciguard.run.memory import MemoryWatch
-from ciguard.run.peaks import in_words
 from ciguard.run.platforms.base import NOT_STARTED
-from ciguard.run.platforms.table import HERE
-from ciguard.run.policy import decision_line, ending_of, is_unexplained, next_action
+from ciguard.run.policy import decision_line, next_action
 from ciguard.run.progress import Progress
-from ciguard.run.resultfiles import FILE, ResultFiles
+from ciguard.run.resultfiles import ResultFiles
 from ciguard.run.signals import Signals
 from ciguard.run.state import Finish, Recycle, Start, State, Stop, Wait, Warn
 from ciguard.run.verdict import Tally, Verdict, verdict
-from ciguard.run.wording import counted, key_name, last_line, last_words
+from ciguard.run.wording import counted, key_name
 
 if TYPE_CHECKING:
     from typing import Dict, Set, Union
 
-    from ciguard.model import Ending, LegPolicy, Line, Shard, ShardLine, Suite, UnitKey
+    from ciguard.model import Line
     from ciguard.run.console import Console
-    from ciguard.run.frameworks.base import Executor
-    from ciguard.run.peaks import Peak
-    from ciguard.run.platforms.base import Ended, Headroom, Platform
+    from ciguard.run.job import Job
+    from ciguard.run.platforms.base import Ended, Headroom
     from ciguard.run.record import RecordFile
 
 FOLLOW_EVERY_S = 0.04
 LATE: Final = ("timeout", "deadline")  # endings of what ran for too long: where does it stand?
-
-
-@dataclass(frozen=True, **SLOTS)
-class Job:
-    """All that a leg works on.
-
-    Attributes:
-        folder, private: the record's, and one of the leg's own with `inside` in it; absolute.
-        environ: the leg's own environment.
-        whole: the process itself is the one unit, and its exit code the outcome.
-        origin_s: the leg's start on the clock that cannot be set back; of one that goes on from
-            others, so long before that its times follow theirs.
-        for_s: how long units may be begun; None: until the deadline.
-        predicted_s: wall time of the leg in all its parts; None: nobody knows.
-        opening: what is to be said before anything is decided.
-    """
-
-    header: ShardLine
-    shard: Shard
-    suites: Mapping[str, Suite]
-    policy: LegPolicy
-    pool_env: Mapping[str, str]
-    executor: Callable[[str], Executor]  # of a suite
-    folder: str
-    private: str
-    environ: Mapping[str, str]
-    origin_s: float
-    whole: bool = False
-    for_s: Optional[float] = None
-    predicted_s: Optional[float] = None
-    earlier: Earlier = NOTHING
-    opening: Tuple[EventLine, ...] = ()
-    platform: Platform = HERE
 
 
 class Supervisor:
@@ -112,12 +74,16 @@ class Supervisor:
         self._unasked = True  # something was observed since the rules were asked
         self._until_s: Optional[float] = None
         self._lacks: Set[str] = set()
-        self._causes: Dict[UnitKey, str] = {}  # why units have no result
         self._files = ResultFiles(job.suites, job.folder, job.earlier)
-        # Processes whose exit code no result explains.
-        self._unexplained = sum(
-            isinstance(line, EventLine) and line.kind == "unexplained_exit"
-            for line in job.earlier.lines
+        self._aftermath = Aftermath(
+            job,
+            self._state,
+            record,
+            console,
+            self._files,
+            observed=self._observed,
+            memory=self._memory,
+            oom_kills=guardrail.oom_kills,
         )
 
     def run(self) -> Verdict:
@@ -238,114 +204,14 @@ class Supervisor:
             self._record.append(sample)
 
     def _bury(self, number: int, live: Live, ended: Ended) -> None:
-        """Take in the end of a process: its last lines, its victims, its ending."""
+        """Take in the end of a process, with what it wrote last."""
         self._write_samples()
         self._follow(live, last=True)
-        now_s = self._now_s()
-        running = self._state.running[number]
-        peak = live.peak(ended, self._memory.peak_bytes.get(number))
-        if self._job.whole and running.open and ended.exit_code >= 0 and not running.stopping:
-            self._observed(of_the_whole(self._state, number, ended, now_s, peak))
-        executor = self._job.executor(running.start.suite)
-        # What was not found was looked for: a framework that is not there finds nothing missing.
-        had_results = bool(running.closed or running.reported or live.said.vanished)
-        had_results |= self._copy_files(live, now_s)
-        ending = ending_of(
-            running,
-            ended.exit_code,
-            clean=not ended.error and executor.is_clean(ended.exit_code, had_results=had_results),
-            out_of_memory=live.killed_for_memory(self._guardrail.oom_kills()),
-        )
-        output = ended.error or last_output(live.last_output())
-        stacks = live.stacks()
-        if stacks:
-            self._record.append(EventLine("stacks", now_s, number, detail=stacks))
-        victims = died(
-            self._state,
-            number,
-            ending,
-            exit_code=ended.exit_code,
-            now_s=live.process.stopped_s or now_s,
-            output=output,
-            quote=not executor.ANNOUNCES,
-            stacks=stacks,
-            interrupted=live.said.interrupted,
-        )
-        detail = f"{exit_words(ended.exit_code)}\n{output}"
-        if ending != "completed":
-            for victim in victims:
-                self._observed(victim)
-            if not victims:
-                self._record.append(EventLine("last_output", now_s, number, detail=detail))
-        self._name_causes(live, ending, ended.exit_code, now_s, output)
-        errors = bool(live.said.errors)
-        unexplained = is_unexplained(running, ending, ended.exit_code, errors=errors)
-        if self._files.writes(running.start.suite) and ending == "completed" and not running.bad:
-            unexplained = False
-            if ended.exit_code and not running.recycled:
-                self._record.append(self._files.explains(number, ended.exit_code, now_s))
-        if unexplained:
-            self._unexplained += 1
-            detail = f"{exit_words(ended.exit_code)}\n{last_words(output)}"
-            self._record.append(EventLine("unexplained_exit", now_s, number, detail=detail))
-        self._observed(ProcessEndLine(number, ending, ended.exit_code, now_s, *peak))
-        self._record.sync(now_s, at_once=True)
-        self._say_end(live, ending, ended, output, peak)
-        if unexplained:
-            self._console.say(unexplained_words(number, ended.exit_code, output))
+        others = [one.batch for one in self._live.values() if one is not live]
+        self._aftermath.of(live, ended, others, self._now_s())
         self._seen.update(live.seen())
         live.close()
         del self._live[number]
-
-    def _copy_files(self, live: Live, now_s: float) -> bool:
-        """Copy the files that a process wrote; whether it may have results there."""
-        others = [one.batch for one in self._live.values() if one is not live]
-        events, may_have = self._files.behind(live.batch, others, now_s)
-        for event in events:
-            self._record.append(event)
-            if event.kind != FILE:
-                self._console.say(f"process {event.process}: {event.detail}")
-        return may_have
-
-    def _name_causes(
-        self, live: Live, ending: Ending, exit_code: int, now_s: float, output: str
-    ) -> None:
-        """Say of each unit that this process leaves without a result why that is so."""
-        number = live.batch.process
-        running = self._state.running[number]
-        unfinished = (unit for unit in running.unfinished() if unit not in running.reported)
-        left = [self._job.shard.units[unit].key for unit in unfinished]
-        if ending == "setup_failed":
-            how = f"{exit_words(exit_code)}): {last_line(output) or 'it printed nothing'}"
-            what = f"its process ended before its first result ({how}"
-            self._causes.update(dict.fromkeys(left, what))
-        if ending != "completed" or running.recycled:
-            return  # they get another turn
-        suite = running.start.suite
-        for key in left:
-            if self._files.writes(suite):
-                self._record.append(self._files.has(key, number, now_s))
-                continue
-            event = cause(
-                live.said,
-                key,
-                framework=self._job.suites[suite].framework,
-                announces=self._job.executor(suite).ANNOUNCES,
-                exit_code=exit_code,
-            )
-            self._causes[key] = event.detail
-            self._record.append(replace(event, at_s=now_s, process=number))
-
-    def _say_end(self, live: Live, ending: str, ended: Ended, output: str, peak: Peak) -> None:
-        number = live.batch.process
-        if not self._streams:
-            self._console.begin(f"process {number}: output")
-        self._console.follow(live.log)
-        how = ending if ending == "completed" else f"{ending} ({exit_words(ended.exit_code)})"
-        wall_s = self._now_s() - live.started_s
-        self._console.end(f"process {number}: {how} after {wall_s:.1f} s{in_words(peak)}")
-        if ended.error:
-            self._console.say(f"  {output}")
 
     # --- What to do ------------------------------------------------------------------------------
 
@@ -458,7 +324,7 @@ class Supervisor:
             self._job.shard.units,
             finish.ending,
             dropped=self._record.dropped,
-            unexplained=self._unexplained,
+            unexplained=self._aftermath.unexplained,
             filed=self._files.units,
             failed_files=self._files.failed,
             checkpoint=finish.checkpoint,
@@ -470,7 +336,7 @@ class Supervisor:
             self._record.append(EventLine("paused", now_s, detail=finish.reason))
         else:
             if found.ending != "completed":
-                left = [key for key in found.missing if key not in self._causes]
+                left = [key for key in found.missing if key not in self._aftermath.causes]
                 reason = f"{found.ending}: {finish.reason}"
                 for event in not_run(left, len(self._job.shard.units), reason, now_s):
                     self._record.append(event)
@@ -481,7 +347,7 @@ class Supervisor:
             lost = f"{counted(self._record.dropped, 'line')} of the record could not be written"
             self._console.say(f"{lost}: {self._record.problem}")
         name = f"shard {self._job.shard.key}" if self._job.shard.key else "command"
-        self._console.conclude(name, found, now_s - self._state.began_s, self._causes)
+        self._console.conclude(name, found, now_s - self._state.began_s, self._aftermath.causes)
         return found
 
 

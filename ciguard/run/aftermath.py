@@ -1,0 +1,175 @@
+"""What is written down and said when a tested process has ended: victims, ending, missing units."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Callable, Sequence
+
+from ciguard.model import EventLine, ProcessEndLine
+from ciguard.run.causes import cause
+from ciguard.run.endings import died, exit_words, last_output, of_the_whole, unexplained_words
+from ciguard.run.peaks import in_words
+from ciguard.run.policy import ending_of, is_unexplained
+from ciguard.run.resultfiles import FILE
+from ciguard.run.wording import last_line, last_words
+
+if TYPE_CHECKING:
+    from typing import Dict
+
+    from ciguard.model import Ending, Line, UnitKey
+    from ciguard.run.console import Console
+    from ciguard.run.frameworks.base import Batch
+    from ciguard.run.job import Job
+    from ciguard.run.live import Live
+    from ciguard.run.memory import MemoryWatch
+    from ciguard.run.platforms.base import Ended
+    from ciguard.run.record import RecordFile
+    from ciguard.run.resultfiles import ResultFiles
+    from ciguard.run.state import State
+
+
+class Aftermath:
+    """Of all processes of a leg, one after the other.
+
+    Args:
+        observed: writes a line that the rules look at. oom_kills: the kernel's count by now.
+
+    Attributes:
+        causes: why units have no result.
+        unexplained: processes whose exit code no result explains.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        state: State,
+        record: RecordFile,
+        console: Console,
+        files: ResultFiles,
+        *,
+        observed: Callable[[Line], None],
+        memory: MemoryWatch,
+        oom_kills: Callable[[], int],
+    ) -> None:
+        self._job = job
+        self._state = state
+        self._record = record
+        self._console = console
+        self._files = files
+        self._observed = observed
+        self._memory = memory
+        self._oom_kills = oom_kills
+        self.causes: Dict[UnitKey, str] = {}
+        self.unexplained = sum(
+            isinstance(line, EventLine) and line.kind == "unexplained_exit"
+            for line in job.earlier.lines
+        )
+
+    def of(self, live: Live, ended: Ended, others: Sequence[Batch], now_s: float) -> None:
+        """Take in the end of a process: its victims, its ending, what is missing and why.
+
+        Args:
+            live: with all its lines taken in.
+            others: what the other processes that run were told.
+        """
+        number = live.batch.process
+        running = self._state.running[number]
+        peak = live.peak(ended, self._memory.peak_bytes.get(number))
+        if self._job.whole and running.open and ended.exit_code >= 0 and not running.stopping:
+            self._observed(of_the_whole(self._state, number, ended, now_s, peak))
+        executor = self._job.executor(running.start.suite)
+        # What was not found was looked for: a framework that is not there finds nothing missing.
+        had_results = bool(running.closed or running.reported or live.said.vanished)
+        had_results |= self._copy_files(live, others, now_s)
+        ending = ending_of(
+            running,
+            ended.exit_code,
+            clean=not ended.error and executor.is_clean(ended.exit_code, had_results=had_results),
+            out_of_memory=live.killed_for_memory(self._oom_kills()),
+        )
+        output = ended.error or last_output(live.last_output())
+        stacks = live.stacks()
+        if stacks:
+            self._record.append(EventLine("stacks", now_s, number, detail=stacks))
+        victims = died(
+            self._state,
+            number,
+            ending,
+            exit_code=ended.exit_code,
+            now_s=live.process.stopped_s or now_s,
+            output=output,
+            quote=not executor.ANNOUNCES,
+            stacks=stacks,
+            interrupted=live.said.interrupted,
+        )
+        detail = f"{exit_words(ended.exit_code)}\n{output}"
+        if ending != "completed":
+            for victim in victims:
+                self._observed(victim)
+            if not victims:
+                self._record.append(EventLine("last_output", now_s, number, detail=detail))
+        self._name_causes(live, ending, ended.exit_code, now_s, output)
+        errors = bool(live.said.errors)
+        unexplained = is_unexplained(running, ending, ended.exit_code, errors=errors)
+        if self._files.writes(running.start.suite) and ending == "completed" and not running.bad:
+            unexplained = False
+            if ended.exit_code and not running.recycled:
+                self._record.append(self._files.explains(number, ended.exit_code, now_s))
+        if unexplained:
+            self.unexplained += 1
+            detail = f"{exit_words(ended.exit_code)}\n{last_words(output)}"
+            self._record.append(EventLine("unexplained_exit", now_s, number, detail=detail))
+        self._observed(ProcessEndLine(number, ending, ended.exit_code, now_s, *peak))
+        self._record.sync(now_s, at_once=True)
+        how = ending if ending == "completed" else f"{ending} ({exit_words(ended.exit_code)})"
+        took = f"{how} after {now_s - live.started_s:.1f} s{in_words(peak)}"
+        self._say_end(live, took, output if ended.error else "")
+        if unexplained:
+            self._console.say(unexplained_words(number, ended.exit_code, output))
+
+    def _copy_files(self, live: Live, others: Sequence[Batch], now_s: float) -> bool:
+        """Copy the files that a process wrote; whether it may have results there."""
+        events, may_have = self._files.behind(live.batch, others, now_s)
+        for event in events:
+            self._record.append(event)
+            if event.kind != FILE:
+                self._console.say(f"process {event.process}: {event.detail}")
+        return may_have
+
+    def _name_causes(
+        self, live: Live, ending: Ending, exit_code: int, now_s: float, output: str
+    ) -> None:
+        """Say of each unit that this process leaves without a result why that is so."""
+        number = live.batch.process
+        running = self._state.running[number]
+        unfinished = (unit for unit in running.unfinished() if unit not in running.reported)
+        left = [self._job.shard.units[unit].key for unit in unfinished]
+        if ending == "setup_failed":
+            how = f"{exit_words(exit_code)}): {last_line(output) or 'it printed nothing'}"
+            what = f"its process ended before its first result ({how}"
+            self.causes.update(dict.fromkeys(left, what))
+        if ending != "completed" or running.recycled:
+            return  # they get another turn
+        suite = running.start.suite
+        for key in left:
+            if self._files.writes(suite):
+                self._record.append(self._files.has(key, number, now_s))
+                continue
+            event = cause(
+                live.said,
+                key,
+                framework=self._job.suites[suite].framework,
+                announces=self._job.executor(suite).ANNOUNCES,
+                exit_code=exit_code,
+            )
+            self.causes[key] = event.detail
+            self._record.append(replace(event, at_s=now_s, process=number))
+
+    def _say_end(self, live: Live, took: str, error: str) -> None:
+        number = live.batch.process
+        if self._job.shard.processes != 1:
+            self._console.begin(f"process {number}: output")
+        self._console.follow(live.log)
+        self._console.end(f"process {number}: {took}")
+        if error:
+            self._console.say(f"  {error}")
