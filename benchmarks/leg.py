@@ -5,7 +5,9 @@
 Targets (2 cores): ciguard-run.pyz < 300 KB, starts in < 0.15 s, supervisor at 20 ms < 1 % of a
 core. The supervisor's CPU time is its own (user + system of its process, its children left out),
 over a leg in which one test sleeps, so that nothing but ticks is counted: once with the machine's
-memory (calm: 50 ms), once with a file that says that memory is short (20 ms).
+memory (calm: 50 ms), once with a file that says that memory is short (20 ms). The marks of the test
+are read and reset meanwhile (40 ms), for its program does not measure itself; the third row is one
+that does.
 """
 
 from __future__ import annotations
@@ -33,9 +35,10 @@ from ciguard.model import (
     Suite,
 )
 from ciguard.plan.artifact import PROGRAM, members, zipped
+from ciguard.run.frameworks.base import MARKED_BY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 SLEEPS = """
 import sys, time
@@ -58,14 +61,16 @@ leg.run_shard(plan, "01", sys.argv[2], os.environ, origin_s=start_s, meminfo=sys
 SHORT = "MemTotal: 16000000 kB\nMemAvailable: 1500000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"
 
 
-def plan_of(shards: Sequence[Sequence[str]], command: tuple[str, ...]) -> Plan:
+def plan_of(
+    shards: Sequence[Sequence[str]], command: tuple[str, ...], env: Mapping[str, str] = {}
+) -> Plan:
     made = tuple(
         Shard(f"{number:02d}", "p", tuple(map(PlannedUnit, units)), Prediction(1.0, 1.0))
         for number, units in enumerate(shards, 1)
     )
     return Plan(
         id="",
-        suites={"": Suite("command", command)},
+        suites={"": Suite("command", command, env=env)},
         pools={"p": Pool("ubuntu-latest")},
         policy=LegPolicy(guard_rail="auto"),
         shards=made,
@@ -101,12 +106,13 @@ def program_starts(folder: Path, times: int) -> tuple[float, float, float]:
     return statistics.median(helps), statistics.median(firsts), statistics.median(legs)
 
 
-def supervisor_share(folder: Path, seconds: float, meminfo: str) -> float:
-    """CPU share of the supervisor over the middle of a leg."""
+def supervisor_share(folder: Path, seconds: float, meminfo: str, *, marks: bool = True) -> float:
+    """CPU share of the supervisor over the middle of a leg; with marks read from outside or not."""
     (folder / "sleeps.py").write_text(SLEEPS)
     words = (sys.executable, "sleeps.py", "{units_file}", "{results_file}", str(seconds + 1))
-    (folder / "plan.json").write_bytes(plan_codec.encode(plan_of([["one"]], words)))
-    record = f"share-{Path(meminfo).parent.name}"
+    env = {} if marks else {MARKED_BY: "self"}
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan_of([["one"]], words, env)))
+    record = f"share-{Path(meminfo).parent.name}-{marks}"
     command = [sys.executable, "-I", "-S", "-c", LEG, PROGRAM, record, meminfo]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as leg:
         time.sleep(0.5)  # start-up is not asked for here
@@ -149,6 +155,8 @@ def main() -> None:
         for words, place in (("calm", "/proc/meminfo"), ("at 20 ms", str(folder / "meminfo"))):
             share = supervisor_share(folder, options.seconds, place)
             print(f"supervisor, {words}: {share:.2%} of a core")
+        share = supervisor_share(folder, options.seconds, "/proc/meminfo", marks=False)
+        print(f"supervisor, calm, no marks from outside: {share:.2%} of a core")
         wall_s = large_plan_s(folder, options.units)
         print(f"a leg of one unit in a plan of {options.units:,} units: {wall_s:.2f} s")
 

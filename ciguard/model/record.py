@@ -78,6 +78,7 @@ class StartLine:
     """A unit begins. Written before its set-up, so that a death has a name.
 
     `assumed`: the leg's own word about a program that had one unit and says no starts.
+    `heard`: the leg's own word of when it heard of a start whose program said no time.
     `rss_before_bytes`: of the process that runs it.
     """
 
@@ -87,6 +88,7 @@ class StartLine:
     process: int | None = None
     at_s: float | None = None
     assumed: bool | None = None
+    heard: bool | None = None
     rss_before_bytes: int | None = None
 
 

@@ -182,6 +182,8 @@ def _overlapping(lines: Sequence[Line]) -> Set[int]:
         begun = silent.setdefault(process, set())
         if isinstance(line, Result):
             begun.discard(key)
+        elif line.heard:
+            continue  # the leg's own word, apart from the program's lines
         elif begun - {key}:
             found.add(process)
         else:

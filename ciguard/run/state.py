@@ -117,6 +117,7 @@ class Running:
     start: Start
     open: dict[int, float] = field(default_factory=dict)  # unit -> at_s of its start
     reported: set[int] = field(default_factory=set)  # has a result, and may get more cases
+    heard: dict[int, float] = field(default_factory=dict)  # unit -> at_s, by the leg's own lines
     before: dict[int, int] = field(default_factory=dict)  # unit -> resident where it began
     overlap: bool = False  # units of it run side by side: one began while another was open
     closed: set[int] = field(default_factory=set)
@@ -292,8 +293,14 @@ class State:
         known = [size for size in sizes if size is not None]
         if known and unit not in running.open:
             running.before[unit] = max(known)  # the tree may hold more than the process says
-        known_s = running.open.get(unit, NEVER_S)
-        running.begin(unit, known_s if line.at_s is None else line.at_s)
+        known_s = running.open.get(unit, running.heard.get(unit, NEVER_S))
+        if line.heard and line.at_s is not None:
+            # A replay meets it before the program's own line, of which alone a unit begins.
+            running.heard[unit] = line.at_s
+            if unit in running.open:
+                running.open[unit] = line.at_s
+        else:
+            running.begin(unit, known_s if line.at_s is None else line.at_s)
         if line.at_s is not None:
             running.goes_on = running.goes_on or line.at_s > running.told_s + OBEYS_WITHIN_S
 

@@ -182,7 +182,7 @@ class Supervisor:
             self._take_in(line)
             if isinstance(line, StartLine) and line.at_s is None:
                 # Without a time there is no limit; in the leg's own record, so that it replays.
-                self._observed(replace(line, at_s=self._now_s()))
+                self._observed(replace(line, at_s=self._now_s(), heard=True))
             elif isinstance(line, Result) and line.at_s is None and line.wall_s is None:
                 self._record.append(_heard(line, self._now_s()))
         for peak in live.peaks():
