@@ -127,8 +127,8 @@ def test_a_command_line_that_means_nothing(folder: Path, words: tuple[str, ...])
         (("--plan", "plan.json", "--shard", "01", "--recrd=record"), "did you mean --record?"),
         (
             ("--zzz",),
-            "there are --continue, --for, --help, --plan, --record, --resume-from, --shard, "
-            "--until",
+            "there are --continue, --for, --github, --help, --plan, --record, --results, "
+            "--resume-from, --shard, --unless-ended, --until",
         ),
     ],
 )

@@ -138,7 +138,7 @@ def test_one_line_on_a_terminal_that_is_rewritten_and_never_wraps(
     process = subprocess.Popen(
         [sys.executable, "-m", "ciguard", "run", *words],
         cwd=tmp_path,
-        env=clean_environ(TERM="xterm"),
+        env=clean_environ(TERM="xterm", COLUMNS=""),  # which some runners of tests set
         stdin=subprocess.DEVNULL,
         stdout=theirs,
         stderr=theirs,
