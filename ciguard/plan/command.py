@@ -153,7 +153,7 @@ def command(
     meant = position_of(basis, unit) if unit is not None else None
     policy = LegPolicy(config.policy.guard_rail, config.policy.tries, remainder=static is not None)
     wishes = _wishes(asked, bounds, pool_of_suites(config, chosen), policy)
-    made = plan(basis, wishes, _origin(run, known))
+    made = plan(basis, wishes, _origin(run, known, kept=static is not None))
     _write(made, output, folder)
     if static is not None:
         _write_static(invocation.folder, static, made, bounds.job_minutes)
@@ -195,12 +195,13 @@ def _limits(config: Config, found: Inventory, known: _Known) -> tuple[float | No
     return unit_limits(found, known.past, rules, known.setups_s)
 
 
-def _origin(run: ActionsRun | None, known: _Known) -> Origin:
+def _origin(run: ActionsRun | None, known: _Known, *, kept: bool) -> Origin:
+    """Where the plan comes from; one that is kept is for the commits that follow."""
     return Origin(
         history=known.told,
         repository=run.repository if run else None,
         workflow=run.workflow if run else None,
-        head_sha=run.head_sha if run else None,
+        head_sha=run.head_sha if run and not kept else None,
         notes=known.notes,
     )
 

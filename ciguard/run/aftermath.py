@@ -9,6 +9,7 @@ from ciguard.model import EventLine, ProcessEndLine
 from ciguard.run.causes import cause
 from ciguard.run.endings import died, exit_words, last_output, of_the_whole, unexplained_words
 from ciguard.run.peaks import in_words
+from ciguard.run.platforms.base import KEEPER_LOST
 from ciguard.run.policy import ending_of, is_unexplained
 from ciguard.run.resultfiles import FILE
 from ciguard.run.wording import last_line, last_words
@@ -59,6 +60,7 @@ class Aftermath:
         self._observed = observed
         self._memory = memory
         self._oom_kills = oom_kills
+        self._keepers_lost = 0
         self.causes: Dict[UnitKey, str] = {}
         self.unexplained = sum(
             isinstance(line, EventLine) and line.kind == "unexplained_exit"
@@ -91,6 +93,8 @@ class Aftermath:
         stacks = live.stacks()
         if stacks:
             self._record.append(EventLine("stacks", now_s, number, detail=stacks))
+        first_lost = ended.error == KEEPER_LOST and not self._keepers_lost
+        self._keepers_lost += ended.error == KEEPER_LOST
         victims = died(
             self._state,
             number,
@@ -102,6 +106,8 @@ class Aftermath:
             stacks=stacks,
             interrupted=live.said.interrupted,
         )
+        if first_lost:  # who killed it may have passed long since: it blames nobody yet
+            victims = ()
         detail = f"{exit_words(ended.exit_code)}\n{output}"
         if ending != "completed":
             for victim in victims:

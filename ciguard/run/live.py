@@ -11,6 +11,7 @@ from ciguard.codec.record import LineError, decode, encode, with_defaults
 from ciguard.model import EventLine, Result, StartLine
 from ciguard.run.causes import Said
 from ciguard.run.frameworks.base import MARKED_BY
+from ciguard.run.logs import shortened
 from ciguard.run.peaks import Peak, peak_of
 from ciguard.run.platforms.base import FILE_FLAGS
 from ciguard.run.stacks import answers
@@ -171,6 +172,7 @@ class Live:
             self.group.give_back()
         self.tree.close()
         self.log.close()
+        shortened(self.log.path)
         for tail in self._tails.values():
             tail.close()
 

@@ -16,7 +16,7 @@ import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Sequence, Set
 
 from ciguard.run import keeper, stacks
-from ciguard.run.platforms.base import NOT_STARTED, Ended
+from ciguard.run.platforms.base import KEEPER_LOST, NOT_STARTED, Ended
 
 assert sys.platform != "win32"
 
@@ -142,7 +142,7 @@ class TestedProcess:
         # What it was the subreaper of is now a child of the leg, where the leg is one too.
         if not self._bare:
             keeper.kill_orphans(self._roots)
-        self.ended = Ended(-signal.SIGKILL, error="its keeper was killed")
+        self.ended = Ended(-signal.SIGKILL, error=KEEPER_LOST)
 
     def ask_for_stacks(self, path: str) -> None:
         """Have every process of it that can answer write its stacks to `path`-PID."""

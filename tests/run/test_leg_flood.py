@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from run.legs import PYTEST, no_survivor, plan_of, start_shard, until
 
 from ciguard.model import PlannedUnit
+from ciguard.run.logs import FIRST_BYTES, KEPT_BYTES, LAST_BYTES, shortened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,3 +51,22 @@ def test_a_slow_reader_does_not_keep_the_leg_from_stopping_a_test(tmp_path: Path
     assert read + len(leg.printed) > 24 * MIB, "in the end all of it is passed on"
     assert leg.outcomes() == {units[0].unit: "died", units[1].unit: "passed"}
     no_survivor(leg)
+
+
+def test_a_log_that_is_too_large_for_an_artifact_keeps_its_beginning_and_its_end(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "process-001.log"
+    path.write_bytes(b"whole" * 9)
+    shortened(str(path))
+    assert path.read_bytes() == b"whole" * 9
+    path.write_bytes(b"first" + b"x" * KEPT_BYTES + b"last")
+    shortened(str(path))
+    kept = path.read_bytes()
+    assert kept.startswith(b"firstxxx")
+    assert kept.endswith(b"xxxlast")
+    cut = KEPT_BYTES + 9 - FIRST_BYTES - LAST_BYTES
+    note = f"\n[ciguard: {cut} bytes of output left out here]\n".encode()
+    assert kept[FIRST_BYTES:].startswith(note + b"x")
+    assert len(kept) == FIRST_BYTES + LAST_BYTES + len(note)
+    shortened(str(tmp_path / "none"))
