@@ -154,8 +154,13 @@ def test_a_kept_plan_that_is_older_than_the_configuration_is_said_to_be(
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     ciguard("init", "--static", "--yes", cwd=tmp_path)
     workflow = ".github/workflows/ciguard.yml"
-    made = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "o/r", "GITHUB_SHA": "a" * 40}
-    ciguard("plan", *NONE, "--static", workflow, cwd=tmp_path, **made)
+    ciguard(
+        *("plan", *NONE, "--static", workflow),
+        cwd=tmp_path,
+        GITHUB_ACTIONS="true",
+        GITHUB_REPOSITORY="o/r",
+        GITHUB_SHA="a" * 40,
+    )
     plan = decode((tmp_path / ".ciguard" / "plan.json").read_bytes(), "plan.json")
     assert plan.head_sha is None, "it is for the commits that follow"
     words = ("--plan", ".ciguard", "--shard", "01", "--record", "records")
