@@ -89,11 +89,33 @@ class GitHub:
         call = f"GET {path}"
         return self._read(model, self._ask(call, self._connection.getitem(path)), call)
 
-    def items(self, model: type[Answer], path: str) -> tuple[Answer, ...]:
-        """GET a whole list in GitHub's order, following `Link`: one call per 100."""
+    def items(
+        self, model: type[Answer], path: str, *, key: str = "items", most: int | None = None
+    ) -> tuple[Answer, ...]:
+        """GET a whole list in GitHub's order, following `Link`: one call per 100.
+
+        Args:
+            path: with its query, if it has one.
+            key: of the list, where GitHub wraps it in an object.
+            most: ends with the page that holds so many; None for all.
+        """
         call = f"GET {path}"
-        found = self._ask(call, self._all(f"{path}?per_page={PAGE_SIZE}"))
+        mark = "&" if "?" in path else "?"
+        found = self._ask(call, self._all(f"{path}{mark}per_page={PAGE_SIZE}", key, most))
         return tuple(self._read(model, one, call) for one in found)
+
+    def end_of(self, path: str, *, kept_bytes: int, most_bytes: int) -> str:
+        """The end of a text that GitHub keeps elsewhere, as a job's log: at most two requests.
+
+        Raises:
+            GitHubError: also where the storage does not have it (404 and XML), or has it no longer
+                (410), or it is longer than `most_bytes`.
+        """
+        call = f"GET {path}"
+        place = self._ask(call, self._connection.location(path))
+        reading = self._connection.end_of(place, kept_bytes=kept_bytes, most_bytes=most_bytes)
+        # The address is a password for a minute: errors name the call that gave it.
+        return self._ask(call, reading).decode("utf-8", "replace")
 
     def create(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
         """POST; raise OutcomeUnknown where it may be done although no answer came."""
@@ -109,8 +131,13 @@ class GitHub:
         """DELETE."""
         self._ask(f"DELETE {path}", self._connection.delete(path))
 
-    async def _all(self, path: str) -> list[Any]:
-        return [one async for one in self._connection.getiter(path)]
+    async def _all(self, path: str, key: str, most: int | None) -> list[Any]:
+        found: list[Any] = []
+        async for one in self._connection.getiter(path, iterable_key=key):
+            found.append(one)
+            if most is not None and len(found) == most:
+                break
+        return found
 
     def _ask(self, call: str, request: Coroutine[Any, Any, T]) -> T:
         """Do one request; every failure that the network or GitHub can cause becomes ours."""

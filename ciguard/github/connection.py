@@ -10,12 +10,15 @@ from __future__ import annotations
 import logging
 import time
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urljoin
 
+import gidgethub
 import gidgethub.abc
 import httpx
 import stamina
 
 from ciguard.github.patience import rate_limit_wait_s
+from ciguard.github.refusals import GitHubError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -34,6 +37,7 @@ NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _LOST: Final = (httpx.TransportError, httpx.HTTPStatusError)
 
 _FIRST_SERVER_FAULT: Final = 500
+GIVEN_PLACE: Final = "GitHub's storage"
 
 # stamina reports each retry by logging; without a handler Python would print it to stderr, which
 # is console.py's alone.
@@ -77,6 +81,7 @@ class Connection(gidgethub.abc.GitHubAPI):
         self._patience = patience
         self._sleep = sleep
         self._waited_s = 0.0
+        self._follows = True
         self.refused_wait_s: float | None = None
 
     async def _request(
@@ -97,12 +102,53 @@ class Connection(gidgethub.abc.GitHubAPI):
                     headers={**headers, **API_HEADERS},
                     content=body,
                     # A redirected write would be sent on as a read, and look done.
-                    follow_redirects=method == "GET",
+                    follow_redirects=method == "GET" and self._follows,
                 )
                 if response.status_code >= _FIRST_SERVER_FAULT:
                     response.raise_for_status()
                 return response.status_code, response.headers, response.content
         raise AssertionError("the last attempt returns or raises")
+
+    async def location(self, url: str) -> str:
+        """Where a GET is redirected to, without going there.
+
+        Raises:
+            gidgethub.HTTPException: refused, or not redirected.
+        """
+        self._follows = False
+        try:
+            await self.getitem(url)
+        except gidgethub.RedirectionException as moved:
+            place: str = moved.headers.get("location", "")
+            return urljoin(f"{self.base_url}{url}", place)
+        finally:
+            self._follows = True
+        raise ValueError("expected a redirection to the storage, found a document")
+
+    async def end_of(self, url: str, *, kept_bytes: int, most_bytes: int) -> bytes:
+        """The end of a text in somebody's storage; the token is never sent there.
+
+        Args:
+            kept_bytes: of its end.
+            most_bytes: of the whole; of a longer text nothing is known to be its end.
+
+        Raises:
+            httpx.HTTPStatusError: the storage does not have it.
+            GitHubError: it is longer than that.
+        """
+        kept, seen = b"", 0
+        # The address lives a minute and names whoever may read it: no credentials go along, not
+        # even to the API's own host, where an enterprise server may keep its storage.
+        async with self._client.stream("GET", url, auth=None, follow_redirects=True) as response:
+            if response.is_error:
+                await response.aread()
+            response.raise_for_status()
+            async for piece in response.aiter_bytes():
+                seen += len(piece)
+                if seen > most_bytes:
+                    raise GitHubError(f"longer than {most_bytes:,} bytes", where=GIVEN_PLACE)
+                kept = (kept + piece)[-kept_bytes:]
+        return kept
 
     async def handle_rate_limit_error(
         self,

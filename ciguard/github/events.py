@@ -47,6 +47,7 @@ class ActionsRun:
         branch: where the change lives; None for a tag, which is no branch even if called `main`.
         base_branch: where it is meant to go; the default branch where the event names none.
         is_fork: the pull request's head lives in another repository, so the token is read-only.
+        judged_run_id: the run that a `workflow_run` event tells of; None for all other events.
     """
 
     repository: str
@@ -64,6 +65,8 @@ class ActionsRun:
     default_branch: str | None
     pull_request: int | None
     is_fork: bool
+    judged_run_id: int | None = None
+    judged_run_attempt: int | None = None
 
     @property
     def is_base_branch(self) -> bool:
@@ -110,6 +113,8 @@ class ActionsRun:
             default_branch=default_branch,
             pull_request=proposed.number if proposed else None,
             is_fork=_is_fork(payload, variables.text("GITHUB_REPOSITORY")),
+            judged_run_id=payload.workflow_run.id if payload.workflow_run else None,
+            judged_run_attempt=payload.workflow_run.run_attempt if payload.workflow_run else None,
         )
         if variables.mistakes:
             raise together(variables.mistakes)

@@ -6,7 +6,7 @@ of an event may be absent. Source: docs.github.com, "Webhook events and payloads
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, PositiveInt
+from pydantic import AwareDatetime, BaseModel, ConfigDict, PositiveInt
 
 
 class GitHubJson(BaseModel):
@@ -56,9 +56,77 @@ class MergeGroup(GitHubJson):
     base_ref: str
 
 
+class FinishedRun(GitHubJson):
+    """The run that a `workflow_run` event tells of."""
+
+    id: PositiveInt
+    run_attempt: PositiveInt | None = None
+
+
 class Event(GitHubJson):
     """The payload in `$GITHUB_EVENT_PATH`."""
 
     pull_request: PullRequest | None = None
+    workflow_run: FinishedRun | None = None
     merge_group: MergeGroup | None = None
     repository: Repository | None = None
+
+
+class JobStep(GitHubJson):
+    """A step; no enum, for a word that is new must be seen and not refused."""
+
+    name: str
+    number: int
+    conclusion: str | None = None
+
+
+class RunJob(GitHubJson):
+    """A job in one attempt. A server that is old does not say which."""
+
+    id: int
+    name: str
+    run_attempt: PositiveInt = 1
+    status: str
+    conclusion: str | None = None
+    started_at: AwareDatetime | None = None
+    completed_at: AwareDatetime | None = None
+    steps: tuple[JobStep, ...] | None = None
+
+
+class CheckAnnotation(GitHubJson):
+    """What GitHub, the runner or a step says of a job; `annotation_level` is failure or below."""
+
+    message: str | None = None
+    title: str | None = None
+    annotation_level: str | None = None
+
+
+class Artifact(GitHubJson):
+    """An uploaded artifact; nothing says in which attempt it was."""
+
+    id: int
+    name: str
+    size_in_bytes: int
+    expired: bool
+
+
+class Commit(GitHubJson):
+    sha: str
+
+
+class Comparison(GitHubJson):
+    """Two commits; `merge_base_commit` is where they parted."""
+
+    status: str
+    ahead_by: int
+    behind_by: int
+    merge_base_commit: Commit
+
+
+class Content(GitHubJson):
+    """A file at a commit; `content` is base64 with line ends, and absent above 1 MB."""
+
+    type: str
+    encoding: str = ""
+    content: str = ""
+    size: int = 0

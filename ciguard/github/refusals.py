@@ -37,7 +37,12 @@ class OutcomeUnknown(GitHubError):
 
 
 # The permission for a path where GitHub's own header does not name it.
-_PERMISSIONS: Final[Mapping[str, str]] = {"/issues/": "pull-requests: write"}
+_PERMISSIONS: Final[Mapping[str, str]] = {
+    "/issues/": "pull-requests: write",
+    "/actions/": "actions: read",
+    "/check-runs/": "checks: read",
+    "/contents/": "contents: read",
+}
 
 _ADVICE: Final[Mapping[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "pass a token that is valid now: GITHUB_TOKEN: ${{ github.token }}",
@@ -102,7 +107,7 @@ def _permission_advice(call: str, headers: Mapping[str, str]) -> str:
     permission = words or " and ".join(known)
     if not permission:
         return "use a token that may do this"
-    return (
-        f"give the job `permissions:` {permission}; in a fork's pull request the token is "
-        "read-only whatever the workflow says"
-    )
+    advice = f"give the job `permissions:` {permission}"
+    if "write" not in permission:
+        return advice
+    return f"{advice}; in a fork's pull request the token is read-only whatever the workflow says"

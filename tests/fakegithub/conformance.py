@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,8 +26,10 @@ _BESIDE: Final = "github-openapi/api.github.com.subset.json"
 
 # Any call can meet these; the description leaves them out of some operations.
 _EVERYWHERE: Final = frozenset({401, 403, 404})
-# Not in the subset.
-_NOT_DESCRIBED: Final = frozenset({"/user"})
+# Not in the subset, or no part of the API.
+_NOT_DESCRIBED: Final = re.compile(r"/user|/storage/.*|/repos/[^/]+/[^/]+/contents/.*")
+# A pull request in a list has 200 keys, of which its repository has most.
+_SHORTENED: Final = re.compile(r"/repos/[^/]+/[^/]+/commits/[^/]+/pulls")
 
 
 def description_path() -> Path:
@@ -46,7 +49,7 @@ def mistakes(description: OpenAPI, exchanges: Iterable[Exchange]) -> list[str]:
         f"{one.request.method} {one.request.path} -> {one.answer.status}: "
         f"{error!r} {error.__cause__!r}"
         for one in exchanges
-        if one.request.path not in _NOT_DESCRIBED
+        if not _NOT_DESCRIBED.fullmatch(one.request.path)
         for error in _errors(description, one)
     ]
 
@@ -63,6 +66,8 @@ def _errors(description: OpenAPI, exchange: Exchange) -> Iterable[Exception]:
         content_type=asked.headers.get("content-type", ""),
     )
     yield from description.iter_request_errors(request)
+    if _SHORTENED.fullmatch(asked.path):
+        return
     if answered.status == 0 or answered.text is not None:
         return  # a broken connection, or a text that a test wants to be wrong
     response = MockResponse(

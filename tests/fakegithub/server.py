@@ -1,6 +1,7 @@
 """A small GitHub for tests: real HTTP on 127.0.0.1, state in memory, faults on demand.
 
-It knows what ciguard asks: who a token is, and a pull request's comments. As a program it serves
+It knows what ciguard asks: who a token is, a pull request's comments, a run's jobs and what is said
+of them, artifacts, commits. As a program it serves
 one pull request until it is stopped:
 
     python tests/fakegithub/server.py --port-file FILE --state-file FILE
@@ -26,10 +27,13 @@ from urllib.parse import parse_qs, urlsplit
 if __name__ == "__main__":  # as a program it finds its own folder on the path, not its package
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fakegithub.state import Answer, FakeGitHub, Login, Request
+from fakegithub.actions import ACTIONS
+from fakegithub.state import ROUTES, Answer, FakeGitHub, Login, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+ROUTES.update(ACTIONS)
 
 
 class _Handler(BaseHTTPRequestHandler):

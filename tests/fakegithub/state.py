@@ -10,6 +10,7 @@ import re
 import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlencode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -121,6 +122,8 @@ class FakeGitHub:
     Attributes:
         tokens: who may come; a request with another token gets 401.
         exchanges: every request, in the order they were answered.
+        jobs: as JSON, of all attempts; `annotations` and `logs` by the id of their job.
+        merge_bases: by `base...head`; pulls_of: numbers by commit; files: by path and commit.
         on_change: called after each change of the comments.
     """
 
@@ -129,6 +132,13 @@ class FakeGitHub:
         self.tokens: dict[str, Login] = {}
         self.pulls: set[tuple[str, int]] = set()
         self.comments: dict[int, dict[str, Json]] = {}
+        self.jobs: list[dict[str, Json]] = []
+        self.annotations: dict[int, list[str]] = {}
+        self.logs: dict[int, bytes] = {}
+        self.artifacts: list[str] = []
+        self.merge_bases: dict[str, str] = {}
+        self.pulls_of: dict[str, list[int]] = {}
+        self.files: dict[tuple[str, str], bytes] = {}
         self.faults: list[Fault] = []
         self.exchanges: list[Exchange] = []
         self.lock = threading.RLock()
@@ -178,6 +188,8 @@ class FakeGitHub:
     def answer(self, request: Request) -> Answer:
         """Do what GitHub does with this request."""
         login = self.tokens.get(request.token)
+        if request.path.startswith(STORAGE):
+            login = Login()  # whoever has the address may read
         if login is None:
             return refused(401, "Bad credentials")
         for pattern, action in ROUTES.items():
@@ -200,15 +212,8 @@ class FakeGitHub:
             return refused(404, "Not Found")
         issue_url = f"{self.address}/repos/{repository}/issues/{number}"
         found = [one for _, one in sorted(self.comments.items()) if one["issue_url"] == issue_url]
-        size, page = (
-            min(int(request.query.get("per_page", 30)), 100),
-            int(request.query.get("page", 1)),
-        )
-        end = page * size
-        following = f"{issue_url}/comments?per_page={size}&page={page + 1}"
-        last = f"{issue_url}/comments?per_page={size}&page={-(-len(found) // size)}"
-        link = {"Link": f'<{following}>; rel="next", <{last}>; rel="last"'}
-        return Answer(200, found[end - size : end], link if end < len(found) else {})
+        shown, link = paged(self.address, request, found)
+        return Answer(200, shown, link)
 
     def create_comment(self, login: Login, part: Mapping[str, str], request: Request) -> Answer:
         repository, number = part["repository"], int(part["number"])
@@ -244,11 +249,12 @@ class FakeGitHub:
         return Answer(204)
 
 
+STORAGE: Final = "/storage/"
 PERMISSIONS: Final = {"X-Accepted-GitHub-Permissions": "issues=write; pull_requests=write"}
 _THREAD: Final = r"/repos/(?P<repository>[^/]+/[^/]+)/issues/(?P<number>\d+)/comments"
 _COMMENT: Final = r"/repos/(?P<repository>[^/]+/[^/]+)/issues/comments/(?P<comment>\d+)"
 
-ROUTES: Final[Mapping[str, Callable[..., Answer]]] = {
+ROUTES: Final[dict[str, Callable[..., Answer]]] = {
     "GET /user": FakeGitHub.user,
     f"GET {_THREAD}": FakeGitHub.list_comments,
     f"POST {_THREAD}": FakeGitHub.create_comment,
@@ -256,6 +262,19 @@ ROUTES: Final[Mapping[str, Callable[..., Answer]]] = {
     f"PATCH {_COMMENT}": FakeGitHub.change_comment,
     f"DELETE {_COMMENT}": FakeGitHub.delete_comment,
 }
+
+
+def paged(address: str, request: Request, found: list[Json]) -> tuple[list[Json], dict[str, str]]:
+    """One page, and the header that names the next one."""
+    size, page = min(int(request.query.get("per_page", 30)), 100), int(request.query.get("page", 1))
+    end = page * size
+
+    def link(number: int, name: str) -> str:
+        query = urlencode({**request.query, "per_page": size, "page": number})
+        return f'<{address}{request.path}?{query}>; rel="{name}"'
+
+    links = f"{link(page + 1, 'next')}, {link(-(-len(found) // size), 'last')}"
+    return found[end - size : end], {"Link": links} if end < len(found) else {}
 
 
 def refused(status: int, message: str, headers: Mapping[str, str] | None = None) -> Answer:

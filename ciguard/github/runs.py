@@ -1,0 +1,116 @@
+"""What GitHub knows of a run: its jobs, what is said of them, their logs, artifacts, commits."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from ciguard.github.models import (
+    Artifact,
+    CheckAnnotation,
+    Comparison,
+    Content,
+    PullRequest,
+    RunJob,
+)
+from ciguard.github.refusals import GitHubError
+from ciguard.model.jobs import Job, Step
+
+if TYPE_CHECKING:
+    from ciguard.github.client import GitHub
+
+MOST_JOBS: Final = 1_000  # of all attempts, in ten calls
+LOG_KEPT_BYTES: Final = 64 * 1024  # its end: what a runner says last is a few lines
+LOG_MOST_BYTES: Final = 256 * 1024 * 1024
+
+
+class RunOnGitHub:
+    """One run, asked call by call; every method may raise GitHubError."""
+
+    def __init__(self, github: GitHub, repository: str, run_id: int) -> None:
+        self._github = github
+        self._actions = f"/repos/{repository}/actions"
+        self._repository = f"/repos/{repository}"
+        self._run_id = run_id
+
+    def jobs(self) -> tuple[Job, ...]:
+        """The jobs of all attempts; one call per 100.
+
+        Not `filter=latest`: whether that holds the jobs of an earlier attempt that were not run
+        again has changed (r-universe-org/help#607).
+        """
+        path = f"{self._actions}/runs/{self._run_id}/jobs?filter=all"
+        found = self._github.items(RunJob, path, key="jobs", most=MOST_JOBS)
+        if len(found) == MOST_JOBS:
+            what = f"more than {MOST_JOBS - 1} jobs in all attempts: which ran last is not known"
+            raise GitHubError(what, where=f"GET {path}")
+        return tuple(map(_job, found))
+
+    def jobs_of(self, attempt: int) -> tuple[Job, ...]:
+        """The jobs of one attempt."""
+        path = f"{self._actions}/runs/{self._run_id}/attempts/{attempt}/jobs"
+        return tuple(map(_job, self._github.items(RunJob, path, key="jobs", most=MOST_JOBS)))
+
+    def annotations(self, job: Job) -> tuple[str, ...]:
+        """What is said of a job, title first where there is one; at most 100, in one call.
+
+        Needs `checks: read`. A job's id is that of its check run.
+        """
+        path = f"{self._repository}/check-runs/{job.id}/annotations"
+        found = self._github.items(CheckAnnotation, path, most=100)
+        # A title of GitHub's own only repeats the job or the file.
+        return tuple(one.message or one.title or "" for one in found)
+
+    def log_end(self, job: Job) -> str:
+        """The last lines of a job's log; may be cut, or may never have come (404, 410)."""
+        path = f"{self._actions}/jobs/{job.id}/logs"
+        return self._github.end_of(path, kept_bytes=LOG_KEPT_BYTES, most_bytes=LOG_MOST_BYTES)
+
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """All attempts' artifacts; one call per 100."""
+        path = f"{self._actions}/runs/{self._run_id}/artifacts"
+        return self._github.items(Artifact, path, key="artifacts")
+
+
+def merge_base(github: GitHub, repository: str, base: str, head: str) -> str:
+    """The commit at which two parted; `pull_request.base.sha` is not it and can lag."""
+    basehead = f"{quote(base, safe='')}...{quote(head, safe='')}"
+    found = github.item(Comparison, f"/repos/{repository}/compare/{basehead}?per_page=1")
+    return found.merge_base_commit.sha
+
+
+def pulls_of(github: GitHub, repository: str, sha: str) -> tuple[PullRequest, ...]:
+    """The pull requests that hold a commit: `workflow_run.pull_requests` is empty for forks."""
+    return github.items(PullRequest, f"/repos/{repository}/commits/{quote(sha, safe='')}/pulls")
+
+
+def file_at(github: GitHub, repository: str, path: str, sha: str) -> bytes:
+    """A file as it is at a commit.
+
+    Raises:
+        GitHubError: it is not there (status 404), is no file, or is above 1 MB.
+    """
+    call = f"/repos/{repository}/contents/{quote(path)}?ref={quote(sha, safe='')}"
+    found = github.item(Content, call)
+    if found.type != "file" or found.encoding != "base64":
+        what = f"expected a file of at most 1 MB, found {found.type} of {found.size:,} bytes"
+        raise GitHubError(what, where=f"GET {call}")
+    try:
+        return base64.b64decode(found.content)
+    except binascii.Error as error:
+        raise GitHubError(f"no base64: {error}", where=f"GET {call}") from error
+
+
+def _job(found: RunJob) -> Job:
+    return Job(
+        id=found.id,
+        name=found.name,
+        run_attempt=found.run_attempt,
+        status=found.status,
+        conclusion=found.conclusion,
+        started_at=found.started_at,
+        completed_at=found.completed_at,
+        steps=tuple(Step(one.name, one.number, one.conclusion) for one in found.steps or ()),
+    )

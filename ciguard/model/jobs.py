@@ -1,0 +1,45 @@
+"""What the platform says of the jobs of a run; no file of ours holds it. Times are aware UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ciguard.model.words import SLOTS
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+@dataclass(frozen=True, **SLOTS)
+class Step:
+    """One step of a job; `conclusion` is None until it ended, and in GitHub's words."""
+
+    name: str
+    number: int
+    conclusion: str | None = None
+
+
+@dataclass(frozen=True, **SLOTS)
+class Job:
+    """One job in one attempt of its run.
+
+    `status` and `conclusion` are GitHub's words, also such as nobody knows yet. `started_at` may be
+    before the run attempt: a job that was not run again is listed with it all the same.
+    """
+
+    id: int
+    name: str
+    run_attempt: int = 1
+    status: str = "completed"
+    conclusion: str | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def wall_s(self) -> float | None:
+        """From its start to its end, on GitHub's clock, in whole seconds."""
+        if self.started_at is None or self.completed_at is None:
+            return None
+        return (self.completed_at - self.started_at).total_seconds()

@@ -1,0 +1,249 @@
+"""What the fake GitHub says of runs: jobs, annotations, logs, artifacts; and of commits."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from fakegithub.state import STORAGE, Answer, Login, Request, paged, refused, user_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from fakegithub.state import FakeGitHub
+
+Json = Any
+REPOSITORY: Final = "octo-org/shop"
+ABSENT: Final = (
+    '<?xml version="1.0" encoding="utf-8"?><Error><Code>BlobNotFound</Code>'
+    "<Message>The specified blob does not exist.</Message></Error>"
+)
+
+
+def add_job(
+    github: FakeGitHub,
+    name: str,
+    conclusion: str | None = "success",
+    *,
+    attempt: int = 1,
+    status: str = "completed",
+    steps: Sequence[tuple[str, str | None]] = (("Run the shard", "success"),),
+    started_at: str = "2026-11-21T10:00:00Z",
+    completed_at: str | None = "2026-11-21T10:05:00Z",
+    annotations: Sequence[str] = (),
+    log: str | None = None,
+) -> int:
+    """Put a job into run 7; the id it got, which is also that of its check run."""
+    number = 1000 + len(github.jobs)
+    api = f"{github.address}/repos/{REPOSITORY}"
+    times = {"started_at": started_at, "completed_at": completed_at}
+    github.jobs.append(
+        {
+            "id": number,
+            "run_id": 7,
+            "run_url": f"{api}/actions/runs/7",
+            "run_attempt": attempt,
+            "node_id": f"CR_{number}",
+            "head_sha": "a" * 40,
+            "head_branch": "main",
+            "workflow_name": "tests",
+            "url": f"{api}/actions/jobs/{number}",
+            "html_url": f"https://github.com/{REPOSITORY}/actions/runs/7/job/{number}",
+            "status": status,
+            "conclusion": conclusion,
+            "created_at": "2026-11-21T09:59:00Z",
+            **times,
+            "name": name,
+            "steps": [
+                {
+                    "name": step,
+                    "status": "completed",
+                    "conclusion": ended,
+                    "number": at,
+                    **times,
+                }
+                for at, (step, ended) in enumerate(steps, 1)
+            ],
+            "check_run_url": f"{api}/check-runs/{number}",
+            "labels": ["ubuntu-latest"],
+            "runner_id": 1,
+            "runner_name": "GitHub Actions 1",
+            "runner_group_id": 0,
+            "runner_group_name": "GitHub Actions",
+        }
+    )
+    github.annotations[number] = list(annotations)
+    if log is not None:
+        github.logs[number] = log.encode()
+    return number
+
+
+def list_jobs(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request) -> Answer:
+    attempt = int(part.get("attempt") or 0)
+    found = [one for one in github.jobs if one["run_id"] == int(part["run"])]
+    if not found:
+        return refused(404, "Not Found")
+    if not attempt and request.query.get("filter", "latest") == "latest":
+        attempt = max(one["run_attempt"] for one in found)
+    found = [one for one in found if attempt in (0, one["run_attempt"])]
+    shown, link = paged(github.address, request, found)
+    return Answer(200, {"total_count": len(found), "jobs": shown}, link)
+
+
+def list_annotations(
+    github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request
+) -> Answer:
+    said = github.annotations.get(int(part["check"]))
+    if said is None:
+        return refused(404, "Not Found")
+    found = [
+        {
+            "path": ".github",
+            "blob_href": f"https://github.com/{REPOSITORY}/blob/{'a' * 40}/.github",
+            "start_line": 1,
+            "start_column": None,
+            "end_line": 1,
+            "end_column": None,
+            "annotation_level": "failure",
+            "title": "",
+            "message": message,
+            "raw_details": "",
+        }
+        for message in said
+    ]
+    shown, link = paged(github.address, request, found)
+    return Answer(200, shown, link)
+
+
+def job_log(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
+    """Redirect to a storage that is another host, as far as a client can see."""
+    number = int(part["job"])
+    if number not in github.logs:
+        return Answer(404, text=ABSENT, content_type="application/xml")
+    elsewhere = github.address.replace("127.0.0.1", "localhost")
+    return Answer(302, headers={"Location": f"{elsewhere}{STORAGE}{number}?sig=secret"})
+
+
+def stored(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request) -> Answer:
+    """The storage refuses whoever brings a second credential, as the real one does."""
+    if "authorization" in request.headers:
+        return Answer(400, text="<Error><Code>InvalidArgument</Code></Error>")
+    log = github.logs.get(int(part["blob"]))
+    if log is None:
+        return Answer(404, text=ABSENT, content_type="application/xml")
+    return Answer(200, text=log.decode(), content_type="text/plain; charset=utf-8")
+
+
+def list_artifacts(
+    github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request
+) -> Answer:
+    api = f"{github.address}/repos/{REPOSITORY}/actions/artifacts"
+    time = "2026-11-21T10:05:00Z"
+    found = [
+        {
+            "id": number,
+            "node_id": f"A_{number}",
+            "name": name,
+            "size_in_bytes": 1000,
+            "url": f"{api}/{number}",
+            "archive_download_url": f"{api}/{number}/zip",
+            "expired": False,
+            "created_at": time,
+            "expires_at": time,
+            "updated_at": time,
+        }
+        for number, name in enumerate(github.artifacts, 1)
+        if int(part["run"]) == 7
+    ]
+    shown, link = paged(github.address, request, found)
+    return Answer(200, {"total_count": len(found), "artifacts": shown}, link)
+
+
+def commit_json(github: FakeGitHub, sha: str) -> Json:
+    url = f"{github.address}/repos/{REPOSITORY}/commits/{sha}"
+    who = {"name": "octocat", "email": "octocat@example.com", "date": "2026-11-21T09:00:00Z"}
+    unsigned = {"verified": False, "reason": "unsigned", "signature": None, "payload": None}
+    return {
+        "url": url,
+        "sha": sha,
+        "node_id": f"C_{sha[:7]}",
+        "html_url": f"https://github.com/{REPOSITORY}/commit/{sha}",
+        "comments_url": f"{url}/comments",
+        "commit": {
+            "url": url,
+            "author": who,
+            "committer": who,
+            "message": "a change",
+            "comment_count": 0,
+            "tree": {"sha": "f" * 40, "url": url},
+            "verification": {**unsigned, "verified_at": None},
+        },
+        "author": user_json(Login()),
+        "committer": user_json(Login()),
+        "parents": [],
+    }
+
+
+def compare(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
+    basehead = unquote(part["basehead"])
+    parted = github.merge_bases.get(basehead)
+    if parted is None:
+        return refused(404, "Not Found")
+    site = f"https://github.com/{REPOSITORY}/compare/{basehead}"
+    value = {
+        "url": f"{github.address}/repos/{REPOSITORY}/compare/{basehead}",
+        "html_url": site,
+        "permalink_url": site,
+        "diff_url": f"{site}.diff",
+        "patch_url": f"{site}.patch",
+        "base_commit": commit_json(github, basehead.partition("...")[0]),
+        "merge_base_commit": commit_json(github, parted),
+        "status": "diverged",
+        "ahead_by": 1,
+        "behind_by": 1,
+        "total_commits": 1,
+        "commits": [],
+        "files": [],
+    }
+    return Answer(200, value)
+
+
+def pulls_of_commit(
+    github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request
+) -> Answer:
+    tips = {"head": {"sha": part["sha"], "ref": "topic"}, "base": {"sha": "b" * 40, "ref": "main"}}
+    found = [{"number": number, **tips} for number in github.pulls_of.get(part["sha"], [])]
+    shown, link = paged(github.address, request, found)
+    return Answer(200, shown, link)
+
+
+def contents(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request) -> Answer:
+    path = unquote(part["path"])
+    content = github.files.get((path, request.query.get("ref", "")))
+    if content is None:
+        return refused(404, "Not Found")
+    small = len(content) <= 1_000_000
+    value = {
+        "type": "file",
+        "encoding": "base64" if small else "none",
+        "size": len(content),
+        "name": path.rpartition("/")[2],
+        "path": path,
+        "content": base64.encodebytes(content).decode() if small else "",
+    }
+    return Answer(200, value)
+
+
+_HERE: Final = r"/repos/[^/]+/[^/]+"
+ACTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
+    rf"GET {_HERE}/actions/runs/(?P<run>\d+)/jobs": list_jobs,
+    rf"GET {_HERE}/actions/runs/(?P<run>\d+)/attempts/(?P<attempt>\d+)/jobs": list_jobs,
+    rf"GET {_HERE}/actions/runs/(?P<run>\d+)/artifacts": list_artifacts,
+    rf"GET {_HERE}/actions/jobs/(?P<job>\d+)/logs": job_log,
+    rf"GET {_HERE}/check-runs/(?P<check>\d+)/annotations": list_annotations,
+    rf"GET {_HERE}/compare/(?P<basehead>[^/]+)": compare,
+    rf"GET {_HERE}/commits/(?P<sha>[^/]+)/pulls": pulls_of_commit,
+    rf"GET {_HERE}/contents/(?P<path>.+)": contents,
+    rf"GET {STORAGE}(?P<blob>\d+)": stored,
+}
