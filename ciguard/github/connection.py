@@ -146,7 +146,8 @@ class Connection(gidgethub.abc.GitHubAPI):
             async for piece in response.aiter_bytes():
                 seen += len(piece)
                 if seen > most_bytes:
-                    raise GitHubError(f"longer than {most_bytes:,} bytes", where=GIVEN_PLACE)
+                    what, status = f"longer than {most_bytes:,} bytes", response.status_code
+                    raise GitHubError(what, where=GIVEN_PLACE, status=status)
                 kept = (kept + piece)[-kept_bytes:]
         return kept
 

@@ -19,6 +19,9 @@ class GitHubError(RemoteError):
     ) -> None:
         super().__init__(what, where=where, fix=fix)
         self.status = status
+        # Of one thing only: it is not there, not there any more, or of another kind or size.
+        of_one_thing = status is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR
+        self.is_lasting = not of_one_thing or status in _OF_ALL
 
 
 class Forbidden(GitHubError):
@@ -35,6 +38,10 @@ class BodyTooLong(GitHubError):
 class OutcomeUnknown(GitHubError):
     """A POST met a fault or no answer, and may be done: read again before sending it again."""
 
+
+_OF_ALL: Final = frozenset(
+    {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS}
+)
 
 # The permission for a path where GitHub's own header does not name it.
 _PERMISSIONS: Final[Mapping[str, str]] = {

@@ -78,4 +78,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "shard": finding.shard or None,
         "units": [_key(key) for key in finding.units],
         "fix": finding.fix or None,
+        "evidence": [{"source": source, "text": text} for source, text in finding.evidence],
+        "culprits": [_key(key) for key in finding.culprits],
     }

@@ -10,9 +10,11 @@ import click
 from ciguard import console, files
 from ciguard.configured import configured_suites
 from ciguard.github.commands import annotation, outputs
+from ciguard.github.judged import judged_run
 from ciguard.guard import needs as jobs
 from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.as_json import as_json
+from ciguard.guard.asking import ask
 from ciguard.guard.proof import prove
 from ciguard.guard.text import render
 
@@ -43,6 +45,8 @@ def command(
 ) -> int:
     """Prove that every planned unit ran and every leg ended by itself.
 
+    In a run of GitHub Actions it asks GitHub how the jobs ended: pass GITHUB_TOKEN.
+
     Ends with 0 when it did and all passed, 10 when tests failed, 13 when it is incomplete.
     """
     plan = files.read_plan(invocation.folder / plan_path)
@@ -53,7 +57,9 @@ def command(
     said = files.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
     needed = None if said is None else jobs.decode(*said)
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
-    verdict = prove(plan, found, needed, now)
+    with judged_run(invocation.environ) as judged:
+        platform = ask(plan, found, judged)
+    verdict = prove(plan, found, needed, now, platform)
     if wants_json:
         console.out(json.dumps(as_json(verdict), indent=2))
     else:

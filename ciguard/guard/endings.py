@@ -1,6 +1,6 @@
 """How a leg ended by its own record, and what each ending means for the units in it. Pure.
 
-First form: the record alone is asked. Annotations, logs and times of the platform tell more.
+What the platform says of a leg that did not end by itself is added in deaths.py.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from ciguard.model import BAD_OUTCOMES, Ending, EventLine, Record, Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ciguard.guard.sayings import Evidence
+    from ciguard.model import UnitKey
 
 Standing = Literal["good", "bad", "unfinished"]
 
@@ -70,11 +73,17 @@ def standing(result: Result) -> Standing:
 class LegEnd:
     """`ending` is unknown where the record has no end. `problem` is why the leg does not count as
     ended by itself, "" if it does; `fix` what to do about it.
+
+    `why` is the platform's part of the problem, `evidence` what shows it, and `culprits` are the
+    units that had begun and not ended.
     """
 
     ending: Ending
     problem: str = ""
     fix: str = ""
+    why: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    culprits: tuple[UnitKey, ...] = ()
 
 
 def leg_end(record: Record) -> LegEnd:

@@ -37,11 +37,12 @@ def _incomplete(verdict: Verdict) -> str:
     absent = [leg.shard for leg in verdict.legs if not leg.recorded]
     if absent:
         verb = "has" if len(absent) == 1 else "have"
-        parts.append(f"{_shards(absent, verdict.legs)} {verb} no record")
+        parts.append(f"{_shards(absent, verdict.legs)} {verb} no record{_how(verdict, absent)}")
     stopped = [leg.shard for leg in verdict.legs if leg.recorded and leg.ending != "completed"]
     if stopped:
         ended = "itself" if len(stopped) == 1 else "themselves"
-        parts.append(f"{_shards(stopped, verdict.legs)} did not end by {ended}")
+        how = _how(verdict, stopped)
+        parts.append(f"{_shards(stopped, verdict.legs)} did not end by {ended}{how}")
     if verdict.missing:
         lost = verdict.planned - verdict.ended
         verb = "has" if lost == 1 else "have"
@@ -49,6 +50,12 @@ def _incomplete(verdict: Verdict) -> str:
     if not parts:
         parts = [finding.what for finding in _decisive(verdict)[:2]]
     return "; ".join([*parts, *_bad(verdict)])
+
+
+def _how(verdict: Verdict, keys: Sequence[str]) -> str:
+    """ " (superseded)": the endings that are known of these shards."""
+    endings = {leg.ending for leg in verdict.legs if leg.shard in keys} - {"unknown", "completed"}
+    return f" ({', '.join(sorted(endings)).replace('_', ' ')})" if endings else ""
 
 
 def _decisive(verdict: Verdict) -> list[Finding]:

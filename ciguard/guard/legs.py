@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import ExitCode
+from ciguard.guard.deaths import explained
 from ciguard.guard.endings import CAUSES, LegEnd, last_line, leg_end
 from ciguard.guard.units import UnitEnd, causes, started, unit_ends
 from ciguard.guard.verdict import Finding, Leg
@@ -16,6 +17,7 @@ from ciguard.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ciguard.guard.deaths import Facts
     from ciguard.model import Ending, EventLine, Outcome, Record, Shard, UnitKey
 
 
@@ -46,14 +48,20 @@ class LegProof:
         return {outcome: found[outcome] for outcome in OUTCOMES if found[outcome]}
 
 
-def leg_proof(shard: Shard, record: Record | None, instead: Finding | None = None) -> LegProof:
-    """Read a shard's record; None where there is none."""
+def leg_proof(
+    shard: Shard,
+    record: Record | None,
+    instead: Finding | None = None,
+    facts: Facts | None = None,
+) -> LegProof:
+    """Read a shard's record; None where there is none. `facts`: what GitHub says of its job."""
     planned = frozenset(unit.key for unit in shard.units)
     if record is None:
-        end = LegEnd("unknown", "it has no record")
+        end = explained(LegEnd("unknown", "it has no record"), None, facts)
         return LegProof(shard, None, end, {}, frozenset(), planned, instead=instead)
+    end = explained(leg_end(record), record, facts)
     ends, begun = unit_ends(record), frozenset(started(record))
-    return LegProof(shard, record, leg_end(record), ends, begun, planned, causes(record))
+    return LegProof(shard, record, end, ends, begun, planned, causes(record))
 
 
 def says_failed(leg: LegProof) -> bool:
@@ -71,7 +79,8 @@ def leg_findings(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
     if leg.end.problem:
         what = f"shard {shard}: {leg.end.problem}"
         kind = leg.end.ending if leg.record.end is not None else "cut"
-        yield Finding("incomplete", kind, what, shard, lost, leg.end.fix)
+        seen = (leg.end.evidence, leg.end.culprits)
+        yield Finding("incomplete", kind, what, shard, lost, leg.end.fix, *seen)
     elif lost and not leg.record.damage:
         yield from _vanished(leg, lost)
     if leg.record.damage:
@@ -98,7 +107,9 @@ def _no_record(leg: LegProof, lost: tuple[UnitKey, ...]) -> Finding:
     if leg.instead is not None:
         why = f" that counts: {leg.instead.what}" if leg.instead.what else " of this plan"
         what, fix = what + why, leg.instead.fix
-    return Finding("incomplete", "no_record", what, shard, lost, fix)
+    if leg.end.why:
+        what, fix = f"{what}: {leg.end.why}", leg.end.fix
+    return Finding("incomplete", "no_record", what, shard, lost, fix, leg.end.evidence)
 
 
 def _vanished(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:

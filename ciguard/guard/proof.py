@@ -10,8 +10,10 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Final
 
 from ciguard.guard import inventory, stale
+from ciguard.guard.asking import Platform
 from ciguard.guard.endings import standing
 from ciguard.guard.headline import headline
+from ciguard.guard.jobs import findings as findings_of_platform
 from ciguard.guard.legs import LegProof, leg_findings, leg_proof, leg_row, says_failed
 from ciguard.guard.needs import findings as findings_of_jobs
 from ciguard.guard.selection import Selection, select
@@ -35,6 +37,7 @@ def prove(
     records: Iterable[Record],
     needs: Sequence[Job] | None = None,
     configured: Mapping[str, Suite] | None = None,
+    platform: Platform | None = None,
 ) -> Verdict:
     """Judge a run.
 
@@ -43,13 +46,20 @@ def prove(
         records: all that arrived, of any plan, run and attempt, in any order.
         needs: what GitHub says of the jobs before this one, where it was asked.
         configured: the suites as they are now; only a plan that is kept can be older.
+        platform: what GitHub says of the jobs of the legs, where it was asked.
 
     Returns:
         The same verdict for any order of the records. O(results).
     """
-    selection = select(plan, records)
+    asked = platform if platform is not None and not platform.unknown else Platform()
+    selection = select(plan, records, asked.attempts, asked.run_id)
     legs = [
-        leg_proof(shard, selection.newest.get(shard.key), selection.instead.get(shard.key))
+        leg_proof(
+            shard,
+            selection.newest.get(shard.key),
+            selection.instead.get(shard.key),
+            asked.legs.get(shard.key),
+        )
         for shard in plan.shards
     ]
     where = _where(legs)
@@ -68,6 +78,8 @@ def prove(
     ]
     if configured is not None and plan.policy.remainder:
         found.extend(stale.findings(plan, configured))
+    if platform is not None:
+        found.extend(findings_of_platform(legs, platform))
     if needs is not None:
         explained = bool(failures) or any(says_failed(leg) for leg in legs)
         found.extend(findings_of_jobs(needs, explained=explained))

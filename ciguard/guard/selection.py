@@ -33,11 +33,21 @@ class Selection:
     findings: tuple[Finding, ...]
 
 
-def select(plan: Plan, records: Iterable[Record]) -> Selection:
+def select(
+    plan: Plan,
+    records: Iterable[Record],
+    attempts: Mapping[str, int] | None = None,
+    run_id: int | None = None,
+) -> Selection:
     """Sort out the records.
 
-    Of several runs the newest counts, of several attempts of a leg the newest that left a record:
-    after "re-run failed jobs" the other legs have one of an earlier attempt only.
+    After "re-run failed jobs" the legs that were not run again have a record of an earlier attempt
+    only. Where nobody says in which attempt a leg ran last, its newest record counts.
+
+    Args:
+        attempts: by shard, in which it ran last; only a record of that attempt counts, for one
+            that ran again and left nothing is dead.
+        run_id: that is judged; None for the newest of which there is a record.
     """
     strangers: list[Finding] = []
     ours: list[tuple[ShardLine, Record]] = []
@@ -48,7 +58,7 @@ def select(plan: Plan, records: Iterable[Record]) -> Selection:
             strangers.append(stranger)
         elif record.header is not None:
             ours.append((record.header, record))
-    newest_run = max((header.run_id or 0 for header, _ in ours), default=0)
+    newest_run = run_id or max((header.run_id or 0 for header, _ in ours), default=0)
     by_shard: dict[str, list[tuple[int, Record]]] = {}
     for header, record in ours:
         if (header.run_id or 0) != newest_run:
@@ -58,15 +68,41 @@ def select(plan: Plan, records: Iterable[Record]) -> Selection:
         by_shard.setdefault(header.shard, []).append((header.run_attempt or 0, record))
     for found in by_shard.values():
         found.sort(key=lambda pair: pair[0])
+    older = _of_other_attempts(by_shard, attempts or {})
+    strangers.extend(one for one, _ in older.values())
     instead, findings = _sorted_out(keys - by_shard.keys(), strangers, any_of_ours=bool(ours))
     return Selection(
         newest={shard: found[-1][1] for shard, found in by_shard.items()},
         earlier={
-            shard: tuple(record for _, record in found[:-1]) for shard, found in by_shard.items()
+            **{
+                shard: tuple(record for _, record in found[:-1])
+                for shard, found in by_shard.items()
+            },
+            **{shard: kept for shard, (_, kept) in older.items()},
         },
         instead=instead,
         findings=tuple(findings),
     )
+
+
+def _of_other_attempts(
+    by_shard: dict[str, list[tuple[int, Record]]], attempts: Mapping[str, int]
+) -> dict[str, tuple[Finding, tuple[Record, ...]]]:
+    """Take out the shards whose record of the attempt in which they ran last is missing."""
+    taken: dict[str, tuple[Finding, tuple[Record, ...]]] = {}
+    for shard, ran_last in attempts.items():
+        found = by_shard.get(shard, [])
+        if not found:
+            continue
+        by_shard[shard] = [pair for pair in found if pair[0] <= ran_last]
+        if not by_shard[shard] or by_shard[shard][-1][0] != ran_last:
+            del by_shard[shard]
+            there = found[-1][0] or "without number"
+            what = f"the newest is of attempt {there}, and its job ran last in attempt {ran_last}"
+            fix = "look at the log of its job: did its upload fail? Run it again"
+            said = Finding("warning", "other_attempt", what, shard=shard, fix=fix)
+            taken[shard] = (said, tuple(record for _, record in found))
+    return taken
 
 
 def _sorted_out(

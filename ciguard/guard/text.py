@@ -49,6 +49,7 @@ def _findings(verdict: Verdict) -> str:
 def _finding(verdict: Verdict, finding: Finding) -> Iterator[str]:
     word = "warning" if finding.level == "warning" else finding.level.upper()
     yield _wrapped(one_line(finding.what, 400), f"{word}: ", "    ")
+    yield from _seen(finding)
     reasons = {one.key: one.reason for one in verdict.missing if one.shard == finding.shard}
     if finding.shard and any(key in reasons for key in finding.units):
         yield from _missing_units(finding, reasons)
@@ -56,6 +57,15 @@ def _finding(verdict: Verdict, finding: Finding) -> Iterator[str]:
         yield from (f"    {name}" for name in some(finding.units))
     if finding.fix:
         yield _wrapped(finding.fix, "  fix: ", "    ")
+
+
+def _seen(finding: Finding) -> Iterator[str]:
+    for source, text in finding.evidence:
+        yield _wrapped(one_line(text, 300), f"    {source}: ", "      ")
+    if finding.culprits:
+        one = len(finding.culprits) == 1
+        yield "    it was running:" if one else f"    {len(finding.culprits):,} were running:"
+        yield from (f"      {name}" for name in some(finding.culprits, 70))
 
 
 def _missing_units(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator[str]:
@@ -68,21 +78,31 @@ def _missing_units(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator
 
 
 _HEAD: Final = ("shard", "ending", "wall", "planned", "peak", "planned", "units", "bad", "skipped")
+_LEFT_OUT: Final = ((), (8,), (8, 5), (8, 5, 3))  # columns, where a line would be too long
 
 
 def _legs(verdict: Verdict) -> str:
-    rows = [_HEAD, *(_leg(leg) for leg in verdict.legs)]
-    return table(rows, right=frozenset(range(2, len(_HEAD))))
+    text = ""
+    for how in (True, False):
+        rows = [_HEAD, *(_leg(leg, how=how) for leg in verdict.legs)]
+        for left_out in _LEFT_OUT if not how else _LEFT_OUT[:1]:
+            shown = [tuple(c for n, c in enumerate(row) if n not in left_out) for row in rows]
+            text = table(shown, right=frozenset(range(2, len(_HEAD))))
+            if max(map(len, text.splitlines())) <= COLUMNS:
+                return text
+    return text
 
 
-def _leg(leg: Leg) -> tuple[str, ...]:
+def _leg(leg: Leg, *, how: bool) -> tuple[str, ...]:
+    """A row; `how` says whether with how the peak was measured."""
     bad = sum(leg.counts.get(outcome, 0) for outcome in BAD_OUTCOMES)
+    measured_by = leg.peak_measured_by if how else None
     return (
         one_line(leg.shard, 20),
-        leg.ending if leg.recorded else "no record",
+        leg.ending if leg.recorded or leg.ending != "unknown" else "no record",
         duration(leg.wall_s),
         duration(leg.predicted_wall_s),
-        " ".join(filter(None, (size(leg.peak_bytes), leg.peak_measured_by))),
+        " ".join(filter(None, (size(leg.peak_bytes), measured_by))),
         size(leg.predicted_peak_bytes),
         f"{leg.ended:,}/{leg.planned:,}",
         f"{bad:,}",

@@ -10,6 +10,7 @@ from ciguard.errors import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ciguard.guard.sayings import Evidence
     from ciguard.model import Ending, Outcome, Result, UnitKey
 
 State = Literal["passed", "failed", "incomplete"]
@@ -26,7 +27,8 @@ EXIT_CODE: Final[Mapping[State, ExitCode]] = {
 class Finding:
     """Something that a person should know; all but warnings decide the state.
 
-    `what` is a whole sentence without its stop, `fix` says what to do about it.
+    `what` is a whole sentence without its stop, `fix` says what to do about it. Of a leg that died,
+    `evidence` shows why, and the `culprits` had begun when it did.
     """
 
     level: Level
@@ -35,13 +37,15 @@ class Finding:
     shard: str = ""
     units: tuple[UnitKey, ...] = ()
     fix: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    culprits: tuple[UnitKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Leg:
     """A planned shard and what its record says.
 
-    `recorded` is False where there is no record; then nothing else is known of it. `ended` counts
+    `recorded` is False where there is no record; then at most its ending is known. `ended` counts
     planned units with a final result, `counts` final cases by outcome. `wall_s` is a lower bound
     where the record was cut; a prediction is None where the plan knew no unit of the shard.
     """

@@ -172,6 +172,7 @@ class Plan:
     `gap` = makespan / `lower_bound_s` - 1, of predicted wall times; `floor` is the one unit that no
     number of shards can go below. `history` says what the estimates come from. `choices` are the
     numbers of shards around the chosen one, and `stopped_by` says why there are not more.
+    `job_minutes` is the limit of each job, above that of its step.
     """
 
     id: str
@@ -195,3 +196,14 @@ class Plan:
     moved: tuple[Moved, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     warnings: tuple[str, ...] = ()
+    job_minutes: int | None = None
+
+    def job_name(self, shard: Shard) -> str:
+        """`tests (03)`: what a shard's job is called; with suite and pool where several are."""
+        words = [shard.key]
+        suites = {unit.suite for unit in shard.units}
+        if len(self.suites) > 1 and len(suites) == 1:
+            words += filter(None, suites)
+        if len(self.pools) > 1:
+            words.append(shard.pool)
+        return f"tests ({', '.join(words)})"

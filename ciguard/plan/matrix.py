@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ciguard.model import Plan, Shard
+    from ciguard.model import Plan
 
 
 def matrix(plan: Plan, job_minutes: int) -> dict[str, Any]:
@@ -23,22 +23,11 @@ def matrix(plan: Plan, job_minutes: int) -> dict[str, Any]:
                 "runs_on": plan.pools[shard.pool].runs_on,
                 "timeout_minutes": job_minutes,
                 "step_timeout_minutes": shard.timeout_minutes,
-                "name": job_name(plan, shard),
+                "name": plan.job_name(shard),
             }
             for shard in plan.shards
         ]
     }
-
-
-def job_name(plan: Plan, shard: Shard) -> str:
-    """`tests (03)`; with the suite and the pool where the plan has several."""
-    words = [shard.key]
-    suites = {unit.suite for unit in shard.units}
-    if len(plan.suites) > 1 and len(suites) == 1:
-        words += filter(None, suites)
-    if len(plan.pools) > 1:
-        words.append(shard.pool)
-    return f"tests ({', '.join(words)})"
 
 
 def as_output(matrix: dict[str, Any]) -> str:

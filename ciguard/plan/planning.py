@@ -84,6 +84,7 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
         stopped_by=_stopped_by(works, distributions),
         moved=moved(basis.base, shards) if basis.base else (),
         suspects=_suspects(basis, units, shards),
+        job_minutes=wishes.limit.job_minutes,
     )
     spreads = [spread for one in distributions for spread in one.spreads]
     if basis.estimates.known.any():

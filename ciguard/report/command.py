@@ -17,10 +17,12 @@ from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub
 from ciguard.github.commands import annotation, outputs
 from ciguard.github.comments import MAX_CHARS, keep_comment, with_marker
+from ciguard.github.judged import judged_run
 from ciguard.github.payload import current_run
 from ciguard.github.refusals import Forbidden
 from ciguard.guard import needs as jobs_needed
 from ciguard.guard.annotations import annotations_of, outputs_of
+from ciguard.guard.asking import ask
 from ciguard.guard.proof import prove
 from ciguard.history.carriers import load, open_carrier
 from ciguard.report.comment import comment, without_plan
@@ -115,7 +117,9 @@ def _answer(
         console.err(f"warning: {records}: no such folder, so there are no records")
     found = files.read_record_tree(place_of_records) if place_of_records.exists() else ()
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
-    verdict = prove(plan, found, jobs, now)
+    with judged_run(invocation.environ) as judged:
+        platform = ask(plan, found, judged)
+    verdict = prove(plan, found, jobs, now, platform)
     comparison, why = _compare(invocation, plan, found, place)
     code = int(verdict.exit_code)
     if not code and comparison is not None:

@@ -1,0 +1,202 @@
+"""What has to be asked of GitHub about a run, in the fewest calls: one list, two for a dead leg.
+
+Pure but for the `Source` that it is handed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from ciguard.errors import RemoteError
+from ciguard.guard.deaths import Facts, is_settled, meaning
+from ciguard.guard.endings import leg_end
+from ciguard.guard.legs import leg_proof, says_failed, unexplained
+from ciguard.guard.matching import jobs_of_legs
+from ciguard.guard.sayings import first_said
+from ciguard.guard.selection import select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ciguard.model import Plan, Record
+    from ciguard.model.jobs import Job
+
+T = TypeVar("T")
+
+ASKED_LEGS: Final = 60  # of an hour's 1,000 calls a report may not take the most
+NOT_ASKED: Final = f"more than {ASKED_LEGS} legs died: GitHub was not asked about all"
+
+
+class Judged(Protocol):
+    """The run that is judged; `source` is None where it cannot be asked, and `why` that is."""
+
+    @property
+    def run_id(self) -> int: ...
+    @property
+    def run_attempt(self) -> int | None: ...
+    @property
+    def source(self) -> Source | None: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def fix(self) -> str: ...
+
+
+class Source(Protocol):
+    """One run on GitHub; every method may raise RemoteError."""
+
+    def jobs(self) -> tuple[Job, ...]:
+        """Of all attempts."""
+
+    def annotations(self, job: Job) -> tuple[str, ...]:
+        """What is said of a job."""
+
+    def log_end(self, job: Job) -> str:
+        """The last lines of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """What GitHub says of a run.
+
+    Attributes:
+        run_id, run_attempt: of the run that is judged, now.
+        legs: by shard, of those whose job is known, and of those that have none.
+        unknown: what is not known, and why; "" where the jobs are known.
+        fix: what to do about that.
+    """
+
+    run_id: int | None = None
+    run_attempt: int | None = None
+    legs: Mapping[str, Facts] = field(default_factory=dict)
+    unknown: str = ""
+    fix: str = ""
+
+    @property
+    def attempts(self) -> dict[str, int]:
+        """In which attempt each leg ran last, where that is known."""
+        return {
+            shard: facts.job.run_attempt
+            for shard, facts in self.legs.items()
+            if facts.job is not None
+        }
+
+
+def ask(plan: Plan, records: Sequence[Record], judged: Judged | None) -> Platform | None:
+    """Ask about the run, and about each leg that is dead or whose job contradicts its record.
+
+    A refusal is no end: what is not known is said, and the legs are judged by the rest.
+
+    Args:
+        judged: None outside of a run: then nobody is asked, and nothing is missed.
+    """
+    if judged is None:
+        return None
+    empty = Platform(judged.run_id, judged.run_attempt)
+    if judged.source is None:
+        return replace(empty, unknown=judged.why, fix=judged.fix)
+    try:
+        jobs = judged.source.jobs()
+    except RemoteError as error:
+        unknown = f"GitHub did not say how the jobs of this run ended ({error.what:.200})"
+        return replace(empty, unknown=unknown, fix=error.fix)
+    matched = jobs_of_legs(plan, records, jobs)
+    if not any(matched.values()):
+        name = plan.job_name(plan.shards[0]) if plan.shards else ""
+        unknown = f'none of the {len(jobs):,} jobs of this run is called like "{name}"'
+        fix = "give the matrix job `name: ${{ matrix.name }}`"
+        return replace(empty, unknown=unknown, fix=fix)
+    legs = {
+        shard.key: Facts(
+            matched[shard.key], plan.job_name(shard), limit_s=_seconds(plan.job_minutes)
+        )
+        for shard in plan.shards
+        if shard.key in matched
+    }
+    known = replace(empty, legs=legs)
+    dead = _dead(plan, records, known)
+    return replace(known, legs={**legs, **_asked(legs, dead, judged.source)})
+
+
+def _seconds(minutes: int | None) -> float | None:
+    return None if minutes is None else 60.0 * minutes
+
+
+def _dead(plan: Plan, records: Sequence[Record], platform: Platform) -> dict[str, Record | None]:
+    """Shards about which more must be known, with what they left."""
+    newest = select(plan, records, platform.attempts, platform.run_id).newest
+    found: dict[str, Record | None] = {}
+    for shard in plan.shards:
+        facts, record = platform.legs.get(shard.key), newest.get(shard.key)
+        if facts is None or facts.job is None:
+            continue
+        if record is None or leg_end(record).problem:
+            found[shard.key] = record
+            continue
+        leg = leg_proof(shard, record)
+        failed = says_failed(leg) or bool(unexplained(leg))
+        if meaning(facts.job, failed=failed) == "contradicts":
+            found[shard.key] = record
+    return found
+
+
+def _asked(
+    legs: Mapping[str, Facts], dead: Mapping[str, Record | None], source: Source
+) -> dict[str, Facts]:
+    """The facts of the dead legs, annotations first: they often spare the log."""
+    asking = _Asking()
+    found: dict[str, Facts] = {}
+    for number, shard in enumerate(dead):
+        facts, job = legs[shard], legs[shard].job
+        if number >= ASKED_LEGS or job is None:
+            found[shard] = replace(facts, untold=(NOT_ASKED,))
+        else:
+            said = asking.ask(source.annotations, job, "its annotations")
+            found[shard] = replace(facts, annotations=said, untold=asking.take())
+    of_run = _of_run(found.values())
+    for number, (shard, record) in enumerate(dead.items()):
+        facts, job = found[shard], found[shard].job
+        if job is None:
+            continue
+        facts = found[shard] = replace(facts, of_run=of_run.get(job.run_attempt, ()))
+        if number < ASKED_LEGS and not is_settled(facts, record):
+            log = asking.ask(source.log_end, job, "the end of its log")
+            found[shard] = replace(facts, log=log or "", untold=(*facts.untold, *asking.take()))
+    return found
+
+
+def _of_run(asked: Iterable[Facts]) -> dict[int, tuple[str, ...]]:
+    """By attempt, a text that is said of one job and true of all that were cancelled with it."""
+    found: dict[int, tuple[str, ...]] = {}
+    for facts in asked:
+        said = first_said(facts.annotations or (), of_run=True)
+        if facts.job is not None and said is not None:
+            found[facts.job.run_attempt] = (said[1].text,)
+    return found
+
+
+class _Asking:
+    """Calls that may be refused; where the next one would be too, it is not made."""
+
+    def __init__(self) -> None:
+        self._refused: dict[str, str] = {}
+        self._untold: tuple[str, ...] = ()
+
+    def take(self) -> tuple[str, ...]:
+        """Why the last answer is missing."""
+        untold, self._untold = self._untold, ()
+        return untold
+
+    def ask(self, call: Callable[[Job], T], job: Job, what: str) -> T | None:
+        """The answer; None where there is none."""
+        if what in self._refused:
+            self._untold = (self._refused[what],)
+            return None
+        try:
+            return call(job)
+        except RemoteError as error:
+            self._untold = (f"{what} ({error.what:.200})",)
+            if error.is_lasting:
+                self._refused[what] = self._untold[0]
+            return None

@@ -1,0 +1,244 @@
+"""Why a leg died: its job's facts and its record's last lines -> one ending, with evidence. Pure.
+
+The rules are tried in order, and each needs something that was said or measured: what no rule
+knows stays unknown. docs/endings.md has the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from ciguard.guard.endings import ADVICE, LegEnd
+from ciguard.guard.last_words import last_signs, memory_trend, open_units
+from ciguard.guard.sayings import KILLED_CODES, Evidence, exit_code, first_said
+from ciguard.text import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.model import Ending, Record
+    from ciguard.model.jobs import Job
+
+# All that GitHub says of a job that ended (REST, "conclusion"); another word needs a decision.
+CONCLUSIONS: Final = frozenset(
+    {"success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required"}
+)
+WAITING: Final = frozenset({"queued", "waiting", "pending", "requested"})
+DEFAULT_LIMIT_S: Final = 360 * 60.0  # GitHub's, where a job declares none
+TESTS_STEP: Final = "Run the shard"  # as templates/steps.yml.j2 calls it
+RUNNER_STEPS: Final = ("Set up job", "Set up runner", "Initialize containers")
+
+# Endings that a leg writes down without knowing why it was told to end.
+UNTOLD: Final[tuple[Ending, ...]] = ("unknown", "cancelled")
+
+WORDS: Final[Mapping[Ending, str]] = {
+    "timeout": "its job hit its time limit",
+    "superseded": "a newer run took its place",
+    "cancelled": "its job was cancelled",
+    "lost_runner": "GitHub lost its runner",
+    "runner_shutdown": "its runner was shut down",
+    "out_of_memory": "its machine ran out of memory",
+    "disk_full": "its disk was full",
+    "setup_failed": "a step before its tests failed",
+    "never_started": "its job did not start",
+    "unknown": "nothing says why it died",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What GitHub says of a leg's job, as far as it was asked.
+
+    Attributes:
+        job: in the attempt in which it ran last; None where the run has no such job.
+        name: that was looked for.
+        annotations: None where they are not known; then `untold` says why.
+        log: its end, "" where it is not known or was not needed.
+        limit_s: of the job; None where the plan does not say.
+        of_run: what is said of another job of the run that was cancelled, and true of all.
+    """
+
+    job: Job | None
+    name: str = ""
+    annotations: tuple[str, ...] | None = None
+    log: str = ""
+    limit_s: float | None = None
+    of_run: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """One ending, what shows it, and what is to be done about it."""
+
+    ending: Ending
+    evidence: tuple[Evidence, ...] = ()
+    fix: str = ""
+    words: str = ""
+
+
+def explained(end: LegEnd, record: Record | None, facts: Facts | None) -> LegEnd:
+    """A leg that did not end by itself, with all that is known of why.
+
+    Args:
+        end: by its record alone; one without a problem is returned as it is.
+        facts: None where GitHub was not asked.
+    """
+    if not end.problem:
+        return end
+    culprits = open_units(record) if record is not None else ()
+    seen = _of_record(record)
+    if end.ending not in UNTOLD:
+        return replace(end, evidence=seen, culprits=culprits)
+    if facts is None:
+        return replace(end, evidence=seen, culprits=culprits)
+    death = death_of(facts, record)
+    if end.ending == "cancelled" and death.ending == "unknown":
+        death = replace(death, ending="cancelled", fix="", words="it was told to end")
+    evidence = tuple(dict.fromkeys((*death.evidence, *seen)))
+    words = death.words or WORDS[death.ending]
+    return LegEnd(
+        ending=death.ending,
+        problem=f"{end.problem}: {words}",
+        why=words,
+        fix=death.fix or ADVICE[death.ending],
+        evidence=(*evidence, *(Evidence("not known", why) for why in facts.untold)),
+        culprits=culprits,
+    )
+
+
+def _of_record(record: Record | None) -> tuple[Evidence, ...]:
+    if record is None:
+        return ()
+    said = [memory_trend(record), *last_signs(record)]
+    return tuple(Evidence("record", text) for text in said if text)
+
+
+def is_settled(facts: Facts, record: Record | None) -> bool:
+    """Say whether the end of the log can be spared: its job's conclusion alone is not enough."""
+    said = first_said(facts.annotations or ()) or first_said(facts.of_run, of_run=True)
+    return said is not None or death_of(facts, record).ending not in UNTOLD
+
+
+def death_of(facts: Facts, record: Record | None) -> Death:
+    """The ending of a leg that did not end by itself."""
+    job = facts.job
+    if job is None:
+        what = f'no job of this run is called "{facts.name}"'
+        fix = "was the matrix made from this plan, unchanged? Look at the job that makes it"
+        return Death("never_started", (Evidence("jobs", what),), fix)
+    seen = shown(job, facts.limit_s)
+    if job.status == "completed" and job.conclusion not in CONCLUSIONS:
+        words = "its job ended in a word that this version does not know"
+        return Death("unknown", (seen,), "update ciguard, and look at its job", words)
+    for rule in (_said, _never_started, _cancelled, _setup_failed, _killed):
+        found = rule(facts, job, record)
+        if found is not None:
+            return replace(found, evidence=tuple(dict.fromkeys((*found.evidence, seen))))
+    return _unknown(facts, job, seen)
+
+
+def _said(facts: Facts, _: Job, __: Record | None) -> Death | None:
+    found = first_said(facts.annotations or (), facts.log)
+    return None if found is None else Death(found[0].ending, (found[1],), found[0].fix)
+
+
+def _never_started(_: Facts, job: Job, record: Record | None) -> Death | None:
+    if record is not None:
+        return None
+    waiting = job.status in WAITING
+    if not waiting and job.conclusion != "skipped":
+        return None
+    fix = "look why no runner took it" if waiting else "look at its `if:` and the jobs it needs"
+    return Death("never_started", (), f"{fix}, and run it again")
+
+
+def _cancelled(facts: Facts, job: Job, record: Record | None) -> Death | None:
+    limit_s, wall_s = facts.limit_s or DEFAULT_LIMIT_S, job.wall_s
+    if job.conclusion == "timed_out":
+        return Death("timeout")
+    if job.conclusion != "cancelled":
+        return None
+    if wall_s is not None and wall_s >= limit_s and (job.steps or record is not None):
+        # The annotation may be missing (no `checks: read`); 20-40 s over the limit are usual.
+        return Death("timeout", words="its job was cancelled at its time limit")
+    said = first_said(facts.of_run, of_run=True)
+    if said is not None:
+        saying, evidence = said
+        whose = Evidence(f"{evidence.source} of another job", evidence.text)
+        return Death(saying.ending, (whose,), saying.fix)
+    if not job.steps and record is None:
+        return Death("never_started", words="its job was cancelled before it started")
+    return Death("cancelled", words="its job was cancelled, and nothing says by whom")
+
+
+def _setup_failed(_: Facts, job: Job, record: Record | None) -> Death | None:
+    failed = next((step for step in job.steps if step.conclusion == "failure"), None)
+    if failed is None or record is not None or job.conclusion != "failure":
+        return None
+    tests = [step for step in job.steps if step.name.startswith(TESTS_STEP)]
+    before = bool(tests) and failed.number < tests[0].number
+    if not before and failed.name not in RUNNER_STEPS:
+        return None
+    fix = f'look at the step "{failed.name}" in the log of its job'
+    return Death("setup_failed", (Evidence("step", f"{failed.name}: failure"),), fix)
+
+
+def _killed(facts: Facts, job: Job, record: Record | None) -> Death | None:
+    """Exit codes of kills prove nothing alone: memory that ran out is the second witness."""
+    code = exit_code(facts.annotations or (), facts.log)
+    trend = memory_trend(record) if record is not None else ""
+    if code is None or code[0] not in KILLED_CODES or not trend or job.conclusion != "failure":
+        return None
+    return Death("out_of_memory", (code[1], Evidence("record", trend)))
+
+
+def _unknown(facts: Facts, job: Job, seen: Evidence) -> Death:
+    """What there is, quoted; no ending is made of it."""
+    code = exit_code(facts.annotations or (), facts.log)
+    failed = [
+        Evidence("step", f"{step.name}: {step.conclusion}")
+        for step in job.steps
+        if step.conclusion not in ("success", "skipped", None)
+    ]
+    evidence = (*([code[1]] if code else ()), *failed[:3], seen)
+    if job.status != "completed":
+        return Death("unknown", evidence, "wait until it has ended, and run this again")
+    if job.conclusion == "success":
+        words = "its job says success"
+        return Death("unknown", evidence, "look at the step that uploads its record", words)
+    if code is not None and code[0] in KILLED_CODES:
+        words = f"something killed it (exit code {code[0]}), and nothing says what"
+        return Death("unknown", evidence, words=words)
+    if code is not None and code[0] not in (0, 1):
+        words = f"its tests ended with exit code {code[0]}"
+        fix = "look at the step that uploads its record, and run it again"
+        return Death("unknown", evidence, fix, words)
+    return Death("unknown", evidence)
+
+
+Meaning = Literal["agrees", "open", "contradicts", "unknown"]
+
+
+def meaning(job: Job, *, failed: bool) -> Meaning:
+    """What a job says of a leg whose record says it ended by itself.
+
+    Args:
+        failed: the record says why a step fails.
+    """
+    if job.status != "completed":
+        return "open"  # the list lags behind what `needs` knows
+    if job.conclusion not in CONCLUSIONS:
+        return "unknown"
+    agrees = job.conclusion == "success" or (job.conclusion == "failure" and failed)
+    return "agrees" if agrees else "contradicts"
+
+
+def shown(job: Job, limit_s: float | None) -> Evidence:
+    """What GitHub lists of a job, in one line."""
+    word = job.conclusion if job.status == "completed" else job.status
+    took = f" after {duration(job.wall_s)}" if job.wall_s is not None and job.steps else ""
+    limit = f", its limit is {duration(limit_s)}" if limit_s is not None and took else ""
+    attempt = f" in attempt {job.run_attempt}" if job.run_attempt > 1 else ""
+    return Evidence("job", f"{job.name}: {word}{took}{limit}{attempt}")

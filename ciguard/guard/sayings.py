@@ -1,0 +1,124 @@
+"""What GitHub, its runner and the system say of a job that did not end by itself. Pure.
+
+Sources of the texts: actions/runner (Runner.Worker), annotations in public issues. A test can print
+each of them too: they only explain a leg that is dead anyway, and never make a verdict better.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ciguard.model import Ending
+
+
+class Evidence(NamedTuple):
+    """Something that was seen, and where: annotation, log, job, step, record."""
+
+    source: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """A text that tells an ending.
+
+    Attributes:
+        in_log: it is believed in a log too; there a runner's own lines are marked as errors.
+        of_run: it is said of one job and true of all that were cancelled with it.
+        fix: what to do, where that is more than for the ending in general.
+    """
+
+    ending: Ending
+    pattern: re.Pattern[str]
+    in_log: bool = False
+    of_run: bool = False
+    fix: str = ""
+
+
+_KILLER: Final = (
+    r"(?:Memory cgroup out of memory|Out of memory): Kill(?:ed)? process \d+"
+    r"|oom-kill:constraint=CONSTRAINT_"
+    r"|sending SIG(?:TERM|KILL) to process \d+.{0,80}badness"
+)
+
+# The first that is said wins: a job that was superseded at its limit was superseded.
+SAYINGS: Final = (
+    Saying(
+        "superseded",
+        re.compile(r"Canceling since a higher priority waiting request"),
+        of_run=True,
+    ),
+    Saying(
+        "timeout",
+        # Since 2025 "The job has exceeded ... of 15m0s", before "The job running on runner X ...".
+        re.compile(
+            r"The job (?:running on runner .{1,200}? )?has exceeded the maximum execution time of"
+        ),
+    ),
+    Saying("cancelled", re.compile(r"The run was canceled by "), of_run=True),
+    Saying(
+        "cancelled",
+        re.compile(r"The strategy configuration was canceled because "),
+        of_run=True,
+        fix="set `fail-fast: false` in its matrix: another leg's failure cancelled it",
+    ),
+    Saying(
+        "lost_runner",
+        re.compile(r"runner(?:: .{1,200}?)? lost communication with the server"),
+    ),
+    Saying(
+        "timeout",
+        re.compile(r"The action '.{1,300}?' has timed out after \d+ minutes"),
+        in_log=True,
+        fix="raise the limit of that step, or plan more shards",
+    ),
+    Saying("disk_full", re.compile(r"No space left on device"), in_log=True),
+    Saying("out_of_memory", re.compile(_KILLER), in_log=True),
+    Saying(
+        "runner_shutdown",
+        re.compile(r"The runner has received a shutdown signal"),
+        in_log=True,
+    ),
+)
+
+# What the runner says of a step's process; alone it proves nothing.
+EXIT_CODE: Final = re.compile(
+    r"Process completed with exit code (-?\d+)|failed with exit code (-?\d+)"
+)
+KILLED_CODES: Final = frozenset({137, 143})  # 128 + SIGKILL, 128 + SIGTERM
+_TIME: Final = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
+
+
+def first_said(
+    annotations: Iterable[str], log: str = "", *, of_run: bool = False
+) -> tuple[Saying, Evidence] | None:
+    """The text that decides, and its line.
+
+    Args:
+        of_run: only those that are true of every job that was cancelled.
+    """
+    told = [Evidence("annotation", line) for text in annotations for line in text.splitlines()]
+    logged = [Evidence("log", _TIME.sub("", line)) for line in log.splitlines()]
+    for saying in SAYINGS:
+        if of_run and not saying.of_run:
+            continue
+        for evidence in [*told, *(reversed(logged) if saying.in_log else ())]:
+            if saying.pattern.search(evidence.text):
+                return saying, evidence
+    return None
+
+
+def exit_code(annotations: Iterable[str], log: str = "") -> tuple[int, Evidence] | None:
+    """The last exit code that the runner names, with its line."""
+    told = [Evidence("annotation", line) for text in annotations for line in text.splitlines()]
+    told += [Evidence("log", _TIME.sub("", line)) for line in log.splitlines()]
+    found = [(match, one) for one in told if (match := EXIT_CODE.search(one.text))]
+    if not found:
+        return None
+    match, evidence = found[-1]
+    return int(match[1] or match[2]), evidence

@@ -1,0 +1,134 @@
+"""What GitHub may say of the three legs of `world.World`: in memory, as a source of facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ciguard.codec.gathering import read_records
+from ciguard.errors import RemoteError
+from ciguard.guard.asking import ask
+from ciguard.guard.proof import prove
+from ciguard.model.jobs import Job, Step
+
+if TYPE_CHECKING:
+    from guard.world import World
+
+    from ciguard.guard.verdict import Finding, Leg, Verdict
+
+BEGAN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+STEPS = (
+    ("Set up job", "success"),
+    ("Check out", "success"),
+    ("Run the shard", "success"),
+    ("Upload", "success"),
+)
+KILLED = (*STEPS[:2], ("Run the shard", "cancelled"), ("Upload", "skipped"))
+FAILED = (*STEPS[:2], ("Run the shard", "failure"), ("Upload", "success"))
+
+
+def job(
+    shard: str,
+    conclusion: str | None = "success",
+    *,
+    attempt: int = 1,
+    status: str = "completed",
+    wall_s: float = 300.0,
+    steps: tuple[tuple[str, str | None], ...] = STEPS,
+    began: datetime | None = None,
+    name: str = "",
+) -> Job:
+    """A job of a shard; its id is its attempt and its shard."""
+    start = began or BEGAN + timedelta(hours=attempt)
+    return Job(
+        id=100 * attempt + int(shard),
+        name=name or f"tests ({shard})",
+        run_attempt=attempt,
+        status=status,
+        conclusion=conclusion,
+        started_at=start,
+        completed_at=start + timedelta(seconds=wall_s),
+        steps=tuple(Step(step, number, end) for number, (step, end) in enumerate(steps, 1)),
+    )
+
+
+class Refusal(RemoteError):
+    """GitHub's 404 for one thing, or a lasting fault."""
+
+    def __init__(self, what: str, *, lasting: bool) -> None:
+        super().__init__(what, fix="run this again later")
+        self.is_lasting = lasting
+
+
+@dataclass
+class Told:
+    """One run as GitHub tells it; green but for what a test puts in.
+
+    Attributes:
+        special: jobs in place of a shard's green one of attempt 1, or beside it.
+        said, logs: by shard; a shard without a log has 404.
+        fault: every call of the named kinds meets it.
+        calls: kinds, in their order.
+    """
+
+    special: tuple[Job, ...] = ()
+    said: dict[str, list[str]] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
+    fault: str = ""
+    faulty: tuple[str, ...] = ("jobs", "annotations", "log")
+    without: tuple[str, ...] = ()
+    calls: list[str] = field(default_factory=list)
+
+    def _called(self, kind: str) -> None:
+        self.calls.append(kind)
+        if self.fault and kind in self.faulty:
+            raise Refusal(self.fault, lasting=True)
+
+    def jobs(self) -> tuple[Job, ...]:
+        self._called("jobs")
+        taken = {(one.name, one.run_attempt) for one in self.special} | {
+            (f"tests ({shard})", 1) for shard in self.without
+        }
+        green = [job(shard) for shard in ("01", "02", "03")]
+        others = (job("90", name="plan"), job("91", None, status="in_progress", name="ciguard"))
+        kept = [one for one in green if (one.name, one.run_attempt) not in taken]
+        return (*kept, *others, *self.special)
+
+    def annotations(self, job: Job) -> tuple[str, ...]:
+        self._called("annotations")
+        return tuple(self.said.get(f"{job.id % 100:02}", ()))
+
+    def log_end(self, job: Job) -> str:
+        self._called("log")
+        log = self.logs.get(f"{job.id % 100:02}")
+        if log is None:
+            raise Refusal("answered 404: Not Found", lasting=False)
+        return log
+
+
+@dataclass(frozen=True)
+class Judged:
+    source: Told | None
+    run_attempt: int | None = 1
+    run_id: int = 7
+    why: str = "there is no token"
+    fix: str = "set GITHUB_TOKEN"
+
+
+def verdict_of(world: World, told: Told | None, attempt: int = 1) -> Verdict:
+    """What comes out when GitHub is asked."""
+    records = read_records(world.files().items())
+    platform = ask(world.plan, records, Judged(told, attempt))
+    return prove(world.plan, records, world.needs, None, platform)
+
+
+def leg(verdict: Verdict, shard: str = "03") -> Leg:
+    (found,) = [one for one in verdict.legs if one.shard == shard]
+    return found
+
+
+def death(verdict: Verdict, shard: str = "03") -> Finding:
+    """What is said of a shard that makes it incomplete; one finding."""
+    (found,) = [one for one in verdict.findings if one.level == "incomplete" and one.shard == shard]
+    return found
