@@ -159,7 +159,8 @@ def _asked(
         facts, job = found[shard], found[shard].job
         if job is None:
             continue
-        facts = found[shard] = replace(facts, of_run=of_run.get(job.run_attempt, ()))
+        if job.conclusion == "cancelled":
+            facts = found[shard] = replace(facts, of_run=of_run.get(job.run_attempt, ()))
         if number < ASKED_LEGS and not is_settled(facts, record):
             log = asking.ask(source.log_end, job, "the end of its log")
             found[shard] = replace(facts, log=log or "", untold=(*facts.untold, *asking.take()))

@@ -283,7 +283,8 @@ def test_what_is_said_of_one_cancelled_job_is_true_of_all() -> None:
     assert death(verdict, "03").evidence[0] == ("annotation of another job", SUPERSEDED)
     # One that failed is not explained by it.
     jobs = (*jobs[:2], failed())
-    assert leg(verdict_of(world, Told(jobs, {"02": [SUPERSEDED]}))).ending == "unknown"
+    told = Told(jobs, {"02": [SUPERSEDED]}, {"03": f"##[error]{SHUTDOWN}"})
+    assert leg(verdict_of(world, told)).ending == "runner_shutdown"
 
 
 def test_four_dead_legs_that_uploaded_empty_files() -> None:

@@ -1,0 +1,211 @@
+"""`ciguard report` and `guard` in a run: what they ask of GitHub, and what they do without it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakegithub.actions import add_job
+from fakegithub.conformance import description_path, mistakes, read_description
+from fakegithub.server import serving
+from fakegithub.state import FakeGitHub, Fault, Login
+from guard.world import World, make_leg, make_plan
+
+from ciguard.model import EndLine, ProcessEndLine, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    from conftest import Ciguard
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
+REPOSITORY = "octo-org/shop"
+JOBS = f"GET /repos/{REPOSITORY}/actions/runs/7/jobs"
+SHUTDOWN = "The runner has received a shutdown signal. This can happen when `x` | <b> is stopped."
+FAILED = (("Set up job", "success"), ("Run the shard", "failure"), ("Upload", "success"))
+NEEDS = json.dumps({"plan": {"result": "success"}, "legs": {"result": "failure"}})
+PULL = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": "a" * 40}}}
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    with serving() as github:
+        github.tokens[TOKEN] = Login()
+        github.pulls.add((REPOSITORY, 7))
+        yield github
+    path = description_path()
+    if path.is_file():
+        assert mistakes(read_description(path), github.exchanges) == []
+
+
+class Run:
+    """The last job of run 7; shards 02 and 03 died, 03 in the midst of a test."""
+
+    def __init__(self, folder: Path, ciguard: Ciguard, server: FakeGitHub) -> None:
+        self.folder = folder
+        self.world = World(plan=make_plan(job_minutes=15))
+        self._ciguard = ciguard
+        self.environ = {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_API_URL": server.address,
+            "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_RUN_ID": "7",
+            "GITHUB_RUN_ATTEMPT": "1",
+            "GITHUB_EVENT_PATH": str(folder / "event.json"),
+            "GITHUB_WORKFLOW_REF": f"{REPOSITORY}/.github/workflows/tests.yml@refs/pull/7/merge",
+            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+            "GITHUB_OUTPUT": str(folder / "outputs"),
+            "GITHUB_TOKEN": TOKEN,
+            "NO_PROXY": "*",
+        }
+        self.happens("pull_request", PULL)
+
+    def happens(self, name: str, event: dict[str, Any]) -> None:
+        (self.folder / "event.json").write_text(json.dumps(event))
+        self.environ["GITHUB_EVENT_NAME"] = name
+
+    def call(self, *words: str, expect: int, **environ: str) -> CompletedProcess[str]:
+        plan, records = self.world.write(self.folder)
+        done = self._ciguard(
+            *(words[0], "--plan", plan, "--records", records),
+            *words[1:],
+            cwd=self.folder,
+            expect=expect,
+            **{**self.environ, **environ},
+        )
+        assert TOKEN not in done.stdout + done.stderr
+        return done
+
+    def report(self, *words: str, expect: int, **environ: str) -> CompletedProcess[str]:
+        return self.call("report", "--history", "none", *words, expect=expect, **environ)
+
+
+@pytest.fixture
+def run(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub) -> Run:
+    return Run(tmp_path, ciguard, server)
+
+
+def die(run: Run, server: FakeGitHub) -> None:
+    """Shard 02 was superseded and left nothing, 03 was shut down: only its log says so."""
+    del run.world.legs["02"]
+    run.world.drop("03", EndLine, ProcessEndLine)
+    run.world.drop("03", Result, unit="d.t::eight")
+    superseded = "Canceling since a higher priority waiting request for 'tests-7' exists"
+    add_job(server, "tests (01)")
+    add_job(server, "tests (02)", "cancelled", annotations=[superseded], log="never asked for")
+    add_job(server, "tests (03)", "failure", steps=FAILED, log=f"##[error]{SHUTDOWN}\n")
+
+
+def test_a_report_says_why_each_leg_died_in_few_calls(run: Run, server: FakeGitHub) -> None:
+    die(run, server)
+    text = run.report("--comment", "--github", "--needs", NEEDS, expect=13).stdout
+    assert text.startswith(
+        "### :warning: INCOMPLETE: shard 02 of 3 has no record (superseded); shard 03 of 3 did not "
+        "end by itself (runner shutdown);"
+    )
+    assert "  - annotation: <code>Canceling since a higher priority waiting request" in text
+    assert "shutdown signal. This can happen when &#96;x&#96; &#124; &#60;b&#62;" in text
+    assert "  - it was running: <code>d.t::eight</code>" in text
+    assert "Nothing: a newer run takes its place." in text
+    assert "| 03 | runner shutdown |" in text
+    (body,) = server.bodies()
+    assert "superseded" in body
+    asked = [one for one in server.asked() if "/storage/" not in one]
+    assert asked.count(JOBS) == 1
+    assert [one for one in asked if one.endswith("/logs")] == [
+        f"GET /repos/{REPOSITORY}/actions/jobs/1002/logs"
+    ]
+    assert len(asked) <= 6 + 2 * 2
+
+
+def test_the_guard_s_text_and_json(run: Run, server: FakeGitHub) -> None:
+    die(run, server)
+    text = run.call("guard", expect=13).stdout
+    assert max(map(len, text.splitlines())) <= 80
+    assert f"\n    log: ##[error]{SHUTDOWN[:30]}" in text
+    found = json.loads(run.call("guard", "--json", expect=13).stdout)
+    assert [one["ending"] for one in found["legs"]] == [
+        "completed",
+        "superseded",
+        "runner_shutdown",
+    ]
+    last = next(one for one in found["findings"] if one["shard"] == "03")
+    assert last["culprits"] == [{"suite": "", "variant": "", "unit": "d.t::eight"}]
+    assert [one["source"] for one in last["evidence"]] == ["log", "job"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (Fault(path="/jobs", status=403, message="Resource not accessible"), "actions: read"),
+        (Fault(path="/jobs", status=404, message="Not Found"), "404"),
+        (Fault(path="/jobs", status=429, headers={"Retry-After": "9999"}), "wait 9999 s"),
+        (Fault(path="/jobs", status=502, text="<html>", times=9), "502"),
+        (Fault(path="/jobs", status=0, times=9), "no answer"),
+    ],
+)
+def test_without_github_s_word_the_records_decide(
+    run: Run, server: FakeGitHub, fault: Fault, words: str
+) -> None:
+    for shard in ("01", "02", "03"):
+        add_job(server, f"tests ({shard})")
+    server.faults.append(fault)
+    text = run.call("guard", expect=0).stdout
+    assert "judged by the plan, the" in text
+    assert words in text.replace("\n    ", " ")
+
+
+def test_a_run_that_was_repeated_while_github_is_silent_is_no_proof(
+    run: Run, server: FakeGitHub
+) -> None:
+    server.faults.append(Fault(path="/jobs", status=404, message="Not Found"))
+    again = make_leg(run.world.plan, "03", attempt=2)
+    run.world.legs["03 again"] = again
+    done = run.call("guard", expect=13, GITHUB_RUN_ATTEMPT="2")
+    assert "whether it ran again is not known" in done.stdout.replace("\n    ", " ")
+
+
+def test_without_a_token_it_says_what_is_not_known(run: Run, server: FakeGitHub) -> None:
+    text = run.call("guard", expect=0, GITHUB_TOKEN="").stdout
+    assert "GitHub was not asked how the jobs of this run ended: there is no token" in text.replace(
+        "\n    ", " "
+    )
+    assert server.asked() == []
+
+
+def test_a_fork_s_run_is_explained_although_it_may_not_comment(
+    run: Run, server: FakeGitHub
+) -> None:
+    die(run, server)
+    server.tokens[TOKEN] = Login(may_write=False)
+    head = {"sha": "a" * 40, "repo": {"full_name": "stranger/shop"}}
+    run.happens("pull_request", {"pull_request": {**PULL["pull_request"], "head": head}})
+    done = run.report("--comment", "--github", expect=13)
+    assert "(superseded)" in done.stdout.partition("\n")[0]
+    assert server.bodies() == []
+    assert "may not comment" in (run.folder / "summary.md").read_text()
+
+
+def test_a_workflow_run_judges_the_run_that_it_tells_of(run: Run, server: FakeGitHub) -> None:
+    die(run, server)
+    run.happens("workflow_run", {"workflow_run": {"id": 7, "run_attempt": 1}})
+    done = run.call("guard", expect=13, GITHUB_RUN_ID="99")
+    assert "(superseded)" in done.stdout
+    assert server.asked()[0] == JOBS
+
+
+def test_a_merge_queue_s_run(run: Run, server: FakeGitHub) -> None:
+    die(run, server)
+    run.happens("merge_group", {"merge_group": {"base_ref": "refs/heads/main"}})
+    assert "(superseded)" in run.report("--github", expect=13).stdout
+
+
+def test_an_enterprise_server(tmp_path: Path, ciguard: Ciguard) -> None:
+    with serving(prefix="/api/v3") as server:
+        server.tokens[TOKEN] = Login()
+        run = Run(tmp_path, ciguard, server)
+        die(run, server)
+        assert "(runner shutdown)" in run.call("guard", expect=13).stdout.replace("\n", " ")
