@@ -227,9 +227,11 @@ def meaning(job: Job, *, failed: bool) -> Meaning:
     Args:
         failed: the record says why a step fails.
     """
-    if job.status != "completed":
+    if job.status == "in_progress":
         return "open"  # the list lags behind what `needs` knows
-    if job.conclusion not in CONCLUSIONS:
+    if job.status in WAITING:
+        return "contradicts"
+    if job.status != "completed" or job.conclusion not in CONCLUSIONS:
         return "unknown"
     agrees = job.conclusion == "success" or (job.conclusion == "failure" and failed)
     return "agrees" if agrees else "contradicts"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ciguard.guard.asking import Platform
     from ciguard.guard.legs import LegProof
+    from ciguard.model.jobs import Job
 
 JUDGED_BY = "judged by the plan, the records and what `needs` says"
 
@@ -51,16 +52,20 @@ def _of_leg(leg: LegProof, platform: Platform) -> Iterator[Finding]:
         what = f"shard {shard}: its record is whole, and GitHub lists its job as not ended"
         yield Finding("warning", "job_open", what, shard, evidence=seen)
     elif said == "unknown":
-        what = f"shard {shard}: its job is {facts.job.conclusion!r:.40}: a word that this version "
+        what = f"shard {shard}: its job is {_word(facts.job)}: a word that this version "
         what += "does not know"
         yield Finding("incomplete", "job_unknown", what, shard, fix="update ciguard", evidence=seen)
     elif said == "contradicts":
         death = death_of(facts, leg.record)
-        what = f"shard {shard}: its record is whole, and its job is {facts.job.conclusion!r}"
+        what = f"shard {shard}: its record is whole, and its job is {_word(facts.job)}"
         if death.ending != "unknown":
             what += f": {death.words or WORDS[death.ending]}"
         fix = "look at the steps behind its tests in the log of its job, and run it again"
         yield Finding("incomplete", "job_contradicts", what, shard, (), fix, death.evidence)
+
+
+def _word(job: Job) -> str:
+    return repr(job.conclusion if job.status == "completed" else job.status)[:40]
 
 
 def _attempts_unknown(legs: Sequence[LegProof], platform: Platform) -> Iterator[Finding]:

@@ -92,10 +92,8 @@ def _of_other_attempts(
     taken: dict[str, tuple[Finding, tuple[Record, ...]]] = {}
     for shard, ran_last in attempts.items():
         found = by_shard.get(shard, [])
-        if not found:
-            continue
-        by_shard[shard] = [pair for pair in found if pair[0] <= ran_last]
-        if not by_shard[shard] or by_shard[shard][-1][0] != ran_last:
+        # One of a later attempt than its job had is no better than an older one.
+        if found and found[-1][0] != ran_last:
             del by_shard[shard]
             there = found[-1][0] or "without number"
             what = f"the newest is of attempt {there}, and its job ran last in attempt {ran_last}"

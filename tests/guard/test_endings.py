@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from guard.platform import (
@@ -18,6 +18,8 @@ from guard.platform import (
     verdict_of,
 )
 from guard.world import World, make_leg, make_plan
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ciguard.errors import ExitCode
 from ciguard.guard import endings, sayings
@@ -28,8 +30,12 @@ from ciguard.guard.text import COLUMNS, render
 from ciguard.model import ENDINGS, EndLine, ProcessEndLine, Result, Runner, SampleLine, UnitKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ciguard.model import Ending
     from ciguard.model.jobs import Job
+
+T = TypeVar("T")
 
 NEW_LIMIT = "The job has exceeded the maximum execution time of 15m0s"
 OLD_LIMIT = (
@@ -89,7 +95,7 @@ class Case:
         calls: made for the one dead leg.
     """
 
-    left: object
+    left: Callable[[World], None]
     job: Job
     ending: Ending
     shows: str
@@ -172,7 +178,7 @@ CASES = {
 def test_a_dead_leg(name: str) -> None:
     case = CASES[name]
     world = World(plan=make_plan(job_minutes=15), needs=(Needed("legs", "success"),))
-    case.left(world)  # type: ignore[operator] # a function of the world, in a table
+    case.left(world)
     logs = {} if case.log is None else {"03": case.log}
     told = Told((case.job,), {"03": case.said}, logs)
     verdict = verdict_of(world, told)
@@ -352,6 +358,12 @@ def test_the_leg_that_ran_again_uploaded_nothing(conclusion: str) -> None:
     assert "attempt 1, and its job ran last in attempt 2" in death(verdict).what
 
 
+def test_a_record_of_an_attempt_that_its_job_never_had() -> None:
+    verdict = verdict_of(rerun("03"), Told(), attempt=1)
+    assert verdict.exit_code == ExitCode.INCOMPLETE
+    assert "of attempt 2, and its job ran last in attempt 1" in death(verdict).what
+
+
 def test_what_failed_first_and_passed_again_is_flaky() -> None:
     world = rerun("03")
     world.result("03", "d.t::six", outcome="failed", message="flaked")
@@ -457,6 +469,39 @@ def test_a_test_s_own_print_never_makes_a_verdict_better() -> None:
     verdict = verdict_of(world, Told((failed(),), {"03": texts}, {"03": "\n".join(texts)}))
     assert verdict.exit_code == ExitCode.TESTS_FAILED
     assert leg(verdict).ending == "completed"
+
+
+TEXTS = (NEW_LIMIT, OLD_LIMIT, SUPERSEDED, BY_HAND, LOST, SHUTDOWN, EXIT_137, KERNEL, DISK, "x")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_whatever_github_says_makes_nothing_better(data: st.DataObject) -> None:
+    def draw(*values: T) -> T:
+        return data.draw(st.sampled_from(values))
+
+    world = World(plan=make_plan(job_minutes=5))
+    for damage in draw((cut,), (lost,), (short_of_memory,), ()):
+        damage(world)
+    conclusion = draw(*sorted(CONCLUSIONS), "evaporated", None)
+    status = draw("completed", "completed", "in_progress", "queued", "dreaming")
+    steps = draw((), STEPS, KILLED, FAILED, SET_UP)
+    said = data.draw(st.lists(st.sampled_from(TEXTS), max_size=3))
+    log, attempt = draw(None, *TEXTS), draw(1, 2)
+    alone = world.prove()
+    one = job("03", conclusion, status=status, steps=steps, attempt=attempt)
+    told = Told((one,), {"03": said}, {} if log is None else {"03": log})
+    verdict = verdict_of(world, told, attempt=attempt)
+    assert (verdict.exit_code, verdict.ended) >= (alone.exit_code, 0)
+    assert verdict.ended <= alone.ended
+    if leg(alone).ending != "completed":
+        assert verdict.exit_code == ExitCode.INCOMPLETE
+        assert death(verdict).fix
+        assert len(told.calls) <= 1 + 2
+    if verdict.exit_code == ExitCode.OK:
+        assert (status, conclusion) == ("completed", "success") or status == "in_progress"
+        assert attempt == 1
+    assert max(map(len, render(verdict).splitlines())) <= COLUMNS
 
 
 def test_begun_is_where_the_clock_of_the_table_stands() -> None:
