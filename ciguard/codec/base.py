@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from typing import IO, TYPE_CHECKING, Final, Protocol, cast
 
@@ -22,9 +23,16 @@ GZIP: Final = b"\x1f\x8b"
 # What a truncated or damaged gzip stream raises while it is read.
 GZIP_ERRORS: Final = (gzip.BadGzipFile, EOFError, zlib.error)
 
+# What may stand before the first element: how it begins and how it ends.
+_BEFORE_ROOT: Final = ((b"<?", b"?>"), (b"<!--", b"-->"), (b"<!DOCTYPE", b">"))
+_NAME: Final = re.compile(rb"<([^\s/<>!?]{1,80})")
+_OURS: Final = re.compile(rb"<(testsuites?|TestRun)[\s/>]")
+
 
 class ResultFormat(Protocol):
     """Results of another program."""
+
+    NAME: str  # as a person calls it
 
     def sniff(self, head: bytes) -> bool:
         """Say whether a file whose first 4 KiB (unpacked) are `head` is of this format."""
@@ -63,6 +71,21 @@ def content_of(stream: IO[bytes], source: str, largest_bytes: int) -> bytes:
     if len(content) > largest_bytes:
         raise InputError(f"larger than {largest_bytes} bytes", where=source, fix="split it")
     return content
+
+
+def root_of(head: bytes) -> str:
+    """The first element of XML that begins so, "" where there is none; UTF-16 as well."""
+    text = head.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
+    while before := next((pair for pair in _BEFORE_ROOT if text.startswith(pair[0])), None):
+        if before[0] == b"<!DOCTYPE" and 0 < text.find(b"[") < text.find(b">"):
+            before = (before[0], b"]>")
+        _, found, text = text.partition(before[1])
+        if not found:  # a comment that is longer than the head: its reader will say
+            later = _OURS.search(head.replace(b"\0", b""))
+            return later[1].decode() if later else ""
+        text = text.lstrip()
+    root = _NAME.match(text)
+    return root[1].decode("utf-8", "replace") if root else ""
 
 
 def damaged_gzip(error: Exception, source: str) -> InputError:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING, Final
 
-from ciguard.codec import junit
-from ciguard.codec.base import head_of
+from ciguard.codec import junit, trx
+from ciguard.codec.base import head_of, root_of
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 FORMATS: Final[Mapping[str, ResultFormat]] = {
     "junit": junit,
+    "trx": trx,
 }
 
 
@@ -28,5 +29,8 @@ def format_of(stream: IO[bytes], source: str) -> ResultFormat:
     for found in FORMATS.values():
         if found.sniff(head):
             return found
-    known = ", ".join(FORMATS)
-    raise InputError("no format of results is recognised", where=source, fix=f"there are: {known}")
+    known = ", ".join(f"{name} ({found.NAME})" for name, found in FORMATS.items())
+    root = root_of(head)
+    what = f"XML with the root <{root}>" if root else "no XML" if head.strip() else "it is empty"
+    what = f"no format of results is recognised: {what}"
+    raise InputError(what, where=source, fix=f"there are: {known}")

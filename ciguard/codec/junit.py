@@ -1,31 +1,29 @@
 """JUnit XML, as many programs write it: bytes -> results, streamed through expat.
 
 There is no standard; what is read here is the part on which the writers agree: `testcase` with
-`classname`, `name`, `time`, `file`, `line`, and in it `failure`, `error` or `skipped`. Entities and
-document types are refused: they are attacks, or nothing that a result needs. Pure.
+`classname`, `name`, `time`, `file`, `line`, and in it `failure`, `error` or `skipped`; what a suite
+counts; and what Surefire says of earlier tries. docs/formats.md says what each trait means. Pure.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING, fields, make_dataclass
-from typing import IO, TYPE_CHECKING, Any, Final
-from xml.parsers import expat
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.codec.base import GZIP_ERRORS, MAX_MESSAGE_BYTES, clipped, damaged_gzip
+from ciguard.codec.base import MAX_MESSAGE_BYTES, clipped, root_of
+from ciguard.codec.causes import ending_of
+from ciguard.codec.xmlstream import Draft, Reading, count, seconds
+from ciguard.codec.xmlstream import read as read_xml
 from ciguard.errors import InputError
-from ciguard.model import Result
+from ciguard.model import BAD_OUTCOMES, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ciguard.model import Ending, Outcome
 
-CHUNK_BYTES: Final = 1 << 16
-# Expat reads an unfinished token again with every chunk: one huge tag takes time by its square.
-MAX_TOKEN_BYTES: Final = 4 << 20
-MAX_S: Final = 1e9  # 31 years: what claims more was not measured
-
+NAME: Final = "JUnit XML"
+_ROOTS: Final = frozenset({"testsuites", "testsuite", "testcase"})
 _OUTCOME: Final[dict[str, Outcome]] = {
     "failure": "failed",
     "error": "errored",
@@ -33,93 +31,67 @@ _OUTCOME: Final[dict[str, Outcome]] = {
 }
 _WORSE: Final = ("passed", "skipped", "failed", "errored")
 # Earlier tries of a case that is reported once.
-_TRIES: Final = frozenset({"flakyFailure", "flakyError", "rerunFailure", "rerunError"})
+_TRIES: Final[dict[str, Outcome]] = {
+    "flakyFailure": "failed",
+    "flakyError": "errored",
+    "rerunFailure": "failed",
+    "rerunError": "errored",
+}
 _PLAIN: Final = 3  # attributes of a case that needs no second look: classname, name and time
-_NOT_RUN: Final = frozenset({"notrun", "disabled", "suppressed", "ignored", "skipped"})
-# Only where the whole type, or the start of the message, says it: a test may well fail because a
-# request of its own timed out.
-_TIMEOUT: Final = re.compile(
-    r"(Failed: )?Timeout( \(?>|$)|Test (timeout of|timed out (after|in)) ", re.I
-)
-_TIMEOUT_TYPES: Final = frozenset({"timeout", "testtimeout", "timedout"})
-_MEMORY_TYPES: Final = frozenset(
-    {"outofmemory", "outofmemoryerror", "outofmemoryexception", "out_of_memory", "memoryerror"}
-)
-
-# A frozen dataclass of 25 fields takes 2.9 us to make, more than expat needs for a whole case. Its
-# unfrozen twin has the same slots, so may turn into it, and takes 0.6 us.
-_Draft: Final[Any] = make_dataclass(
-    "_Draft",
-    [
-        (field.name, Any) if field.default is MISSING else (field.name, Any, field.default)
-        for field in fields(Result)
-    ],
-    slots=True,
-)
+# What an attribute `status` or `result` may say that no element says.
+_SAID: Final[dict[str, Outcome]] = {
+    **dict.fromkeys(("notrun", "disabled", "suppressed", "ignored", "skipped"), "skipped"),
+    **dict.fromkeys(("fail", "failed", "failure"), "failed"),
+    "error": "errored",
+}
 
 
 def sniff(head: bytes) -> bool:
     """XML whose first element is one of JUnit's."""
-    text = head.replace(b"\0", b"")  # UTF-16 as well
-    return re.search(rb"<(testsuites?|testcase)[\s/>]", text) is not None
+    return root_of(head) in _ROOTS
 
 
-def _seconds(text: str | None) -> float | None:
-    """A time; None where none was measured: absent, no number, negative, NaN or beyond measure."""
-    if not text:
-        return None
-    try:
-        value = float(text.replace(",", "") if "," in text else text)
-    except ValueError:
-        return None
-    return value if 0 <= value <= MAX_S else None
+class _Suite(NamedTuple):
+    """An open suite: what it is called, what it counts, and what was there before it."""
+
+    name: str
+    file: str | None
+    tests: int
+    bad: int
+    cases_before: int
+    bad_before: int
 
 
-def _ending(kind: str, message: str) -> Ending:
-    last = kind.rpartition(".")[2].lower()
-    if last in _TIMEOUT_TYPES or _TIMEOUT.match(message):
-        return "timeout"
-    return "out_of_memory" if last in _MEMORY_TYPES else "completed"
+class _Try(NamedTuple):
+    outcome: Outcome
+    ending: Ending
+    message: str | None
 
 
-class _Reading:
-    """Expat's handlers, and the results they found since they were last taken."""
+class _Reading(Reading):
+    """Expat's handlers."""
 
-    def __init__(self, parser: expat.XMLParserType, source: str) -> None:
-        self.parser = parser
-        self.source = source
-        self.found: list[Result] = []
-        self.suites: list[tuple[str, str | None]] = []  # name and file of those that are open
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.suites: list[_Suite] = []
+        self.cases = 0
+        self.bad = 0  # elements that say so
         self.case: dict[str, str] | None = None
         self.wanted: str | None = None  # the element whose text is gathered
         self.text = ""
         self.orphan = False  # the case stands for a suite that has none
         self.outcome: Outcome = "passed"
         self.ending: Ending = "completed"
+        self.kind = ""
         self.message: str | None = None
-        self.tries = 1
-        parser.buffer_text = True
-        parser.StartElementHandler = self.start
-        parser.EndElementHandler = self.end
-        parser.StartDoctypeDeclHandler = self.refuse
-        parser.EntityDeclHandler = self.refuse
+        self.tries: list[_Try] = []
 
-    def taken(self) -> list[Result]:
-        """What was found since the last time."""
-        found, self.found = self.found, []
-        return found
-
-    def place(self) -> str:
-        """Where the parser is: source:line:column, both counted from 1."""
-        parser = self.parser
-        return f"{self.source}:{parser.CurrentLineNumber}:{parser.CurrentColumnNumber + 1}"
-
-    def refuse(self, *_: Any) -> None:
-        what = "a document type or an entity is declared"
-        fix = "results need none: write the file without"
-        raise InputError(what, where=self.place(), fix=fix)
+    def is_outside(self) -> bool:
+        """Neither suite nor case is open."""
+        return not self.suites and self.case is None
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """A case, what it came to, or a suite; everything else is passed over."""
         if tag == "testcase":
             if self.case is not None:  # a case inside a case: neither is lost
                 self.finish(self.case)
@@ -127,124 +99,145 @@ class _Reading:
         elif tag in _OUTCOME:
             self.judge(tag, attributes)
         elif tag in _TRIES:
-            self.tries += 1
-        elif tag == "testsuite":
-            above = self.suites[-1][1] if self.suites else None
-            self.suites.append((attributes.get("name", ""), attributes.get("file") or above))
+            self.bad += 1
+            message = attributes.get("message") or attributes.get("type", "")
+            ending = ending_of(attributes.get("type", ""), message)
+            self.tries.append(_Try(_TRIES[tag], ending, clipped(message)))
+        elif tag in _ROOTS:
+            above = self.suites[-1].file if self.suites else None
+            bad = count(attributes.get("failures")) + count(attributes.get("errors"))
+            name, file = attributes.get("name", ""), attributes.get("file") or above
+            tests = count(attributes.get("tests"))
+            self.suites.append(_Suite(name, file, tests, bad, self.cases, self.bad))
+        elif not self.suites and self.case is None:
+            known = ", ".join(f"<{root}>" for root in sorted(_ROOTS))
+            what = f"XML with the root <{tag:.80}>, which is not JUnit's"
+            raise InputError(what, where=self.place(), fix=f"its roots are {known}")
 
     def end(self, tag: str) -> None:
+        """What began ends."""
         if tag == "testcase":
             if self.case is not None:
                 self.finish(self.case)
         elif tag == self.wanted:
-            self.message = clipped(_joined(self.message or "", self.text))
-            self.parser.CharacterDataHandler = None
-            self.wanted = None
-            if self.orphan and self.case is not None:
-                self.finish(self.case)
-        elif tag == "testsuite":
-            self.suites.pop()
+            self.judged()
+        elif tag in _ROOTS:
+            self.counted(self.suites.pop())
+
+    def cut(self) -> None:
+        """An open case that has failed has failed, whatever would have come behind."""
+        if self.case is not None and self.wanted is None and self.outcome in BAD_OUTCOMES:
+            self.finish(self.case)
 
     def begin(self, attributes: dict[str, str], *, orphan: bool = False) -> None:
+        """A case, of which nothing is known yet."""
         self.case = attributes
         self.orphan = orphan
         self.outcome, self.ending = "passed", "completed"
-        self.message, self.tries = None, 1
+        self.message = None
 
     def judge(self, tag: str, attributes: dict[str, str]) -> None:
         """An element that says how the case, or without one its suite, ended: the worst counts."""
         if self.case is None:
             # What kept a whole suite from running is nobody's case, and must not be lost.
-            self.begin({"name": self.suites[-1][0] if self.suites else ""}, orphan=True)
+            self.begin({"name": self.suites[-1].name if self.suites else ""}, orphan=True)
         outcome = _OUTCOME[tag]
+        self.bad += outcome != "skipped"
         if self.wanted is not None or _WORSE.index(outcome) <= _WORSE.index(self.outcome):
             return
-        message = attributes.get("message", "")
-        self.outcome, self.message = outcome, clipped(message)
-        if outcome != "skipped":
-            self.ending = _ending(attributes.get("type", ""), message)
+        self.outcome, self.kind = outcome, attributes.get("type", "")
+        self.message = attributes.get("message", "")
         self.wanted, self.text = tag, ""
         self.parser.CharacterDataHandler = self.gather
 
     def gather(self, text: str) -> None:
+        """Text of an element that says how a case ended."""
         if len(self.text) < MAX_MESSAGE_BYTES:
             self.text += text[:MAX_MESSAGE_BYTES]
+
+    def judged(self) -> None:
+        """The element was read to its end: its type, message and text say what there is to say."""
+        said, text = self.message or "", self.text
+        if self.outcome != "skipped":
+            self.ending = ending_of(self.kind, said)
+            if self.ending == "completed":
+                self.ending = ending_of("", text)
+        self.message = clipped(text if said.strip() in text else f"{said}\n{text}")
+        self.parser.CharacterDataHandler = None
+        self.wanted = None
+        if self.orphan and self.case is not None:
+            self.finish(self.case)
 
     def finish(self, case: dict[str, str]) -> None:
         """The case was read to its end."""
         self.case = None
+        self.cases += 1
         classname, name = case.get("classname"), case.get("name")
-        if self.outcome == "passed" and len(case) > _PLAIN and _was_not_run(case):
-            self.outcome = "skipped"
-        result = _Draft(
+        if self.outcome == "passed" and len(case) > _PLAIN:
+            self.outcome = _said(case)
+        result = Draft(
             unit=f"{classname}::{name}" if classname else name or "unnamed",
             outcome=self.outcome,
             ending=self.ending,
-            wall_s=_seconds(case.get("time")),
+            wall_s=seconds(case.get("time")),
             message=self.message,
-            try_number=self.tries,
             classname=classname,
             name=name,
-            file=case.get("file") or (self.suites[-1][1] if self.suites else None),
+            file=case.get("file") or (self.suites[-1].file if self.suites else None),
             line=_line(case["line"]) if "line" in case else None,
         )
+        if self.tries:
+            result.try_number = len(self.tries) + 1
+            self.tell_tries(result)
         result.__class__ = Result
         self.found.append(result)
 
+    def tell_tries(self, final: Any) -> None:
+        """Tries before one that went right are results; of a case that stayed bad one is enough."""
+        if final.outcome not in BAD_OUTCOMES:
+            for number, (outcome, ending, message) in enumerate(self.tries, 1):
+                one = Result(
+                    final.unit,
+                    outcome,
+                    ending=ending,
+                    message=message,
+                    try_number=number,
+                    classname=final.classname,
+                    name=final.name,
+                    file=final.file,
+                    line=final.line,
+                )
+                self.found.append(one)
+        self.tries = []
 
-def _was_not_run(case: dict[str, str]) -> bool:
-    return any(case.get(key, "").lower() in _NOT_RUN for key in ("status", "result"))
+    def counted(self, suite: _Suite) -> None:
+        """A suite that counts more than it holds was not written, or not kept, to its end."""
+        cases = self.cases - suite.cases_before
+        if suite.tests > cases:
+            self.lacks(f"its counters say tests={suite.tests:,}, and it holds {cases:,}")
+        elif suite.bad and self.bad == suite.bad_before:
+            self.lacks(f"its counters say that {suite.bad:,} failed, and no case in it says so")
+
+
+def _said(case: dict[str, str]) -> Outcome:
+    """What attributes say of a case without an element; the worse of two."""
+    words = (case.get(key, "").lower() for key in ("status", "result"))
+    said = [_SAID[word] for word in words if word in _SAID]
+    return max(said, key=_WORSE.index, default="passed")
 
 
 def _line(text: str) -> int | None:
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
 
 
-def _joined(message: str, text: str) -> str:
-    return text if message.strip() in text else f"{message}\n{text}"
-
-
-def _feed(reading: _Reading, chunk: bytes) -> None:
-    """Parse a chunk, an empty one being the end.
-
-    Raises:
-        InputError: what is wrong, with line and column.
-    """
-    try:
-        reading.parser.Parse(chunk, not chunk)
-    except expat.ExpatError as error:
-        what = f"malformed XML: {expat.ErrorString(error.code)}"
-        where = f"{reading.source}:{error.lineno}:{error.offset + 1}"
-        raise InputError(what, where=where, fix="was its writer killed?") from None
-    except (LookupError, ValueError) as error:  # an encoding that Python does not know
-        raise InputError(f"malformed XML: {error}", where=reading.place()) from None
-
-
 def read(stream: IO[bytes], source: str) -> Iterator[Result]:
     """Yield a file's results in its order, in constant memory; what precedes an error is yielded.
 
-    A unit is `classname::name`, or `name` alone. Measured by benchmarks/junit_read.py.
+    A unit is `classname::name`, or `name` alone; tries before one that passed are results of their
+    own. Measured by benchmarks/junit_read.py.
 
     Raises:
-        InputError: malformed or cut (with line and column), a document type or entity, a token
-            larger than 4 MiB, or damaged gzip.
+        InputError: as `xmlstream.read` does; its counters say more than the file holds; a root
+            that is not JUnit's.
     """
-    parser = expat.ParserCreate()
-    reading = _Reading(parser, source)
-    fed = 0
-    chunk = b" "
-    while chunk:
-        try:
-            chunk = stream.read(CHUNK_BYTES)
-        except GZIP_ERRORS as error:
-            raise damaged_gzip(error, source) from error
-        fed += len(chunk)
-        try:
-            _feed(reading, chunk)
-        except InputError:
-            yield from reading.taken()
-            raise
-        yield from reading.taken()
-        if fed - parser.CurrentByteIndex > MAX_TOKEN_BYTES:
-            what = f"more than {MAX_TOKEN_BYTES >> 20} MiB without an end of one tag"
-            raise InputError(what, where=reading.place(), fix="no honest result is that long")
+    return read_xml(stream, source, _Reading)

@@ -90,14 +90,14 @@ def _owned(record: Record, cases: Sequence[Result], way: tuple[str, str]) -> Ite
     header = record.header
     if header is not None and not header.plan_id and len(units) == 1:
         for case in cases:
-            yield replace(case, unit=units[0], case=case.unit)
+            yield replace(case, unit=units[0], case=case.case or case.unit)
         return
     inventory = [InventoryUnit(unit, *way) for unit in units]
     for case, (target, by_name) in zip(cases, _targets(cases, inventory, way), strict=True):
         if target is None:
-            yield replace(case, case=case.unit)
+            yield replace(case, case=case.case or case.unit)
         else:
-            yield replace(case, unit=target, case=target if by_name else case.unit)
+            yield replace(case, unit=target, case=case.case or (target if by_name else case.unit))
 
 
 def _units(record: Record, way: tuple[str, str]) -> list[str]:

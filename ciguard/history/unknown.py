@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from ciguard.codec.base import root_of
+from ciguard.codec.formats import FORMATS
+
 TAKEN: Final = (
-    "give records (a folder, or *.jsonl), JUnit XML (.xml, .xml.gz), or durations as JSON "
-    "(.json, .json.gz: {id: seconds})"
-)
-# Behind the declaration and comments; an element's name is what it is up to a space or its end.
-_ROOT: Final = re.compile(
-    rb"\s*(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*>|\s)*<([^\s/<>!?]{1,80})", re.S
+    f"give records (a folder, or *.jsonl), {', '.join(one.NAME for one in FORMATS.values())}, or "
+    "durations as JSON ({id: seconds}); each may be gzipped"
 )
 
 
@@ -19,7 +17,8 @@ def unknown(head: bytes) -> str:
     """What was found, by the first 4 KiB of a file."""
     if not head.strip():
         return "the file is empty"
-    root = _ROOT.match(head.removeprefix(b"\xef\xbb\xbf"))
-    if root is None:
+    root = root_of(head)
+    if not root:
         return "neither records, nor results, nor durations"
-    return f"XML with the root <{root[1].decode('utf-8', 'replace')}>, which is not JUnit's"
+    known = " nor ".join(one.NAME for one in FORMATS.values())
+    return f"XML with the root <{root}>: neither {known}"

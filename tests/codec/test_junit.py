@@ -2,12 +2,9 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
-from collections import Counter
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,9 +15,6 @@ from ciguard.codec.base import MAX_MESSAGE_BYTES, head_of, unpacked
 from ciguard.codec.formats import FORMATS, format_of
 from ciguard.errors import InputError
 from ciguard.model import Result
-
-if TYPE_CHECKING:
-    from conftest import Golden
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "tests" / "samples" / "junit"
@@ -38,23 +32,6 @@ def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
     except InputError as error:
         return found, error
     return found, None
-
-
-def told(result: Result) -> dict[str, Any]:
-    values = ((field.name, getattr(result, field.name)) for field in fields(result))
-    return {name: value for name, value in values if value is not None and value != ""}
-
-
-@pytest.mark.parametrize("case", sorted(SAMPLES.iterdir()), ids=lambda case: case.name)
-def test_samples(case: Path, golden: Golden) -> None:
-    content = (case / "input.xml").read_bytes()
-    found: list[Any] = []
-    try:
-        for result in junit.read(io.BytesIO(content), "input.xml"):
-            found.append(told(result))  # noqa: PERF401  # what came before an error counts
-    except InputError as error:
-        found.append({"error": str(error)})
-    golden(json.dumps(found, indent=1, ensure_ascii=False) + "\n", case / "expected.json")
 
 
 def test_a_result_is_like_any_other() -> None:
@@ -143,58 +120,3 @@ def test_an_unknown_format_names_those_that_there_are() -> None:
     assert "junit" in caught.value.fix
     with pytest.raises(InputError, match="gzip"):
         head_of(unpacked(io.BytesIO(b"\x1f\x8bnonsense")), "x")
-
-
-def peers() -> list[Any]:
-    manifest = SHARED / "peers" / "manifest.json"
-    if not manifest.is_file():
-        return []
-    entries = json.loads(manifest.read_bytes())["files"]
-    return [entry for entry in entries if entry["format"] == "junit-xml"]
-
-
-# Where our counting differs on purpose, or the format's deeper variants begin: 7 of 66 well-formed.
-DIFFERENT = {
-    "junit.multiresult.xml",  # several outcomes in one case: the worst is ours, they count each
-    "no-cases-but-tests.xml",  # only totals, no case
-    "04-bazel-junit.xml",  # they call an error a failure
-    "flaky_all_failures.xml",  # the same case several times: tries or rows
-    "flaky_success_first.xml",
-    "report.xml",  # they do not count one of the cases
-    "test_multiple_errors.xml",  # they call errors failures
-}
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="no shared data here")
-def test_the_counts_are_those_of_other_programs() -> None:
-    agreed, differed = 0, []
-    for entry in peers():
-        path = SHARED / "peers" / entry["path"]
-        found, error = read_until_error(path.read_bytes())
-        if error is not None or not entry["expected"]:
-            continue
-        expected = entry["expected"]
-        prefix = "runs_" if "runs" in expected else ""
-        counts = Counter(result.outcome for result in found)
-        ours = {
-            "tests": len(found),
-            "failures": counts["failed"],
-            "errors": counts["errored"],
-            "skipped": counts["skipped"],
-        }
-        theirs = {name: expected.get(prefix + name) for name in ours}
-        theirs["tests"] = expected["runs"] if prefix else expected.get("tests")
-        if all(theirs[name] in (None, number) for name, number in ours.items()):
-            agreed += 1
-        else:
-            differed.append(path.name)
-    assert set(differed) <= DIFFERENT
-    assert agreed >= 40
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="no shared data here")
-def test_no_file_of_any_format_is_more_than_an_input_error() -> None:
-    files = [path for path in SHARED.rglob("*") if path.is_file()]
-    assert files
-    for path in files:
-        read_until_error(path.read_bytes())

@@ -87,7 +87,8 @@ def test_cases_of_a_wrapped_command_are_rows_of_its_one_unit() -> None:
         ),
         (
             {"process-001/r/a.xml": b"<coverage/>"},
-            "results/process-001/r/a.xml: no format of results is recognised",
+            "results/process-001/r/a.xml: no format of results is recognised: "
+            "XML with the root <coverage>",
         ),
         (
             {"process-001/r/a.xml": gzip.compress(JUNIT)[:60]},

@@ -107,7 +107,7 @@ def test_one_run_from_several_files(ciguard: Ciguard, tmp_path: Path) -> None:
         (("odd.txt", "--run-id", "1"), "odd.txt: neither records, nor results, nor durations"),
         (("odd.txt", "--run-id", "1"), f"fix: {TAKEN}"),
         (("none.xml", "--run-id", "1"), f"none.xml: the file is empty\n  fix: {TAKEN}"),
-        (("pom.xml", "--run-id", "1"), "XML with the root <project>, which is not JUnit's"),
+        (("pom.xml", "--run-id", "1"), "XML with the root <project>: neither JUnit XML nor TRX"),
         (("p.toml", "--run-id", "1"), f"column 2 (char 1)\n  fix: {TAKEN}"),
         (("rec", "--plan", "plan.json"), "the record is of plan 'p', not "),
         (("empty", "--run-id", "1"), "no record (*.jsonl)"),
