@@ -122,7 +122,11 @@ class Exclusion:
 
 @dataclass(frozen=True, **SLOTS)
 class InventorySummary:
-    """The units that exist, as the plan keeps them. `files` holds every matching file, 0 too."""
+    """The units that exist, as the plan keeps them. `files` holds every matching file, 0 too.
+
+    `base_collected` and `base_planned` (collected without the excluded ones) are the base's, by
+    `base_source`; None where it is not known.
+    """
 
     collected: int
     files: Mapping[str, int]
@@ -130,6 +134,8 @@ class InventorySummary:
     errors: tuple[str, ...] = ()
     excluded: tuple[Exclusion, ...] = ()
     base_collected: int | None = None
+    base_planned: int | None = None
+    base_source: str = ""
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ciguard.codec.base_runs import units_planned
 from ciguard.codec.series import units
 from ciguard.model import Moved, UnitKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ciguard.codec.base_runs import Asker
     from ciguard.codec.history import History
-    from ciguard.model import Plan, Shard
+    from ciguard.model import InventorySummary, Plan, Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,42 @@ class Base:
 
     name: str
     shards: tuple[BaseShard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BaseCount:
+    """How many units there are on the base; `collected` counts excluded ones too."""
+
+    planned: int
+    source: str
+    collected: int | None = None
+
+
+def count_of_plan(plan: Plan) -> BaseCount:
+    """As a plan file has it."""
+    planned = len({unit.key for shard in plan.shards for unit in shard.units})
+    return BaseCount(planned, f"plan {plan.id}", plan.inventory.collected)
+
+
+def count_of_history(history: History, asker: Asker) -> BaseCount | None:
+    """As the base's newest run before the asker's was planned; None where nobody knows."""
+    found = units_planned(history, asker)
+    if found is None:
+        return None
+    planned, run = found
+    return BaseCount(planned, f"run {run.run_id}" + (f" of {run.branch}" if run.branch else ""))
+
+
+def counted_on(inventory: InventorySummary, base: BaseCount | None) -> InventorySummary:
+    """The inventory with the base's counts."""
+    if base is None:
+        return inventory
+    return replace(
+        inventory,
+        base_collected=base.collected,
+        base_planned=base.planned,
+        base_source=base.source,
+    )
 
 
 def of_plan(plan: Plan) -> Base:

@@ -16,6 +16,7 @@ from ciguard.codec import history as history_codec
 from ciguard.codec import inventory as inventory_codec
 from ciguard.codec import plan as plan_codec
 from ciguard.codec.base import unpacked
+from ciguard.codec.base_runs import Asker
 from ciguard.codec.history_runs import UNDATED
 from ciguard.codec.inventory import InventoryUnit
 from ciguard.config import PlanConfig, mistake
@@ -26,7 +27,7 @@ from ciguard.github.payload import current_run
 from ciguard.history.carriers import open_carrier
 from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.plan import artifact, summary
-from ciguard.plan.base import Base, of_history, of_plan
+from ciguard.plan.base import Base, BaseCount, count_of_history, count_of_plan, of_history, of_plan
 from ciguard.plan.collect import collected, matching_files
 from ciguard.plan.estimates import Estimates, Past, estimates, no_past
 from ciguard.plan.explain import Case, explained, position_of
@@ -71,6 +72,7 @@ class _Known:
     suspicions: tuple[Suspicion, ...] = ()
     setups_s: Mapping[str, float] = field(default_factory=dict)
     base: Base | None = None
+    count: BaseCount | None = None
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")
@@ -137,7 +139,8 @@ def command(
     chosen = pools_of(config, pools)
     run = current_run(invocation.environ)
     found = _inventory(invocation, config, suites, chosen, units, listed or "")
-    known = _known(invocation, place or config.history.carrier, base, found, suites, chosen)
+    source = (place or config.history.carrier, base, _asker(run))
+    known = _known(invocation, source, found, suites, chosen)
     bounds = limit(asked.limit, asked.setup)
     basis = Basis(
         inventory=found,
@@ -203,6 +206,7 @@ def _origin(run: ActionsRun | None, known: _Known, *, kept: bool) -> Origin:
         workflow=run.workflow if run else None,
         head_sha=run.head_sha if run and not kept else None,
         notes=known.notes,
+        base=known.count,
     )
 
 
@@ -317,34 +321,42 @@ def _kin(suites: Mapping[str, Suite]) -> dict[str, Kin]:
     return {name: framework(suite.framework).kin for name, suite in suites.items()}
 
 
-def _base(place: str | None, history: History | None) -> Base | None:
-    """The plan whose units are to stay where they are."""
+def _asker(run: ActionsRun | None) -> Asker:
+    return Asker(run.base_branch, run.workflow or None, run.run_id) if run else Asker()
+
+
+def _base(
+    place: str | None, history: History | None, asker: Asker
+) -> tuple[Base | None, BaseCount | None]:
+    """The plan whose units are to stay where they are, and how many units the base has."""
+    if place is not None and place != "history":
+        kept = plan_codec.decode(files.read(place), place)
+        return of_plan(kept), count_of_plan(kept)
+    count = count_of_history(history, asker) if history is not None else None
     if place is None:
-        return None
-    if place == "history":
-        found = of_history(history) if history is not None else None
-        if found is None:
-            console.err("warning: --base-plan history: no run in it of which every leg ended well")
-        return found
-    return of_plan(plan_codec.decode(files.read(place), place))
+        return None, count
+    found = of_history(history) if history is not None else None
+    if found is None:
+        console.err("warning: --base-plan history: no run in it of which every leg ended well")
+    return found, count
 
 
-def _known(  # noqa: PLR0917  # each is one thing it needs
+def _known(
     invocation: Invocation,
-    place: str,
-    base: str | None,
+    source: tuple[str, str | None, Asker],
     found: Inventory,
     suites: Mapping[str, Suite],
     pools: Mapping[str, Pool],
 ) -> _Known:
     """All that the history tells, so that it need not be kept: it is most of what is in memory."""
+    place, base, asker = source
     names, members = found.kin(_kin(suites)), found.members(_kin(suites))
     history, note = _history(invocation, place)
+    kept, count = _base(base, history, asker)
     if history is None:
         values = estimates(no_past(), len(found.units), names, members)
         untold = {"source": None, "runs": 0}
-        kept = _base(base, history)
-        return _Known(no_past(), values, suites, pools, untold, (note,), base=kept)
+        return _Known(no_past(), values, suites, pools, untold, (note,), base=kept, count=count)
     where = places_of(history, found)
     rows, share = past(history, found, where)
     values = estimates(rows, len(found.units), names, members)
@@ -367,7 +379,8 @@ def _known(  # noqa: PLR0917  # each is one thing it needs
         overheads=overheads(history, found, where.unit_of_key),
         suspicions=suspicions(history, found, where.unit_of_key),
         setups_s=longest_setups(history),
-        base=_base(base, history),
+        base=kept,
+        count=count,
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec import plan as codec
 from ciguard.model import Plan, Suspect
-from ciguard.plan.base import known, moved, number
+from ciguard.plan.base import counted_on, known, moved, number
 from ciguard.plan.choices import around, choice, chosen
 from ciguard.plan.findings import findings
 from ciguard.plan.limits import chance_over
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.model import Choice, PlannedUnit, Pool, Shard
+    from ciguard.plan.base import BaseCount
     from ciguard.plan.limits import Limit
     from ciguard.plan.shards import Distribution, Work
     from ciguard.plan.works import Basis, Wishes
@@ -39,6 +40,7 @@ class Origin:
     workflow: str | None = None
     head_sha: str | None = None
     notes: tuple[str, ...] = ()
+    base: BaseCount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
         shards=shards,
         lower_bound_s=round(bound_s, DIGITS),
         gap=_gap(max(one.makespan_s for one in distributions), bound_s),
-        inventory=basis.inventory.summary(),
+        inventory=counted_on(basis.inventory.summary(), origin.base),
         floor=units[floor_work.floor],
         history=origin.history,
         repository=origin.repository,

@@ -6,10 +6,22 @@ from typing import TYPE_CHECKING
 from plan.making import planned, suite
 from plan.test_past import history
 
-from ciguard.codec.history_runs import HistoryLeg
+from ciguard.codec.base_runs import Asker
+from ciguard.codec.history import History
+from ciguard.codec.history_runs import HistoryLeg, HistoryRun
 from ciguard.codec.inventory import InventoryUnit
-from ciguard.model import Moved, Runner, UnitKey
-from ciguard.plan.base import Base, BaseShard, moved, of_history, of_plan
+from ciguard.model import CaseKey, Moved, Runner, UnitKey
+from ciguard.plan.base import (
+    Base,
+    BaseCount,
+    BaseShard,
+    count_of_history,
+    count_of_plan,
+    moved,
+    of_history,
+    of_plan,
+)
+from ciguard.plan.planning import Origin
 
 if TYPE_CHECKING:
     from ciguard.model import Plan
@@ -128,3 +140,21 @@ def test_a_suite_that_is_spread_over_many_shards_is_kept_or_made_anew_in_time() 
     before = planned(units, group="none", shards=1).plan
     after = planned(units, group="none", shards=64, base=of_plan(before)).plan
     assert after.gap < 0.05
+
+
+def test_the_base_s_count_comes_from_its_plan_or_from_the_history() -> None:
+    plan = planned(WALLS_S, group="none", shards=4).plan
+    assert count_of_plan(plan) == BaseCount(40, f"plan {plan.id}", collected=40)
+    legs = tuple(HistoryLeg(f"0{n}", complete=True, units_planned=n) for n in (1, 2))
+    runs = (HistoryRun(7, branch="main", event="push", legs=legs),)
+    known = History(history([("t00", 0, 1.0)]).values, runs, (CaseKey("", "", "t00", "t00"),))
+    count = count_of_history(known, Asker("main", run_id=8))
+    assert count == BaseCount(3, "run 7 of main")
+    assert count_of_history(known, Asker("main", run_id=7)) is None, "it is the asker itself"
+    found = planned(WALLS_S, shards=4, origin=Origin(base=count)).plan.inventory
+    assert (found.base_collected, found.base_planned, found.base_source) == (
+        None,
+        3,
+        "run 7 of main",
+    )
+    assert planned(WALLS_S, shards=4).plan.inventory.base_planned is None
