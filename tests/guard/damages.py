@@ -1,0 +1,255 @@
+"""What can happen to a green run on its way to the guard: one damage a function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from guard.world import SHARDS, World, make_leg, make_plan, passed
+
+from ciguard.codec.record import encode
+from ciguard.guard.needs import Job
+from ciguard.model import (
+    EndLine,
+    EventLine,
+    Exclusion,
+    InventorySummary,
+    Result,
+    ShardLine,
+    StartLine,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def record_removed(world: World) -> None:
+    del world.legs["03"]
+
+
+def all_removed(world: World) -> None:
+    world.legs.clear()
+    world.extra = {"nothing/here.jsonl": b""}
+
+
+def empty_files(world: World) -> None:
+    del world.legs["02"]
+    world.extra = {"record-02-1/supervisor.jsonl": b"", "record-02-1/process-001.jsonl": b""}
+
+
+def only_a_header(world: World) -> None:
+    world.legs["02"].own = []
+    world.legs["02"].inner = []
+
+
+def no_header(world: World) -> None:
+    leg = world.legs["02"]
+    del world.legs["02"]
+    world.extra = {"record-02-1/supervisor.jsonl": b"".join(map(encode, leg.own))}
+
+
+def no_end(world: World) -> None:
+    world.drop("02", EndLine)
+
+
+def cut_line(world: World) -> None:
+    content = world.legs["02"].files()["record-02-1/process-001.jsonl"]
+    world.extra = {"record-02-1/process-001.jsonl": content[:-20]}
+
+
+def start_without_result(world: World) -> None:
+    world.drop("01", Result, unit="a.t::two")
+
+
+def neither_start_nor_result(world: World) -> None:
+    world.drop("01", Result, StartLine, unit="a.t::two")
+    world.end("01", counts={"passed": 2})
+
+
+def process_file_lost(world: World) -> None:
+    world.extra = {"record-01-1/process-001.jsonl": b"\n"}
+
+
+def one_case_lost(world: World) -> None:
+    world.end("01", counts={"passed": 4})
+
+
+def failed(world: World) -> None:
+    world.result("01", "a.t::two", outcome="failed", message="AssertionError: 1 != 2")
+
+
+def timed_out(world: World) -> None:
+    world.result("01", "a.t::two", outcome="died", ending="timeout")
+
+
+def crashed(world: World) -> None:
+    world.result("01", "a.t::two", outcome="died", ending="crash")
+
+
+def out_of_memory(world: World) -> None:
+    world.result("01", "a.t::two", outcome="died", ending="out_of_memory")
+
+
+def memory_guard(world: World) -> None:
+    world.result("01", "a.t::two", outcome="died", ending="memory_guard")
+
+
+def stopped_at_the_deadline(world: World) -> None:
+    world.result("01", "a.t::two", outcome="died", ending="deadline")
+
+
+def cancelled_in_it(world: World) -> None:
+    world.result("01", "a.t::two", outcome="died", ending="cancelled")
+
+
+def died_of_the_unknown(world: World) -> None:
+    world.result("01", "a.t::two", outcome="died", ending="unknown")
+
+
+def leg_at_its_deadline(world: World) -> None:
+    world.end("01", ending="deadline", exit_code=13)
+
+
+def leg_cancelled(world: World) -> None:
+    world.end("01", ending="cancelled", exit_code=143)
+
+
+def leg_says_incomplete(world: World) -> None:
+    world.end("01", exit_code=13)
+
+
+def leg_says_failed(world: World) -> None:
+    world.end("01", exit_code=10)
+
+
+def failed_and_a_record_removed(world: World) -> None:
+    failed(world)
+    record_removed(world)
+
+
+def skipped(world: World) -> None:
+    world.result("01", "a.t::two", outcome="skipped")
+
+
+def flaky(world: World) -> None:
+    first = passed("a.t::two", outcome="failed", try_number=1)
+    world.result("01", "a.t::two", try_number=2)
+    world.legs["01"].inner.insert(1, first)
+
+
+def other_plan(world: World) -> None:
+    world.legs["03"] = make_leg(make_plan(head_sha="f" * 40), "03")
+
+
+def other_commit(world: World) -> None:
+    world.plan = make_plan(head_sha="a" * 40)
+    world.legs = {key: make_leg(world.plan, key) for key in SHARDS}
+    header = world.legs["02"].header
+    world.legs["02"].header = ShardLine(header.plan_id, "02", run_id=7, head_sha="b" * 40)
+
+
+def other_run(world: World) -> None:
+    world.legs["03"] = make_leg(world.plan, "03", run=6)
+
+
+def unplanned(world: World) -> None:
+    world.legs["01"].inner.append(passed("new.t::nine"))
+    world.end("01", counts={"passed": 4})
+
+
+def unplanned_and_failed(world: World) -> None:
+    world.legs["01"].inner.append(passed("new.t::nine", outcome="failed"))
+    world.end("01", counts={"passed": 3, "failed": 1}, exit_code=10)
+
+
+def doubled(world: World) -> None:
+    world.legs["02"].inner.append(passed("a.t::two"))
+    world.end("02", counts={"passed": 3})
+
+
+def doubled_and_differing(world: World) -> None:
+    world.legs["02"].inner.append(passed("a.t::two", outcome="failed"))
+    world.end("02", counts={"passed": 2, "failed": 1}, exit_code=10)
+
+
+def passed_behind_a_failure_of_the_same_try(world: World) -> None:
+    world.legs["01"].inner.append(passed("a.t::two", outcome="failed"))
+
+
+def collection_error(world: World) -> None:
+    replanned(world, InventorySummary(8, {}, "0", errors=("e.t: ImportError",)))
+
+
+def not_all_planned(world: World) -> None:
+    replanned(world, InventorySummary(9, {}, "0"))
+
+
+def excluded(world: World) -> None:
+    replanned(world, InventorySummary(9, {}, "0", excluded=(Exclusion("z.t", "exclude: z*"),)))
+
+
+def fewer_than_the_base(world: World) -> None:
+    replanned(world, InventorySummary(8, {}, "0", base_collected=9))
+
+
+def one_percent_fewer(world: World) -> None:
+    units = {"01": tuple(f"u{n:03}" for n in range(99))}
+    world.plan = make_plan(units, inventory=InventorySummary(99, {}, "0", base_collected=100))
+    world.legs = {"01": make_leg(world.plan, "01")}
+
+
+def file_without_units(world: World) -> None:
+    replanned(world, InventorySummary(8, {"a.t": 8, "b.t": 0}, "0"))
+
+
+def nothing_planned(world: World) -> None:
+    world.plan = make_plan({})
+    world.legs = {}
+
+
+def replanned(world: World, inventory: InventorySummary) -> None:
+    world.plan = make_plan(inventory=inventory)
+    world.legs = {key: make_leg(world.plan, key) for key in SHARDS}
+
+
+def job(result: str) -> Callable[[World], None]:
+    def change(world: World) -> None:
+        world.needs = (Job("legs", result), Job("plan", "success"))
+
+    change.__name__ = f"job_{result}"
+    return change
+
+
+def job_failed_as_a_test_did(world: World) -> None:
+    failed(world)
+    world.needs = (Job("legs", "failure"),)
+
+
+def job_cancelled_as_a_test_failed(world: World) -> None:
+    failed(world)
+    world.needs = (Job("legs", "cancelled"),)
+
+
+def copied(world: World) -> None:
+    files = world.legs["01"].files()
+    world.extra = {f"copy/{path.rpartition('/')[2]}": content for path, content in files.items()}
+
+
+def copied_and_changed(world: World) -> None:
+    copied(world)
+    path = "copy/process-001.jsonl"
+    lines = world.extra[path].splitlines(keepends=True)
+    changed = [
+        line.replace(b'"passed"', b'"failed"') if b"a.t::two" in line else line for line in lines
+    ]
+    world.extra[path] = b"".join(changed)
+
+
+def red_process(world: World) -> None:
+    detail = "exit code 1\n3 style errors"
+    world.legs["01"].own.insert(-1, EventLine("unexplained_exit", 3.0, 1, detail=detail))
+    world.end("01", exit_code=10)
+
+
+def red_process_and_a_failure(world: World) -> None:
+    red_process(world)
+    world.result("02", "c.t::four", outcome="failed")

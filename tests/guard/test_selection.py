@@ -1,0 +1,116 @@
+"""Which records count: of this plan, this commit, this attempt, and each once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from guard import damages
+from guard.world import SHARDS, World, make_leg, make_plan, passed
+
+from ciguard.codec.record import encode
+from ciguard.model import (
+    ShardLine,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+INSTEAD = [
+    (damages.other_plan, "03", "record-03-1/process-001.jsonl is of plan "),
+    (
+        damages.other_commit,
+        "02",
+        f"record-02-1/supervisor.jsonl is of commit {'b' * 40}, not {'a' * 40}",
+    ),
+    (damages.other_run, "03", "record-03-1/process-001.jsonl is of run 6, not 7"),
+]
+
+
+@pytest.mark.parametrize(("damage", "shard", "why"), INSTEAD)
+def test_a_stranger_in_the_place_of_a_record_is_the_cause(
+    damage: Callable[[World], None], shard: str, why: str
+) -> None:
+    world = World()
+    damage(world)
+    found = world.prove().findings
+    assert {one.kind for one in found} <= {"no_record", "no_shard_line"}
+    (finding,) = (one for one in found if one.kind == "no_record")
+    assert finding.shard == shard
+    assert finding.what.startswith(f"shard {shard} has no record that counts: {why}")
+    assert finding.fix == "pass only the records of this run; they were not counted"
+
+
+def test_a_stranger_beside_a_record_is_a_warning() -> None:
+    world = World()
+    world.extra = make_leg(make_plan(head_sha="f" * 40), "03", attempt=2).files()
+    verdict = world.prove()
+    assert verdict.state == "passed"
+    found = [(one.level, one.kind, one.shard) for one in verdict.findings]
+    assert found == [("warning", "other_plan", "03")]
+
+
+def test_records_of_another_plan_are_one_cause_and_it_comes_first() -> None:
+    world = World()
+    world.legs = {key: make_leg(make_plan(head_sha="f" * 40), key) for key in SHARDS}
+    verdict = world.prove()
+    assert verdict.headline.startswith("INCOMPLETE: no record is of this plan: record-01-1/")
+    cause, *rest = verdict.findings
+    assert (cause.level, cause.kind) == ("incomplete", "other_plan")
+    assert cause.what.endswith(f", not {world.plan.id}, and 2 more like it")
+    assert [(one.what, one.fix) for one in rest] == [
+        (f"shard {key} has no record of this plan", "") for key in SHARDS
+    ]
+
+
+def test_emptied_files_of_one_shard_are_not_an_innocent_ones() -> None:
+    world = World(plan=make_plan({key: SHARDS[key] for key in ("01", "02")}))
+    del world.legs["02"]
+    world.extra = {"02/supervisor.jsonl": b"", "02/process-001.jsonl": b""}
+    nobody, lost = world.prove().findings
+    assert nobody.what == (
+        "files that belong to no shard: 02/process-001.jsonl: empty, 02/supervisor.jsonl: empty"
+    )
+    assert (lost.kind, lost.shard) == ("no_record", "02")
+    del world.extra["02/supervisor.jsonl"]
+    nobody = world.prove().findings[0]
+    assert nobody.what == "a file that belongs to no shard: 02/process-001.jsonl: empty"
+
+
+def test_a_copy_of_a_record_that_says_otherwise_is_not_believed() -> None:
+    world = World()
+    damages.copied_and_changed(world)
+    verdict = world.prove()
+    first = verdict.findings[0]
+    assert (first.level, first.kind, first.shard) == ("incomplete", "damaged", "01")
+    assert "copy/process-001.jsonl and record-01-1/process-001.jsonl contradict" in first.what
+    assert "'a.t::two' failed in the one, passed in the other" in first.what
+    assert first.fix == "pass each record once: which of its copies is true is not known"
+
+
+def test_the_newest_attempt_of_each_leg_counts() -> None:
+    world = World()
+    damages.failed(world)
+    again = make_leg(world.plan, "01", attempt=2)
+    world.extra = again.files()
+    verdict = world.prove()
+    assert verdict.state == "passed"
+    assert [leg.run_attempt for leg in verdict.legs] == [2, 1, 1]
+    assert [(one.key.unit, one.first.outcome) for one in verdict.flaky] == [("a.t::two", "failed")]
+
+
+def test_a_newer_attempt_that_was_cut_is_not_replaced_by_the_older_one() -> None:
+    world = World()
+    content = make_leg(world.plan, "01", attempt=2).files()
+    world.extra = {path: text[:400] for path, text in content.items() if "supervisor" in path}
+    assert world.prove().state == "incomplete"
+
+
+def test_a_record_of_a_shard_that_is_not_planned_is_not_counted() -> None:
+    world = World()
+    header = ShardLine(world.plan.id, "09", run_id=7, run_attempt=1)
+    world.extra = {"x/a.jsonl": encode(header) + encode(passed("a.t::one", outcome="failed"))}
+    verdict = world.prove()
+    assert verdict.state == "passed"
+    assert [finding.kind for finding in verdict.findings] == ["unknown_shard"]
