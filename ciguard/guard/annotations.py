@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from ciguard.guard.causes import line_of
 from ciguard.guard.naming import some
 from ciguard.guard.text import how
 from ciguard.text import one_line, unit_name
 
 if TYPE_CHECKING:
-    from ciguard.guard.verdict import Verdict
+    from ciguard.guard.verdict import Cause, Failure, Verdict
 
 SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
 
@@ -27,17 +28,17 @@ class Annotation:
 
 
 def annotations_of(verdict: Verdict) -> tuple[Annotation, ...]:
-    """At most `SHOWN` errors, first what makes it incomplete, and at most as many warnings."""
+    """At most `SHOWN` errors, first what makes it incomplete, and at most as many warnings.
+
+    Where the failures are too many, one for each cause of them, the largest first.
+    """
     errors = [
         Annotation("error", "\n".join([finding.what, *some(finding.units)]), finding.level)
         for finding in verdict.findings
         if finding.level != "warning"
     ]
-    for failure in verdict.failures:
-        result = failure.result
-        title = one_line(unit_name(result.key.unit_key, 120), 120)
-        text = f"{how(result)} (shard {failure.shard})"
-        errors.append(Annotation("error", text, title, result.file or "", result.line))
+    many = len(errors) + len(verdict.failures) > SHOWN
+    errors += map(_of_cause, verdict.causes) if many else map(_of_failure, verdict.failures)
     if len(errors) > SHOWN:
         hidden = len(errors) - SHOWN + 1
         errors[SHOWN - 1 :] = [Annotation("error", f"and {hidden:,} more: see the step's log")]
@@ -47,6 +48,25 @@ def annotations_of(verdict: Verdict) -> tuple[Annotation, ...]:
         if finding.level == "warning"
     ]
     return (*errors, *warnings[:SHOWN])
+
+
+def _of_failure(failure: Failure) -> Annotation:
+    result = failure.result
+    title = one_line(unit_name(result.key.unit_key, 120), 120)
+    text = f"{how(result)} (shard {failure.shard})"
+    return Annotation("error", text, title, result.file or "", result.line)
+
+
+def _of_cause(cause: Cause) -> Annotation:
+    """At the first of its failures that knows a place."""
+    if len(cause.failures) == 1:
+        return _of_failure(cause.failures[0])
+    placed = next((one for one in cause.failures if one.result.file), cause.failures[0])
+    units = tuple(dict.fromkeys(one.result.key.unit_key for one in cause.failures))
+    text = "\n".join([how(placed.result), *some(units)])
+    return Annotation(
+        "error", text, line_of(cause, 120), placed.result.file or "", placed.result.line
+    )
 
 
 def outputs_of(verdict: Verdict) -> dict[str, str]:
@@ -59,4 +79,6 @@ def outputs_of(verdict: Verdict) -> dict[str, str]:
         "planned": str(verdict.planned),
         "missing": str(verdict.planned - verdict.ended),
         "failed": str(len(failed)),
+        "quarantined": str(len(verdict.quarantined)),
+        "forgiven": str(len(verdict.forgiven)),
     }

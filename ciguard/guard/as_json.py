@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ciguard.guard.verdict import Finding, Leg, Verdict
+    from ciguard.guard.verdict import Cause, Excused, Finding, Leg, Verdict
     from ciguard.model import Result, UnitKey
 
 SCHEMA: Final = 1
@@ -25,6 +26,10 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "failures": [
             {"shard": failure.shard, **result(failure.result)} for failure in verdict.failures
         ],
+        "quarantined": [_excused(one) for one in verdict.quarantined],
+        "forgiven": [_excused(one) for one in verdict.forgiven],
+        "causes": [_cause(cause) for cause in verdict.causes],
+        "offenders": [asdict(offender) for offender in verdict.offenders],
         "flaky": [
             {**_key(one.key), "shard": one.shard, "first": result(one.first)}
             for one in verdict.flaky
@@ -33,6 +38,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
             {**_key(one.key), "shard": one.shard, "reason": one.reason} for one in verdict.missing
         ],
         "findings": [_finding(finding) for finding in verdict.findings],
+        "notes": list(verdict.notes),
     }
 
 
@@ -50,6 +56,22 @@ def result(found: Result) -> dict[str, Any]:
         "message": found.message,
         "file": found.file,
         "line": found.line,
+    }
+
+
+def _excused(excused: Excused) -> dict[str, Any]:
+    return {"shard": excused.shard, **result(excused.result), "why": excused.why}
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    first = cause.failures[0]
+    return {
+        "kind": cause.kind,
+        "place": cause.place or None,
+        "said": cause.said or None,
+        "failures": len(cause.failures),
+        "shards": sorted({failure.shard for failure in cause.failures}),
+        "first": {"shard": first.shard, **result(first.result)},
     }
 
 

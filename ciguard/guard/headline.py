@@ -18,7 +18,7 @@ NAMED: Final = 3  # shards in the sentence; the rest is counted
 def headline(verdict: Verdict) -> Verdict:
     """The verdict with its sentence."""
     sayings = {"incomplete": _incomplete, "failed": _failed, "passed": _passed}
-    said = sayings[verdict.state](verdict)
+    said = "; ".join([sayings[verdict.state](verdict), *_excused(verdict), *verdict.notes])
     return replace(verdict, headline=f"{verdict.state.upper()}: {said}")
 
 
@@ -74,6 +74,16 @@ def _bad(verdict: Verdict) -> list[str]:
     if red:
         shards = _shards(sorted(red), verdict.legs)
         parts.append(f"a process of {shards} failed, and no failed test explains it")
+    return parts
+
+
+def _excused(verdict: Verdict) -> list[str]:
+    """What failed and does not count."""
+    parts = []
+    for found, named in ((verdict.quarantined, "quarantined"), (verdict.forgiven, "forgiven")):
+        if found:
+            units = {one.result.key.unit_key for one in found}
+            parts.append(f"{counted(len(units), f'{named} unit')} failed")
     return parts
 
 

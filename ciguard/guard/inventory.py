@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ciguard.guard.verdict import Finding
 from ciguard.model import UnitKey
@@ -12,12 +12,11 @@ from ciguard.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ciguard.guard.policy import GuardRules
     from ciguard.model import Plan
 
-MAX_DROP_RATIO: Final = 0.01  # of the base's count; deleting a few tests is daily work
 
-
-def findings(plan: Plan) -> Iterator[Finding]:
+def findings(plan: Plan, rules: GuardRules) -> Iterator[Finding]:
     """What of the inventory a reader of a green check must know."""
     inventory = plan.inventory
     planned = Counter(unit.key for shard in plan.shards for unit in shard.units)
@@ -33,7 +32,7 @@ def findings(plan: Plan) -> Iterator[Finding]:
         what = f"{counted(unplanned, 'unit')} collected, and neither planned nor excluded"
         fix = "make the plan again, and hand it on unchanged"
         yield Finding("incomplete", "not_planned", what, fix=fix)
-    yield from _drop(plan)
+    yield from _drop(plan, rules)
     twice = tuple(sorted(key for key, count in planned.items() if count > 1))
     if twice:
         what = f"{counted(len(twice), 'unit')} planned in more than one shard"
@@ -45,15 +44,31 @@ def findings(plan: Plan) -> Iterator[Finding]:
         yield Finding("warning", "excluded", what, units=units)
 
 
-def _drop(plan: Plan) -> Iterator[Finding]:
-    before, now = plan.inventory.base_collected, plan.inventory.collected
-    if before is not None and before - now > MAX_DROP_RATIO * before:
+def _drop(plan: Plan, rules: GuardRules) -> Iterator[Finding]:
+    inventory = plan.inventory
+    planned = inventory.collected - len(inventory.excluded)
+    counts = (
+        ("collected", inventory.base_collected, inventory.collected),
+        ("planned", inventory.base_planned, planned),
+    )
+    for word, before, now in counts:
+        if before is None or before - now <= rules.max_drop * before:
+            continue
         percent = 100 * (before - now) / before
         verb = "was" if now == 1 else "were"
-        on_base = f"{before:,} on the base (-{percent:.1f} %)"
-        what = f"{counted(now, 'unit')} {verb} collected, {on_base}"
-        fix = "bring them back, or acknowledge the drop in the configuration of the base"
+        source = f", {inventory.base_source}" if inventory.base_source else ""
+        on_base = f"{before:,} on the base (-{percent:.1f} %{source})"
+        what = f"{counted(now, 'unit')} {verb} {word}, {on_base}"
+        if rules.fewest_units is not None and now >= rules.fewest_units:
+            what += f": acknowledged, guard.fewest_units = {rules.fewest_units}"
+            yield Finding("warning", "fewer_units", what)
+            continue
+        fix = (
+            "bring them back, bring the branch up to date, or set guard.fewest_units in the "
+            f"configuration of the base to {now} or less"
+        )
         yield Finding("incomplete", "fewer_units", what, fix=fix)
+        return
 
 
 def _empty_files(plan: Plan) -> Iterator[Finding]:

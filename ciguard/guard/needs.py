@@ -52,17 +52,21 @@ def decode(text: str | bytes, source: str = "--needs") -> tuple[Job, ...]:
     return tuple(jobs)
 
 
-def findings(jobs: Iterable[Job], *, explained: bool) -> Iterator[Finding]:
+def findings(jobs: Iterable[Job], *, explained: bool, excused: bool = False) -> Iterator[Finding]:
     """Judge the jobs.
 
     Args:
         explained: the records hold a reason for a job to fail.
+        excused: and that reason does not fail the run.
     """
     for job in jobs:
         what = f"job {job.name} is {job.result!r}"
         if job.result == "success":
             continue
-        if job.result == "failure" and explained and job.name != PLANNING:
+        if job.result == "failure" and excused and job.name != PLANNING:
+            what += ": its failed tests do not fail the run"
+            yield Finding("warning", "job_failed", what)
+        elif job.result == "failure" and explained and job.name != PLANNING:
             yield Finding("failed", "job_failed", what, fix="see the failed tests")
         elif job.result == "failure":
             what += ", and no record says why"

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.guard import inventory, stale
 from ciguard.guard.asking import Platform
+from ciguard.guard.causes import causes_of, offenders_of
 from ciguard.guard.endings import standing
 from ciguard.guard.headline import headline
 from ciguard.guard.jobs import findings as findings_of_platform
 from ciguard.guard.legs import LegProof, leg_findings, leg_proof, leg_row, says_failed
 from ciguard.guard.needs import findings as findings_of_jobs
+from ciguard.guard.policy import Policy, weigh
+from ciguard.guard.policy import stale as stale_quarantine
 from ciguard.guard.selection import Selection, select
 from ciguard.guard.units import UnitEnd, unit_ends
 from ciguard.guard.verdict import Failure, Finding, Flaky, Level, Missing, State, Verdict
@@ -36,8 +39,10 @@ def prove(
     plan: Plan,
     records: Iterable[Record],
     needs: Sequence[Job] | None = None,
+    *,
     configured: Mapping[str, Suite] | None = None,
     platform: Platform | None = None,
+    policy: Policy = Policy(),  # noqa: B008  # frozen, so sharing it is harmless
 ) -> Verdict:
     """Judge a run.
 
@@ -47,6 +52,7 @@ def prove(
         needs: what GitHub says of the jobs before this one, where it was asked.
         configured: the suites as they are now; only a plan that is kept can be older.
         platform: what GitHub says of the jobs of the legs, where it was asked.
+        policy: what it is judged by beside the plan.
 
     Returns:
         The same verdict for any order of the records. O(results).
@@ -69,10 +75,12 @@ def prove(
         shard: tuple(one.key for one in found)
         for shard, found in groupby(missing, key=lambda one: one.shard)
     }
-    failures = tuple(_failures(where))
+    weighed = weigh(_failures(where), policy)
+    failures = weighed.failures
     found = [
         *selection.findings,
-        *inventory.findings(plan),
+        *policy.findings,
+        *inventory.findings(plan, policy.rules),
         *chain.from_iterable(leg_findings(leg, lost.get(leg.shard.key, ())) for leg in legs),
         *_misplaced(legs, where),
     ]
@@ -80,12 +88,17 @@ def prove(
         found.extend(stale.findings(plan, configured))
     if platform is not None:
         found.extend(findings_of_platform(legs, platform))
+    planned = {key for leg in legs for key in leg.planned}
+    found.extend(stale_quarantine(policy.quarantine, final, planned))
+    excused = (*weighed.quarantined, *weighed.forgiven)
     if needs is not None:
-        explained = bool(failures) or any(says_failed(leg) for leg in legs)
-        found.extend(findings_of_jobs(needs, explained=explained))
+        explained = bool(failures or excused) or any(says_failed(leg) for leg in legs)
+        red = bool(failures) or any(finding.level == "failed" for finding in found)
+        found.extend(
+            findings_of_jobs(needs, explained=explained, excused=bool(excused) and not red)
+        )
     findings = tuple(sorted(found, key=_order))
     state = _state(failures, missing, findings)
-    planned = {key for leg in legs for key in leg.planned}
     counts: Counter[Outcome] = Counter()
     for leg in legs:
         counts.update(leg.counts())
@@ -101,6 +114,11 @@ def prove(
         missing=missing,
         findings=findings,
         counts={outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]},
+        quarantined=weighed.quarantined,
+        forgiven=weighed.forgiven,
+        causes=causes_of(failures),
+        offenders=offenders_of(failures, plan.suites),
+        notes=policy.notes,
     )
     return headline(verdict)
 

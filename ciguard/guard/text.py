@@ -6,18 +6,20 @@ import textwrap
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from ciguard.guard.causes import line_of
 from ciguard.guard.naming import some
 from ciguard.model import BAD_OUTCOMES
-from ciguard.text import duration, one_line, size, table, unit_name
+from ciguard.text import counted, duration, one_line, size, table, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.guard.verdict import Finding, Leg, Verdict
+    from ciguard.guard.verdict import Excused, Finding, Leg, Verdict
     from ciguard.model import Result, UnitKey
 
 COLUMNS: Final = 80
 LISTED: Final = 20  # failures and flaky units by name; all are in --json
+OFFENDERS: Final = 10
 
 
 def render(verdict: Verdict) -> str:
@@ -26,7 +28,11 @@ def render(verdict: Verdict) -> str:
         _wrapped(verdict.headline),
         _findings(verdict),
         _legs(verdict),
+        _causes(verdict),
+        _offenders(verdict),
         _failures(verdict),
+        _excused(verdict.quarantined, "failed, quarantined"),
+        _excused(verdict.forgiven, "failed as on the base, forgiven"),
         _flaky(verdict),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -110,6 +116,37 @@ def _leg(leg: Leg, *, how: bool) -> tuple[str, ...]:
     )
 
 
+def _causes(verdict: Verdict) -> str:
+    """Where they are fewer than what they caused."""
+    if len(verdict.causes) == len(verdict.failures):
+        return ""
+    lines = [f"{counted(len(verdict.causes), 'cause')}:"]
+    lines += [f"  {line_of(cause, COLUMNS - 2)}" for cause in verdict.causes[:LISTED]]
+    if len(verdict.causes) > LISTED:
+        lines.append(f"  and {len(verdict.causes) - LISTED:,} more")
+    return "\n".join(lines)
+
+
+_COLUMNS: Final = ("timeouts", "out of memory", "failures", "died")
+
+
+def _offenders(verdict: Verdict) -> str:
+    """The worst, where there is anything to choose from."""
+    if len(verdict.offenders) == len(verdict.failures):
+        return ""
+    rows: list[tuple[str, ...]] = [("class or file", *_COLUMNS)]
+    rows += [
+        (
+            one_line(one.name, 36),
+            *(f"{n:,}" for n in (one.timeouts, one.out_of_memory, one.failures, one.died)),
+        )
+        for one in verdict.offenders[:OFFENDERS]
+    ]
+    lines = table(rows, right=frozenset(range(1, 5)))
+    more = len(verdict.offenders) - OFFENDERS
+    return f"{lines}\nand {more:,} more" if more > 0 else lines
+
+
 def _failures(verdict: Verdict) -> str:
     if not verdict.failures:
         return ""
@@ -119,6 +156,19 @@ def _failures(verdict: Verdict) -> str:
         lines.append(f"    shard {failure.shard}: {how(failure.result)}")
     if len(verdict.failures) > LISTED:
         lines.append(f"  and {len(verdict.failures) - LISTED:,} more")
+    return "\n".join(lines)
+
+
+def _excused(excused: Sequence[Excused], word: str) -> str:
+    if not excused:
+        return ""
+    lines = [f"{len(excused):,} {word}:"]
+    for one in excused[:LISTED]:
+        lines.append(f"  {_case(one.result)}")
+        lines.append(f"    shard {one.shard}: {how(one.result)}")
+        lines.append(_wrapped(one_line(one.why, 200), "    ", "    "))
+    if len(excused) > LISTED:
+        lines.append(f"  and {len(excused) - LISTED:,} more")
     return "\n".join(lines)
 
 

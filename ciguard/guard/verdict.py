@@ -73,6 +73,53 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Excused:
+    """A failure that does not fail the run, and why."""
+
+    shard: str
+    result: Result
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Failures that have one root, as far as their messages tell.
+
+    Attributes:
+        kind: the exception's short name, or how the tests ended.
+        place: the frame that is to blame, "" where none is known.
+        said: the first line of a message; what differs between them is a mark.
+        failures: by shard, then key; at least one.
+    """
+
+    kind: str
+    place: str
+    said: str
+    failures: tuple[Failure, ...]
+
+    @property
+    def shards(self) -> int:
+        """How many shards it is in."""
+        return len({failure.shard for failure in self.failures})
+
+
+@dataclass(frozen=True, slots=True)
+class Offender:
+    """A class, file or whatever the framework's units have in common, and its bad cases."""
+
+    name: str
+    timeouts: int = 0
+    out_of_memory: int = 0
+    failures: int = 0
+    died: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.timeouts + self.out_of_memory + self.failures + self.died
+
+
+@dataclass(frozen=True, slots=True)
 class Flaky:
     """A unit that went wrong first and right in its last try."""
 
@@ -97,8 +144,11 @@ class Verdict:
     Attributes:
         legs: one for each shard of the plan, in its order.
         failures, flaky, missing: by shard, then key.
+        quarantined, forgiven: bad cases that are not among the failures, in the same order.
+        causes, offenders: of the failures, the largest first.
         findings: what makes it incomplete first, then what makes it fail, then warnings.
         counts: final cases by outcome.
+        notes: what the headline says of the policy.
     """
 
     state: State
@@ -112,6 +162,11 @@ class Verdict:
     missing: tuple[Missing, ...]
     findings: tuple[Finding, ...]
     counts: Mapping[Outcome, int]
+    quarantined: tuple[Excused, ...] = ()
+    forgiven: tuple[Excused, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    offenders: tuple[Offender, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:

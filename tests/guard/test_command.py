@@ -143,17 +143,22 @@ def test_github_gets_annotations_and_outputs(ciguard: Ciguard, tmp_path: Path) -
     assert "complete<<ciguard_end\nfalse\nciguard_end\n" in text
 
 
-def test_at_most_ten_errors(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_at_most_ten_errors_and_one_for_a_cause(ciguard: Ciguard, tmp_path: Path) -> None:
     units = tuple(f"u{number:02}" for number in range(40))
     world = World(plan=make_plan({"01": units}))
     world.legs = {"01": make_leg(world.plan, "01")}
-    for unit in units:
-        world.result("01", unit, outcome="failed")
+    for number, unit in enumerate(units):
+        message = "ValueError: no" if number < 20 else f"E{number}Error"
+        world.result("01", unit, outcome="failed", message=message, file="a.t")
     plan, records = world.write(tmp_path)
     words = ("guard", "--plan", plan, "--records", records, "--github")
     told = ciguard(*words, cwd=tmp_path, expect=10).stderr.splitlines()
     assert len([line for line in told if line.startswith("::error")]) == 10
-    assert told[-1] == "::error::and 31 more: see the step's log"
+    assert told[0] == (
+        "::error file=a.t,title=20 x ValueError%3A no (1 shard)::failed: ValueError: no"
+        "%0Au00%0Au01%0Au02%0Au03%0Au04%0Aand 15 more"
+    )
+    assert told[-1] == "::error::and 12 more: see the step's log"
 
 
 def test_inputs_that_are_not_there(ciguard: Ciguard, tmp_path: Path) -> None:

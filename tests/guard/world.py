@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ciguard.codec import plan as plan_codec
 from ciguard.codec.gathering import read_records
 from ciguard.codec.record import encode
+from ciguard.guard.policy import Policy
 from ciguard.guard.proof import prove
 from ciguard.model import (
     DefaultsLine,
@@ -70,6 +71,29 @@ def make_plan(shards: dict[str, tuple[str, ...]] = SHARDS, **changes: Any) -> Pl
     return plan_codec.decode(plan_codec.encode(replace(plan, **changes)), "plan.json")
 
 
+def two_suites() -> Plan:
+    """Suites `api` and `web`, the second in two variants, of units that are called alike."""
+    node = {"node 20": Variant(), "node 22": Variant()}
+    suites = {
+        "api": Suite("command", ("./api",), variants={"": Variant()}),
+        "web": Suite("command", ("./web",), variants=node),
+    }
+    ways = (("api", ""), ("web", "node 20"), ("web", "node 22"))
+    whole = make_plan({"01": ("t",) * 3, "02": ("u",) * 3})
+    shards = tuple(
+        replace(
+            shard,
+            units=tuple(
+                replace(unit, suite=suite, variant=variant)
+                for unit, (suite, variant) in zip(shard.units, ways, strict=True)
+            ),
+        )
+        for shard in whole.shards
+    )
+    whole = replace(whole, suites=suites, shards=shards)
+    return plan_codec.decode(plan_codec.encode(whole), "plan.json")
+
+
 def passed(unit: str, **more: Any) -> Result:
     """A good result, unless `more` says something else."""
     return Result(**{"unit": unit, "outcome": "passed", "case": unit, "process": 1, **more})
@@ -98,8 +122,9 @@ def make_leg(plan: Plan, key: str, *, attempt: int = 1, run: int = 7) -> Leg:
     header = ShardLine(plan.id, key, run_id=run, run_attempt=attempt, job=f"tests ({key})")
     inner: list[Line] = [DefaultsLine(plan.id, key, run, attempt, process=1)]
     for at, unit in enumerate(units):
-        inner.append(StartLine(unit.unit, process=1, at_s=float(at)))
-        inner.append(passed(unit.unit, wall_s=0.9, at_s=at + 0.9))
+        suite, variant = unit.suite, unit.variant
+        inner.append(StartLine(unit.unit, suite, variant, process=1, at_s=float(at)))
+        inner.append(passed(unit.unit, suite=suite, variant=variant, wall_s=0.9, at_s=at + 0.9))
     count = len(units)
     own: list[Line] = [
         ProcessLine(1, count, at_s=0.0, reason="first"),
@@ -118,6 +143,7 @@ class World:
     legs: dict[str, Leg] = field(default_factory=dict)
     extra: dict[str, bytes] = field(default_factory=dict)
     needs: tuple[Job, ...] | None = None
+    policy: Policy = field(default_factory=Policy)
 
     def __post_init__(self) -> None:
         self.legs = self.legs or {s.key: make_leg(self.plan, s.key) for s in self.plan.shards}
@@ -129,7 +155,7 @@ class World:
 
     def prove(self) -> Verdict:
         """The verdict over what is there now."""
-        return prove(self.plan, read_records(self.files().items()), self.needs)
+        return prove(self.plan, read_records(self.files().items()), self.needs, None, self.policy)
 
     def result(self, key: str, unit: str, **more: Any) -> None:
         """Replace the result of a unit in its leg."""

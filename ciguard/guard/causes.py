@@ -1,0 +1,181 @@
+"""Many failures -> few causes: by exception and the frame it came from, else by its words. Pure.
+
+A record keeps the first 4,096 bytes of a message, so frames may be missing, and often are: then
+what is said decides, without the numbers, addresses, paths and ids that differ from test to test.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from ciguard.guard.verdict import Cause, Offender
+from ciguard.run.frameworks.table import FRAMEWORKS
+from ciguard.text import one_line, unit_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ciguard.guard.verdict import Failure
+    from ciguard.model import Result, Suite, UnitKey
+
+HEAD_CHARS: Final = 300  # of a message, where its exception stands
+# "tests/test_mail.py:12: ", as a leg begins its messages.
+_CRASH: Final = re.compile(r"([^\s:][^\n:]{0,200}\.\w{1,8}):\d{1,7}: ")
+_KIND: Final = re.compile(
+    r"(?m)^\s*(?:E\s+)?(?:Unhandled exception\. |Exception in thread \S+ |Uncaught )?"
+    r"((?:[\w$]+[.:]{1,2})*(?:[A-Z]\w*)?(?:Error|Exception|Failure|Failed|Timeout|Interrupt|Exit)"
+    r"|(?:std::)?bad_alloc)"
+    r"(?:\s*\[[^\]\n]*\])?\s*(?::\s*|\n|\Z)"
+)
+# at Namespace.Class.Method(...): .NET, Java, JavaScript.
+_AT: Final = re.compile(r"(?m)^[ \t]*at (?:async |new )?([^\s(]+) ?\(")
+_FILE: Final = re.compile(r'(?m)^[ \t]*File "[^"\n]+", line \d+, in ([^\s(]+)')
+# Where exceptions pass through: the runtime, and what runs tests.
+_PASSED_THROUGH: Final = re.compile(
+    r"(?:System|Microsoft|java(?:x|\.base)?|jdk|sun|kotlin|scala|Xunit|NUnit|Shouldly|FluentAssertions"
+    r"|junit|org\.(?:junit|testng|hamcrest|assertj)|Object|Array|Promise|process|Module|node|async)"
+    r"(?=[./:])|_?[a-z]\w*$"
+)
+_ASYNC: Final = re.compile(r"<(\w+)>[\w$|]*(?:\.MoveNext)?")  # .NET's name of an async method
+_MARKS: Final = (
+    (re.compile(r"(?:[A-Za-z]:)?[\\/](?:[^\s\\/:'\"()]+[\\/])+[^\s\\/:'\"(),]*"), "<path>"),
+    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#"),
+    (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "#"),
+    (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"), "#"),
+    (re.compile(r"\b(?:tmp|temp)[-_]?\w*\d\w*", re.IGNORECASE), "<temp>"),
+    (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
+)
+_MEMORY: Final = re.compile(r"OutOfMemory|MemoryError|bad_alloc")
+_PARAMETERS: Final = re.compile(r"[\[(]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """What failures of one cause have in common; `said` is empty where the frame says enough."""
+
+    kind: str
+    place: str
+    said: str
+
+
+def causes_of(failures: Sequence[Failure]) -> tuple[Cause, ...]:
+    """Group failures, the largest group first, ties by name. O(failures)."""
+    grouped: dict[_Root, list[Failure]] = defaultdict(list)
+    for failure in failures:
+        grouped[_root(failure.result)].append(failure)
+    found = [
+        Cause(root.kind, root.place, _words(root, group), tuple(group))
+        for root, group in grouped.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-len(one.failures), one.kind, one.place, one.said)))
+
+
+def line_of(cause: Cause, width: int) -> str:
+    """ "950 x OutOfMemoryException in Tensor.Allocate (7 shards)"; the message is what is cut."""
+    head = f"{len(cause.failures):,} x {cause.kind}"
+    if cause.place:
+        head += f" in {cause.place}"
+    shards = "1 shard" if cause.shards == 1 else f"{cause.shards:,} shards"
+    tail = f" ({shards})"
+    room = width - len(head) - len(tail) - 2
+    said = f": {one_line(cause.said, room)}" if cause.said and room >= len("...") * 4 else ""
+    return one_line(head, width - len(tail)) + said + tail
+
+
+def offenders_of(failures: Sequence[Failure], suites: Mapping[str, Suite]) -> tuple[Offender, ...]:
+    """Count failures by what their units have in common, the worst first, ties by name."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for failure in failures:
+        counts[_family(failure.result.key.unit_key, suites)][_column(failure.result)] += 1
+    found = [Offender(name, **columns) for name, columns in counts.items()]
+    return tuple(sorted(found, key=lambda one: (-one.total, one.name)))
+
+
+def _family(key: UnitKey, suites: Mapping[str, Suite]) -> str:
+    """The nearest group of a unit that is more than its own parameters: a class, else the file."""
+    suite = suites.get(key.suite)
+    adapter = FRAMEWORKS.get(suite.framework) if suite is not None else None
+    own = _PARAMETERS.split(key.unit, maxsplit=1)[0]
+    kin = adapter.kin(key.unit) if adapter is not None else ()
+    name = next((one for one in kin if one not in ("", own)), own)
+    return unit_name(key._replace(unit=name.rstrip(":.") or own))
+
+
+def _column(result: Result) -> str:
+    if result.ending == "timeout":
+        return "timeouts"
+    if result.ending in ("out_of_memory", "memory_guard") or _MEMORY.search(_root(result).kind):
+        return "out_of_memory"
+    return "died" if result.outcome == "died" else "failures"
+
+
+def _root(result: Result) -> _Root:
+    kind, place, said, named = _read(result.message or "")
+    if result.ending != "completed":
+        kind = kind if _MEMORY.search(kind) else result.ending.replace("_", " ")
+    kind = kind or result.outcome
+    if _is_own(place, result, named=named):
+        return _Root(kind, "", said)
+    return _Root(kind, place, "" if named else said)
+
+
+def _words(root: _Root, group: Sequence[Failure]) -> str:
+    """Their own where all say the same, else what they have in common."""
+    if len(group) > 1 and not root.said:
+        return ""
+    first = _said(group[0])
+    return first if all(_said(one) == first for one in group[1:]) else root.said
+
+
+def _said(failure: Failure) -> str:
+    """What a failure says behind its exception, as it is."""
+    message = failure.result.message or ""
+    crash = _CRASH.match(message)
+    text = message[crash.end() if crash else 0 :][:HEAD_CHARS]
+    found = _KIND.match(text)
+    lines = (line.strip() for line in text[found.end() if found else 0 :].splitlines())
+    return next((line for line in lines if line), "")
+
+
+@lru_cache(maxsize=4096)  # a broken fixture says the same to thousands
+def _read(message: str) -> tuple[str, str, str, bool]:
+    """Exception, place, skeleton of what is said; and whether the place is a function."""
+    crash = _CRASH.match(message)
+    text = message[crash.end() if crash else 0 :]
+    head = text[:HEAD_CHARS]
+    found = _KIND.search(head)
+    kind = re.split(r"[.:]", found[1])[-1] if found else ""
+    rest = head[found.end() :] if found else head
+    said = next((line.strip() for line in rest.splitlines() if line.strip()), "")
+    if said.startswith(("at ", "File ")):
+        said = ""
+    frame = next(_frames(text), "")
+    place = frame or (crash[1] if crash else "")
+    return kind, one_line(place, 60), skeleton(said), bool(frame)
+
+
+def skeleton(said: str) -> str:
+    """A message without what differs between two failures of one cause."""
+    for pattern, mark in _MARKS:
+        said = pattern.sub(mark, said)
+    return one_line(said, 120)
+
+
+def _frames(text: str) -> Iterator[str]:
+    """Functions that an exception came from, the nearest first, as `Class.method`."""
+    for found in _AT.finditer(text):
+        name = _ASYNC.sub(r"\1", found[1])
+        if not _PASSED_THROUGH.match(name):
+            yield ".".join(re.split(r"[.+]", re.sub(r"`\d+|\[.*?\]", "", name))[-2:])
+    yield from reversed([found[1] for found in _FILE.finditer(text)])
+
+
+def _is_own(place: str, result: Result, *, named: bool) -> bool:
+    """Say that a place is the test itself, or its file: then it groups nothing."""
+    if named:
+        return place.rpartition(".")[2] in re.split(r"\W+", result.unit)
+    return bool(place) and (place == result.file or result.unit.startswith(place))

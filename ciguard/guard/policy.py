@@ -1,0 +1,121 @@
+"""What a run is judged by beside its plan: thresholds, quarantine, what the base fails too. Pure.
+
+In a pull request all of it is the base's: whoever is judged does not write the law.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ciguard.guard.verdict import Excused, Finding
+from ciguard.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ciguard.codec.base_runs import KnownFailure
+    from ciguard.codec.quarantine import Entry
+    from ciguard.guard.units import UnitEnd
+    from ciguard.guard.verdict import Failure
+    from ciguard.model import CaseKey, UnitKey
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRules:
+    """`max_drop` is the share of the base's units that may be gone; deleting a few tests is daily
+    work. `fewest_units` are so few that somebody acknowledged it.
+    """
+
+    max_drop: float = 0.01
+    fewest_units: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What holds for a run.
+
+    Attributes:
+        quarantine: entries that hold today.
+        known: cases that fail on the base too, where those are forgiven.
+        findings: what is wrong with the policy itself.
+        notes: what the first line says of it, such as that the pull request changes it.
+    """
+
+    rules: GuardRules = GuardRules()
+    quarantine: tuple[Entry, ...] = ()
+    known: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Failures that count, and those that do not, each in the order in which they came."""
+
+    failures: tuple[Failure, ...]
+    quarantined: tuple[Excused, ...] = ()
+    forgiven: tuple[Excused, ...] = ()
+
+
+def weigh(failures: Iterable[Failure], policy: Policy) -> Weighed:
+    """Tell failures apart. A unit without a result is none: nothing excuses that."""
+    entries = [(entry, _Matcher(entry)) for entry in policy.quarantine]
+    counting, quarantined, forgiven = [], [], []
+    for failure in failures:
+        key = failure.result.key
+        entry = next((entry for entry, matches in entries if matches(key.unit_key)), None)
+        known = policy.known.get(key)
+        if entry is not None:
+            quarantined.append(Excused(failure.shard, failure.result, entry.why))
+        elif known is not None:
+            why = f"also fails on {known.branch} since run {known.since_run}"
+            forgiven.append(Excused(failure.shard, failure.result, why))
+        else:
+            counting.append(failure)
+    return Weighed(tuple(counting), tuple(quarantined), tuple(forgiven))
+
+
+class _Matcher:
+    """Whether an entry means a unit. An id may hold brackets: itself it always matches."""
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._pattern = re.compile(fnmatch.translate(entry.unit))
+
+    def __call__(self, key: UnitKey) -> bool:
+        entry = self._entry
+        if entry.suite not in (None, key.suite) or entry.variant not in (None, key.variant):
+            return False
+        return key.unit == entry.unit or self._pattern.match(key.unit) is not None
+
+
+def stale(
+    entries: Sequence[Entry], final: Mapping[UnitKey, UnitEnd], wanted: Iterable[UnitKey]
+) -> Iterator[Finding]:
+    """Entries whose tests passed, and those that mean nothing any more.
+
+    Args:
+        final: how units ended.
+        wanted: planned units, with or without an end.
+    """
+    keys = sorted({*wanted, *final}) if entries else ()
+    for entry in entries:
+        matches = _Matcher(entry)
+        meant = [key for key in keys if matches(key)]
+        if not meant:
+            what = f"quarantine.toml: {entry.name} is stale: no unit of this plan is meant"
+            yield Finding("warning", "stale_quarantine", what, fix="take it out")
+        elif all(_passed(final.get(key)) for key in meant):
+            what = f"quarantine.toml: {entry.name} is stale: {counted(len(meant), 'unit')} passed"
+            fix = "take it out, unless its tests pass now and then"
+            yield Finding("warning", "stale_quarantine", what, fix=fix)
+
+
+def _passed(end: UnitEnd | None) -> bool:
+    """Say that a unit passed at once. One that was skipped has shown nothing."""
+    if end is None or end.standing != "good" or end.earlier:
+        return False
+    return any(case.outcome == "passed" for case in end.cases)

@@ -1,0 +1,108 @@
+"""`quarantine.toml`: what holds, and a clear text for each thing that can be wrong with it."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from ciguard.codec.quarantine import Entry, changed, decode
+from ciguard.errors import InputError
+
+TODAY = date(2026, 11, 21)
+GOOD = {
+    "unit": '"tests/test_mail.py::*"',
+    "reason": '"answers late"',
+    "issue": "4711",
+    "until": "2026-12-01",
+}
+
+
+def entry(**changes: str | None) -> bytes:
+    lines = [f"{key} = {value}" for key, value in {**GOOD, **changes}.items() if value is not None]
+    return "\n".join(["[[quarantine]]", *lines, ""]).encode()
+
+
+def test_an_entry_that_holds() -> None:
+    found = decode(entry(suite='"unit"'), TODAY)
+    (one,) = found.entries
+    assert one == Entry(
+        "tests/test_mail.py::*", "answers late", "#4711", date(2026, 12, 1), suite="unit"
+    )
+    assert one.why == "answers late (#4711, until 2026-12-01)"
+    assert one.name == "tests/test_mail.py::* of unit"
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize(
+    "until", ["2026-11-21", "2026-12-21", '"2026-12-21"'], ids=["last day", "latest", "text"]
+)
+def test_it_holds_on_its_last_day_and_at_most_thirty_days(until: str) -> None:
+    assert decode(entry(until=until), TODAY).problems == ()
+
+
+@pytest.mark.parametrize("issue", ["4711", '"#4711"', '"https://example.org/o/r/issues/4711"'])
+def test_an_issue_is_a_number_or_an_address(issue: str) -> None:
+    assert decode(entry(issue=issue), TODAY).problems == ()
+
+
+PROBLEMS = [
+    ({"until": "2026-11-20"}, "has expired on 2026-11-20: mend its tests, or decide about it"),
+    ({"until": "2026-12-22"}, "holds until 2026-12-22, more than 30 days ahead: 2026-12-21 is the"),
+    ({"until": None}, "says not until when: until = 2026-11-21"),
+    ({"until": "2026-11-30T10:00:00Z"}, "says not until when"),
+    ({"until": '"soon"'}, "says not until when"),
+    ({"reason": None}, "gives no reason"),
+    ({"reason": '"  "'}, "gives no reason"),
+    ({"issue": None}, "names no issue: give its number, or its address"),
+    ({"issue": '"later"'}, "names no issue"),
+    ({"issue": "true"}, "names no issue"),
+    ({"unit": '"*"'}, "would quarantine every unit: name those that are meant"),
+    ({"suite": "3"}, "has a suite that is no text"),
+    ({"untill": "1"}, "has the unknown key 'untill'; there are unit, suite, variant, reason"),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), PROBLEMS)
+def test_an_entry_with_a_mistake_holds_nothing_and_is_named(
+    changes: dict[str, str | None], said: str
+) -> None:
+    found = decode(entry(**changes) + entry(unit='"other"'), TODAY)
+    assert [one.unit for one in found.entries] == ["other"]
+    (problem,) = found.problems
+    assert problem.startswith("quarantine.toml: ")
+    assert said in problem
+
+
+def test_all_mistakes_of_an_entry_are_told() -> None:
+    found = decode(b"[[quarantine]]\n", TODAY)
+    assert [one.partition("an entry without a unit ")[2] for one in found.problems] == [
+        "says no unit: name one, or a pattern",
+        "gives no reason",
+        "names no issue: give its number, or its address",
+        'says not until when: until = 2026-11-21, or "2026-11-21"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[[quarantine]", "no TOML: "),
+        (b"\xff", "no TOML: "),
+        (b"quarantine = 3", "`quarantine` is no list of tables"),
+        (b"quarantine = [3]", "`quarantine` is no list of tables"),
+        (b"[[quarantined]]", "unknown key 'quarantined'"),
+    ],
+)
+def test_what_is_no_quarantine_file(content: bytes, said: str) -> None:
+    with pytest.raises(InputError) as raised:
+        decode(content, TODAY)
+    assert raised.value.where == "quarantine.toml"
+    assert raised.value.what.startswith(said)
+
+
+def test_the_order_of_entries_means_nothing() -> None:
+    one, two = entry(), entry(unit='"other"')
+    ahead = decode(one + two, TODAY).entries
+    assert not changed(ahead, decode(two + one, TODAY).entries)
+    assert changed(ahead, decode(one, TODAY).entries)

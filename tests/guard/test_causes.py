@@ -1,0 +1,173 @@
+"""Many failures, few causes: by literals of what frameworks write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from guard.world import World, make_leg, make_plan
+
+from ciguard.guard.annotations import annotations_of
+from ciguard.guard.causes import causes_of, line_of, offenders_of, skeleton
+from ciguard.guard.text import render
+from ciguard.guard.verdict import Failure, Offender
+from ciguard.model import Result, Suite
+
+NET = """System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException' was thrown.
+   at System.GC.AllocateNewArray(IntPtr typeHandle, Int32 length, GC_ALLOC_FLAGS flags)
+   at Shop.Tensors.Tensor`1.Allocate(Int32[] shape) in /_/src/Tensors/Tensor.cs:line 4{0}
+   at Shop.Tests.Layers{0}.Runs() in /_/tests/Layers.cs:line {0}"""
+JAVA = """java.lang.OutOfMemoryError: Java heap space
+\tat java.base/java.util.Arrays.copyOf(Arrays.java:3541)
+\tat com.shop.Big.grow(Big.java:3{0})"""
+NODE = """TypeError: Cannot read properties of undefined (reading 'price')
+    at Object.<anonymous> (/builds/shop/test/cart{0}.test.js:3:4)
+    at Cart.total (/builds/shop/src/cart.js:9:1{0})"""
+TRACEBACK = """Traceback (most recent call last):
+  File "/builds/shop/tests/test_a.py", line 3, in test_{0}
+  File "/builds/shop/shop/db.py", line 17, in connect
+ConnectionError: refused"""
+
+
+def failure(unit: str, message: str | None = None, shard: str = "01", **more: Any) -> Failure:
+    outcome = more.pop("outcome", "failed")
+    return Failure(shard, Result(unit, outcome, message=message, **more))
+
+
+def lines(*failures: Failure) -> list[str]:
+    return [line_of(cause, 78) for cause in causes_of(failures)]
+
+
+def test_950_stacks_are_one_line() -> None:
+    failures = [
+        failure(f"Shop.Tests.Layers{n}.Runs", NET.format(n), f"{n % 7 + 1:02}") for n in range(950)
+    ]
+    assert lines(*failures) == ["950 x OutOfMemoryException in Tensor.Allocate (7 shards)"]
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (JAVA, "2 x OutOfMemoryError in Big.grow (1 shard)"),
+        (NODE, "2 x TypeError in Cart.total (1 shard)"),
+        (TRACEBACK, "2 x ConnectionError in connect (1 shard)"),
+        ("lib/x.py:1{0}: KeyError: 'u{0}'", "2 x KeyError in lib/x.py: 'u#' (1 shard)"),
+        ("tests/a.py:{0}: assert {0} == 3", "2 x failed: assert # == # (1 shard)"),
+        ("tests/a.py:{0}: Exit: {0}", "2 x Exit: # (1 shard)"),
+        ("MemoryError", "2 x MemoryError (1 shard)"),
+        ("terminate called: std::bad_alloc {0}", "2 x failed: terminate called: std::bad_alloc #"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried 1.{0} GiB", "2 x OutOfMemoryError: CU"),
+        ("E   ValueError: no\nE   at all {0}", "2 x ValueError: no (1 shard)"),
+        ("NotAnErrorAtAll {0}", "2 x failed: NotAnErrorAtAll # (1 shard)"),
+        ("", "2 x failed (1 shard)"),
+    ],
+)
+def test_frames_else_words(message: str, line: str) -> None:
+    found = lines(*(failure(f"tests/a.py::test_{n}", message.format(n)) for n in (1, 2)))
+    assert len(found) == 1
+    assert found[0].startswith(line)
+
+
+def test_frames_of_the_tests_themselves_group_nothing() -> None:
+    messages = [
+        f"Shop.Refused : no {n}\n   at Shop.Tests.Layers.Runs{n}(Int32 x) in /_/a.cs:line 3"
+        for n in range(3)
+    ]
+    found = lines(*(failure(f"Shop.Tests.Layers.Runs{n}", text) for n, text in enumerate(messages)))
+    assert found == ["3 x failed: Shop.Refused : no # (1 shard)"]
+
+
+def test_an_ending_says_more_than_a_message() -> None:
+    found = lines(
+        failure("a", "over its limit of 5 s", outcome="died", ending="timeout"),
+        failure("b", "over its limit of 90 s", outcome="died", ending="timeout"),
+        failure("c", outcome="died", ending="out_of_memory"),
+    )
+    assert found == ["2 x timeout: over its limit of # s (1 shard)", "1 x out of memory (1 shard)"]
+
+
+def test_a_failure_that_is_alone_keeps_its_own_words() -> None:
+    assert lines(failure("a.py::t", "a.py:3: ValueError: 3 of 4")) == [
+        "1 x ValueError: 3 of 4 (1 shard)"
+    ]
+
+
+def test_what_differs_between_two_failures_of_one_cause() -> None:
+    said = (
+        "0x7f3a: file /tmp/x-1/a_1/b.txt, C:\\a\\b.txt, commit 4f2a91c, "
+        "550e8400-e29b-41d4-a716-446655440000, tmpab12x, 3.5 s, 12:30:01"
+    )
+    assert skeleton(said) == "#: file <path>, <path>, commit #, #, <temp>, # s, #"
+    assert skeleton("expected a decade, not a facade") == "expected a decade, not a facade"
+
+
+def test_a_long_message_is_cut_and_the_shards_stay() -> None:
+    (found,) = lines(failure("a", f"ValueError: {'x' * 300}"))
+    assert len(found) <= 78
+    assert found.endswith("xxx (1 shard)")
+
+
+def test_offenders_by_class_else_file() -> None:
+    suites = {"": Suite("pytest", ("x",)), "net": Suite("command", ("x",))}
+    found = offenders_of(
+        [
+            failure("a.py::T::t[1]", "ValueError"),
+            failure("a.py::T::t[2]", "MemoryError"),
+            failure("a.py::T::u", outcome="died", ending="timeout"),
+            failure("a.py::T::v", outcome="died", ending="crash"),
+            failure("a.py::w"),
+            failure("Shop.Tests.Runs", NET.format(1), suite="net"),
+            failure("x", suite="unknown"),
+        ],
+        suites,
+    )
+    assert found == (
+        Offender("a.py::T", timeouts=1, out_of_memory=1, failures=1, died=1),
+        Offender("[net] Shop.Tests", out_of_memory=1),
+        Offender("[unknown] x", failures=1),
+        Offender("a.py", failures=1),
+    )
+
+
+def test_totals_of_a_large_red_run() -> None:
+    """7 legs, 370 timeouts, 950 out of memory: exact per leg, in the table and as two causes."""
+    units = {f"{n:02}": tuple(f"Shop.C{n}.T{i}" for i in range(200)) for n in range(1, 8)}
+    world = World(plan=make_plan(units))
+    world.legs = {key: make_leg(world.plan, key) for key in units}
+    left = {"timeout": 370, "memory": 950}
+    for key, names in units.items():
+        leg = world.legs[key]
+        results = {}
+        for name in names:
+            kind = next((kind for kind, count in left.items() if count), None)
+            if kind == "timeout":
+                results[name] = Result(name, "died", ending="timeout", process=1)
+            elif kind == "memory":
+                results[name] = Result(name, "failed", message=NET.format(1), process=1)
+            if kind is not None:
+                left[kind] -= 1
+        leg.inner = [
+            results.get(line.unit, line) if isinstance(line, Result) else line for line in leg.inner
+        ]
+        counts: dict[str, int] = {}
+        for line in leg.inner:
+            if isinstance(line, Result):
+                counts[line.outcome] = counts.get(line.outcome, 0) + 1
+        world.end(key, exit_code=10, counts=counts)
+    verdict = world.prove()
+    assert verdict.headline == "FAILED: 1,320 of 1,400 units failed"
+    assert [
+        sum(leg.counts.get(word, 0) for word in ("died", "failed")) for leg in verdict.legs
+    ] == [
+        *[200] * 6,
+        120,
+    ]
+    text = render(verdict)
+    assert "  950 x OutOfMemoryException in Tensor.Allocate (6 shards)\n" in text
+    assert "  370 x timeout (2 shards)\n" in text
+    assert sum(one.timeouts for one in verdict.offenders) == 370
+    assert sum(one.out_of_memory for one in verdict.offenders) == 950
+    assert [one.title for one in annotations_of(verdict)] == [
+        "950 x OutOfMemoryException in Tensor.Allocate (6 shards)",
+        "370 x timeout (2 shards)",
+    ]
