@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 FILE: Final = "ciguard.toml"
+FILES: Final = (FILE, "pyproject.toml")  # the first that is there counts
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600}
 _UNIT_BYTES: Final = {
     "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
@@ -136,6 +137,20 @@ class PolicyConfig(_Section):
     )
 
 
+class GuardConfig(_Section):
+    """[guard]: what makes a run incomplete, and what does not fail it."""
+
+    max_drop: float = Field(
+        0.01, ge=0, le=1, description="share of the base's units that may be gone"
+    )
+    fewest_units: int | None = Field(
+        None, ge=1, description="acknowledges a larger drop: at least so many units are planned"
+    )
+    forgive: Literal["none", "base"] = Field(
+        "none", description="base: what fails on the base too does not fail a pull request"
+    )
+
+
 class HistoryConfig(_Section):
     """[history]: where past runs are kept."""
 
@@ -158,6 +173,7 @@ class Config(_Section):
     install: str = Field("", description="requirement that installs ciguard in a workflow")
     plan: PlanConfig = PlanConfig()
     policy: PolicyConfig = PolicyConfig()
+    guard: GuardConfig = GuardConfig()
     history: HistoryConfig = HistoryConfig()
     workflow: WorkflowConfig = WorkflowConfig()
     suite: dict[str, SuiteConfig] = Field(default_factory=lambda: {"": SuiteConfig()})
@@ -180,7 +196,16 @@ def load(folder: Path, environ: Mapping[str, str]) -> Config:
     Raises:
         UsageError: every mistake of the file and of the environment, each with where and a fix.
     """
-    source, content = _read(folder)
+    return parse(_read(folder), environ)
+
+
+def parse(texts: Mapping[str, bytes], environ: Mapping[str, str]) -> Config:
+    """Read the configuration out of `FILES` by name; what is not there is left out.
+
+    Raises:
+        UsageError: as `load`.
+    """
+    source, content = _content(texts)
     unknown = [name for name in environ if name.startswith(_SECTIONS) and name not in ENVIRONMENT]
     if unknown:
         raise together([_unknown_variable(name) for name in sorted(unknown)])
@@ -196,19 +221,26 @@ def load(folder: Path, environ: Mapping[str, str]) -> Config:
     return _checked(config, source)
 
 
-def _read(folder: Path) -> tuple[str, dict[str, Any]]:
-    path = folder / FILE
+def _read(folder: Path) -> dict[str, bytes]:
+    """The first of `FILES` that is there."""
+    for path in (folder / name for name in FILES):
+        try:
+            if path.is_file():
+                return {path.name: path.read_bytes()}
+        except OSError as error:
+            raise UsageError(str(error), where=path.name, fix="mend the file") from error
+    return {}
+
+
+def _content(texts: Mapping[str, bytes]) -> tuple[str, dict[str, Any]]:
+    name = next((name for name in FILES if name in texts), FILE)
     try:
-        if path.is_file():
-            return FILE, tomllib.loads(path.read_text(encoding="utf-8"))
-        project = folder / "pyproject.toml"
-        if project.is_file():
-            path = project
-            content = tomllib.loads(project.read_text(encoding="utf-8"))
-            return "pyproject.toml: tool.ciguard", content.get("tool", {}).get("ciguard", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise UsageError(str(error), where=path.name, fix="mend the file") from error
-    return FILE, {}
+        content = tomllib.loads(texts.get(name, b"").decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(str(error), where=name, fix="mend the file") from error
+    if name == FILE:
+        return FILE, content
+    return f"{name}: tool.ciguard", content.get("tool", {}).get("ciguard", {})
 
 
 def _unknown_variable(name: str) -> CiguardError:

@@ -28,7 +28,7 @@ SPOKEN = (
 )
 AT_THE_RIM = (
     *("config", "configured", "console", "files", "github", "history"),
-    *("invocation", "rendering"),
+    *("invocation", "policies", "rendering"),
 )
 
 # By first folder or file below ciguard/; a verb's own folder is always allowed to itself.
@@ -48,6 +48,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "config": ("errors", "model", "run.frameworks"),
     "configured": ("config", "errors", "model", "codec", "runners", "run.frameworks"),
     "cli": ("__version__", "errors", "console", "invocation"),
+    "repository": ("errors", "history.branch_carrier"),
+    "policies": (
+        *("codec", "config", "errors", "files", "github", "invocation", "model", "repository"),
+        *("compare.failing", "guard.policy", "guard.verdict"),
+    ),
     "github": ("__version__", "errors", "model"),
     "plan": (*SPOKEN, "rendering"),
     "guard": SPOKEN,

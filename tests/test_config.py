@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.config import load
+from ciguard.config import load, parse
 from ciguard.errors import CiguardError
 
 if TYPE_CHECKING:
@@ -32,3 +32,15 @@ def test_result_files_that_cannot_be_are_refused(tmp_path: Path, suite: str, sai
         load(tmp_path, {})
     assert said in str(caught.value)
     assert ("'../r'" in str(caught.value)) == ("../r" in suite), "all mistakes at once"
+
+
+def test_guard_policy_is_read_and_its_mistakes_are_told() -> None:
+    law = b'[guard]\nmax_drop = 0.05\nfewest_units = 7700\nforgive = "base"\n'
+    guard = parse({"ciguard.toml": law, "pyproject.toml": b"["}, {}).guard
+    assert (guard.max_drop, guard.fewest_units, guard.forgive) == (0.05, 7700, "base")
+    assert parse({}, {}).guard.max_drop == 0.01
+    with pytest.raises(CiguardError) as caught:
+        parse({"pyproject.toml": b"[tool.ciguard.guard]\nmax_drop = 5\nforgive = 1\n"}, {})
+    said = str(caught.value)
+    assert "pyproject.toml: tool.ciguard: guard.max_drop: expected at most 1, found 5" in said
+    assert "guard.forgive: expected 'none' or 'base', found 1" in said

@@ -48,6 +48,7 @@ class ActionsRun:
         base_branch: where it is meant to go; the default branch where the event names none.
         is_fork: the pull request's head lives in another repository, so the token is read-only.
         judged_run_id: the run that a `workflow_run` event tells of; None for all other events.
+        base_sha: a commit of the base branch that the change is to go on; None for another event.
     """
 
     repository: str
@@ -67,6 +68,12 @@ class ActionsRun:
     is_fork: bool
     judged_run_id: int | None = None
     judged_run_attempt: int | None = None
+    base_sha: str | None = None
+
+    @property
+    def is_proposal(self) -> bool:
+        """Say whether this run tests what is to be merged, so that its own tree writes no law."""
+        return self.pull_request is not None or self.event == "merge_group"
 
     @property
     def is_base_branch(self) -> bool:
@@ -115,6 +122,7 @@ class ActionsRun:
             is_fork=_is_fork(payload, variables.text("GITHUB_REPOSITORY")),
             judged_run_id=payload.workflow_run.id if payload.workflow_run else None,
             judged_run_attempt=payload.workflow_run.run_attempt if payload.workflow_run else None,
+            base_sha=_base_sha(payload),
         )
         if variables.mistakes:
             raise together(variables.mistakes)
@@ -198,6 +206,12 @@ def _base_branch(payload: Event) -> str | None:
     if payload.merge_group:
         return payload.merge_group.base_ref.removeprefix("refs/heads/")
     return None
+
+
+def _base_sha(payload: Event) -> str | None:
+    if payload.pull_request:
+        return payload.pull_request.base.sha
+    return payload.merge_group.base_sha if payload.merge_group else None
 
 
 def _is_fork(payload: Event, repository: str) -> bool:

@@ -54,6 +54,7 @@ class MergeGroup(GitHubJson):
     """An entry of a merge queue; `base_ref` is spelt `refs/heads/main`."""
 
     base_ref: str
+    base_sha: str | None = None
 
 
 class FinishedRun(GitHubJson):

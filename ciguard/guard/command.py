@@ -9,6 +9,7 @@ import click
 
 from ciguard import console, files
 from ciguard.configured import configured_suites
+from ciguard.errors import CiguardError
 from ciguard.github.commands import annotation, outputs
 from ciguard.github.judged import judged_run
 from ciguard.guard import needs as jobs
@@ -17,8 +18,11 @@ from ciguard.guard.as_json import as_json
 from ciguard.guard.asking import ask
 from ciguard.guard.proof import prove
 from ciguard.guard.text import render
+from ciguard.history.carriers import load, open_carrier
+from ciguard.policies import applied
 
 if TYPE_CHECKING:
+    from ciguard.codec.history import History
     from ciguard.invocation import Invocation
 
 
@@ -30,6 +34,12 @@ if TYPE_CHECKING:
 @click.option(
     "--needs", metavar="JSON", help="GitHub's toJSON(needs): the text, a file that holds it, or -."
 )
+@click.option(
+    "--forgive",
+    type=click.Choice(["none", "base"]),
+    help="base: what fails on the base too does not fail a pull request.",
+)
+@click.option("--history", "place", metavar="FILE|branch:NAME", help="Past runs, for --forgive.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the verdict as JSON.")
 @click.option("--github", is_flag=True, help="Also write annotations, and outputs of the step.")
 @click.pass_obj
@@ -40,6 +50,8 @@ def command(
     plan_path: str,
     records: str,
     needs: str | None,
+    forgive: str | None,
+    place: str | None,
     wants_json: bool,
     github: bool,
 ) -> int:
@@ -50,16 +62,19 @@ def command(
     Ends with 0 when it did and all passed, 10 when tests failed, 13 when it is incomplete.
     """
     plan = files.read_plan(invocation.folder / plan_path)
-    place = invocation.folder / records
-    if not place.exists():
+    folder = invocation.folder / records
+    if not folder.exists():
         console.err(f"warning: {records}: no such folder, so there are no records")
-    found = files.read_record_tree(place) if place.exists() else ()
+    found = files.read_record_tree(folder) if folder.exists() else ()
     said = files.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
     needed = None if said is None else jobs.decode(*said)
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
-    with judged_run(invocation.environ) as judged:
-        platform = ask(plan, found, judged)
-    verdict = prove(plan, found, needed, now, platform)
+    with judged_run(invocation.environ) as asked:
+        platform = ask(plan, found, asked)
+    judged = applied(invocation, forgive, lambda: _history(invocation, place))
+    verdict = prove(
+        plan, found, needed, configured=now, platform=platform, policy=judged.policy
+    )
     if wants_json:
         console.out(json.dumps(as_json(verdict), indent=2))
     else:
@@ -73,3 +88,13 @@ def command(
             console.tell_runner(spelled)
         files.append_output(invocation.environ, outputs(outputs_of(verdict)))
     return verdict.exit_code
+
+
+def _history(invocation: Invocation, place: str | None) -> History | None:
+    """Past runs; without them nothing is forgiven, and the verdict says so."""
+    where = place if place is not None else invocation.config().history.carrier
+    try:
+        return load(open_carrier(where, invocation.folder, invocation.environ)).history
+    except CiguardError as error:
+        console.err(f"warning: {error}")
+        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -25,11 +26,13 @@ from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.asking import ask
 from ciguard.guard.proof import prove
 from ciguard.history.carriers import load, open_carrier
-from ciguard.report.comment import comment, without_plan
+from ciguard.policies import applied
+from ciguard.report.comment import comment, without_excused, without_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ciguard.codec.history import History
     from ciguard.compare.comparison import Comparison
     from ciguard.guard.verdict import Verdict
     from ciguard.invocation import Invocation
@@ -66,6 +69,11 @@ class Answer:
     "--needs", metavar="JSON", help="GitHub's toJSON(needs): the text, a file that holds it, or -."
 )
 @click.option("--history", "place", metavar="FILE|branch:NAME", help="Past runs to compare with.")
+@click.option(
+    "--forgive",
+    type=click.Choice(["none", "base"]),
+    help="base: what fails on the base too does not fail a pull request.",
+)
 @click.option("--comment", "comments", is_flag=True, help="Keep one comment on the pull request.")
 @click.option("--github", is_flag=True, help="Write the job's summary, annotations, outputs.")
 @click.option("-o", "--output", metavar="FILE", help="Write the Markdown here as well.")
@@ -78,6 +86,7 @@ def command(
     records: str,
     needs: str | None,
     place: str | None,
+    forgive: str | None,
     comments: bool,
     github: bool,
     output: str | None,
@@ -86,7 +95,8 @@ def command(
 
     Ends as `guard` does; where that is 0, as `compare` with the policy's fail_on.
     """
-    answer = _answer(invocation, plan_path, records, needs, place)
+    past = _Past(invocation, place)
+    answer = _answer(invocation, plan_path, records, needs, past, forgive)
     text = answer.text(SUMMARY_CHARS)
     console.out(text)
     if output is not None:
@@ -99,8 +109,34 @@ def command(
     return answer.exit_code
 
 
-def _answer(
-    invocation: Invocation, plan_path: str, records: str, needs: str | None, place: str | None
+class _Past:
+    """The history, read once, when somebody asks. One out of reach does not hide the verdict."""
+
+    def __init__(self, invocation: Invocation, place: str | None) -> None:
+        self._invocation = invocation
+        self._where = place if place is not None else invocation.config().history.carrier
+
+    @cached_property
+    def found(self) -> tuple[History | None, str]:
+        """The history; else None and why."""
+        where = self._where
+        try:
+            loaded = load(open_carrier(where, self._invocation.folder, self._invocation.environ))
+        except CiguardError as error:
+            console.err(f"warning: {error}")
+            return None, f"the history {where} could not be read ({error.what})"
+        if not loaded.found:
+            return None, f"there is no history at {where} yet"
+        return loaded.history, ""
+
+
+def _answer(  # noqa: PLR0917  # each is one thing it needs
+    invocation: Invocation,
+    plan_path: str,
+    records: str,
+    needs: str | None,
+    past: _Past,
+    forgive: str | None,
 ) -> Answer:
     said = files.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
     jobs = None if said is None else jobs_needed.decode(*said)
@@ -117,33 +153,27 @@ def _answer(
         console.err(f"warning: {records}: no such folder, so there are no records")
     found = files.read_record_tree(place_of_records) if place_of_records.exists() else ()
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
-    with judged_run(invocation.environ) as judged:
-        platform = ask(plan, found, judged)
-    verdict = prove(plan, found, jobs, now, platform)
-    comparison, why = _compare(invocation, plan, found, place)
+    with judged_run(invocation.environ) as asked:
+        platform = ask(plan, found, asked)
+    judged = applied(invocation, forgive, lambda: past.found[0])
+    verdict = prove(plan, found, jobs, configured=now, platform=platform, policy=judged.policy)
+    comparison, why = _compare(plan, found, past)
     code = int(verdict.exit_code)
     if not code and comparison is not None:
-        code = exit_code(comparison, invocation.config().policy.fail_on)
+        code = exit_code(without_excused(comparison, verdict), judged.fail_on)
     return Answer(plan, verdict, comparison, code, why)
 
 
-def _compare(
-    invocation: Invocation, plan: Plan, records: Sequence[Record], place: str | None
-) -> tuple[Comparison | None, str]:
-    """Against the history; else None and why. A history out of reach does not hide the verdict."""
+def _compare(plan: Plan, records: Sequence[Record], past: _Past) -> tuple[Comparison | None, str]:
+    """Against the history; else None and why."""
     ours = [one for one in records if one.header is not None and one.header.plan_id == plan.id]
     candidates = runs_of(ours, "this run")
     if not candidates:
         return None, "no leg left a record"
-    where = place if place is not None else invocation.config().history.carrier
-    try:
-        loaded = load(open_carrier(where, invocation.folder, invocation.environ))
-    except CiguardError as error:
-        console.err(f"warning: {error}")
-        return None, f"the history {where} could not be read ({error.what})"
-    if not loaded.found:
-        return None, f"there is no history at {where} yet"
-    return compare_run(candidates[-1], loaded.history, plan=plan), ""
+    history, why = past.found
+    if history is None:
+        return None, why
+    return compare_run(candidates[-1], history, plan=plan), ""
 
 
 def _keep_comment(invocation: Invocation, answer: Answer) -> str:

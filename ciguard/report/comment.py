@@ -64,6 +64,13 @@ def _without_what_is_told(comparison: Comparison, verdict: Verdict) -> Compariso
     return replace(comparison, transitions=shown, lost=())
 
 
+def without_excused(comparison: Comparison, verdict: Verdict) -> Comparison:
+    """The comparison without failures that the guard has excused: they fail nothing here either."""
+    excused = {one.result.key for one in (*verdict.quarantined, *verdict.forgiven)}
+    counting = tuple(one for one in comparison.transitions if one.key not in excused)
+    return replace(comparison, transitions=counting)
+
+
 def without_plan(why: str) -> str:
     """What is said of a run whose plan was never made: nothing is known to have run."""
     return f"### :warning: INCOMPLETE: this run has no plan\n\n{escaped(why)}\n"

@@ -155,7 +155,7 @@ class World:
 
     def prove(self) -> Verdict:
         """The verdict over what is there now."""
-        return prove(self.plan, read_records(self.files().items()), self.needs, None, self.policy)
+        return prove(self.plan, read_records(self.files().items()), self.needs, policy=self.policy)
 
     def result(self, key: str, unit: str, **more: Any) -> None:
         """Replace the result of a unit in its leg."""

@@ -291,6 +291,18 @@ def test_every_action_is_pinned_and_every_download_finds_earlier_attempts(text: 
                 assert step["with"]["persist-credentials"] is False
 
 
+@every_case
+def test_the_report_has_the_base_s_policy_in_its_checkout(text: str) -> None:
+    deep = {
+        name: step["with"].get("fetch-depth")
+        for name, job in jobs(text).items()
+        for step in job["steps"]
+        if "checkout" in step.get("uses", "")
+    }
+    assert deep["report"] == 2
+    assert {name for name, depth in deep.items() if depth} == {"report"}
+
+
 def test_our_own_workflow_uses_the_pins_of_the_generated_one() -> None:
     pins = set(ACTIONS.values())
     used = re.findall(r"uses: (.+)", CASES["our own"] + CASES["plain"])

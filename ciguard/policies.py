@@ -1,0 +1,170 @@
+"""The policy that a run is judged by: a proposal by that of its base, all else by its own.
+
+Where the base's cannot be read the strictest one holds, which no policy of the base could be harder
+than; what passes under it would have passed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Final
+
+from ciguard import config as configuration
+from ciguard import files
+from ciguard.codec import quarantine as quarantine_codec
+from ciguard.codec.base_runs import Asker, known_failures
+from ciguard.codec.quarantine import Quarantine
+from ciguard.compare.failing import WORDS
+from ciguard.errors import CiguardError, InputError
+from ciguard.github.payload import current_run
+from ciguard.guard.policy import GuardRules, Policy
+from ciguard.guard.verdict import Finding
+from ciguard.repository import Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ciguard.codec.base_runs import KnownFailure
+    from ciguard.codec.history import History
+    from ciguard.config import Config
+    from ciguard.github.events import ActionsRun
+    from ciguard.invocation import Invocation
+    from ciguard.model import CaseKey
+
+NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
+STRICTEST: Final = GuardRules(max_drop=0.0)
+# What of the configuration could make a red run green: by section; and of suites that both have.
+_LAW: Final = ("policy", "guard", "history")
+_LAW_OF_SUITES: Final = ("exclude", "files")
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What holds: the guard's policy, and which findings of the comparison fail the run."""
+
+    policy: Policy
+    fail_on: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Law:
+    config: Config
+    quarantine: Quarantine
+
+
+def applied(
+    invocation: Invocation, forgive: str | None, history: Callable[[], History | None]
+) -> Applied:
+    """Read what holds for the run around us; outside of GitHub Actions, the folder's own.
+
+    Args:
+        forgive: none or base, as the command line says; None leaves it to the configuration.
+        history: gives the past runs, where somebody asks for them.
+
+    Raises:
+        UsageError: the folder's own configuration has mistakes.
+    """
+    today = datetime.now(UTC).date()
+    run = current_run(invocation.environ)
+    own = _own(invocation, today)
+    problems = [Finding("failed", "quarantine", what) for what in own.quarantine.problems]
+    law, notes = own, []
+    if run is not None and run.is_proposal:
+        try:
+            law = _base(invocation, run, today)
+        except CiguardError as error:
+            return _strictest(error, problems)
+        problems += _mended(law, own)
+        changes = list(_changes(law, own))
+        if changes:
+            what = "this merge group" if run.pull_request is None else "this pull request"
+            notes.append(f"{what} changes {', '.join(changes)}")
+    known: Mapping[CaseKey, KnownFailure] = {}
+    if (forgive or law.config.guard.forgive) == "base":
+        known, said = _known(run, history())
+        problems += said
+    rules = GuardRules(law.config.guard.max_drop, law.config.guard.fewest_units)
+    policy = Policy(rules, law.quarantine.entries, known, tuple(problems), tuple(notes))
+    return Applied(policy, law.config.policy.fail_on)
+
+
+def _strictest(error: CiguardError, problems: list[Finding]) -> Applied:
+    note = "the base's policy could not be read"
+    what = (
+        f"{note} ({error.what}), so the strictest one holds: no quarantine, nothing forgiven, no "
+        "unit fewer than on the base, and every finding of the comparison fails"
+    )
+    finding = Finding("warning", "policy_unread", what, fix=error.fix)
+    policy = Policy(STRICTEST, findings=(*problems, finding), notes=(note,))
+    return Applied(policy, WORDS)
+
+
+def _own(invocation: Invocation, today: date) -> _Law:
+    config = invocation.config()
+    path = invocation.folder / quarantine_codec.FILE
+    texts = {path.name: files.read(path)} if path.is_file() else {}
+    return _Law(config, _quarantine(texts, today))
+
+
+def _base(invocation: Invocation, run: ActionsRun, today: date) -> _Law:
+    """As the base commit has it.
+
+    Raises:
+        CiguardError: the commit is not known or not to be had, or its configuration has mistakes.
+    """
+    repository = Repository(invocation.folder, invocation.environ)
+    merged = repository.base_of_merge(run.tested_sha, run.head_sha) if run.pull_request else None
+    commit = merged or run.base_sha
+    if commit is None:
+        fix = "give the payload that GitHub wrote to $GITHUB_EVENT_PATH, unchanged"
+        raise InputError("the event names no base commit", where="GITHUB_EVENT_PATH", fix=fix)
+    texts = repository.files_at(commit, NAMES)
+    return _Law(configuration.parse(texts, invocation.environ), _quarantine(texts, today))
+
+
+def _quarantine(texts: Mapping[str, bytes], today: date) -> Quarantine:
+    if quarantine_codec.FILE not in texts:
+        return Quarantine()
+    try:
+        return quarantine_codec.decode(texts[quarantine_codec.FILE], today)
+    except InputError as error:
+        return Quarantine(problems=(f"{error.where}: {error.what}",))
+
+
+def _mended(base: _Law, own: _Law) -> Iterator[Finding]:
+    """What is wrong on the base alone: who mends it must be able to merge that."""
+    for what in base.quarantine.problems:
+        if what not in own.quarantine.problems:
+            said = f"on the base, {what}; it holds nothing, and is mended here"
+            yield Finding("warning", "quarantine_of_base", said)
+
+
+def _changes(base: _Law, own: _Law) -> Iterator[str]:
+    """Keys that differ between the base's law and what is proposed."""
+    before, now = base.quarantine, own.quarantine
+    if quarantine_codec.changed(before.entries, now.entries) or before.problems != now.problems:
+        yield quarantine_codec.FILE
+    for section in _LAW:
+        was, is_ = getattr(base.config, section), getattr(own.config, section)
+        for name in type(was).model_fields:
+            if getattr(was, name) != getattr(is_, name):
+                yield f"{section}.{name}"
+    for suite in sorted(base.config.suite.keys() & own.config.suite.keys()):
+        for name in _LAW_OF_SUITES:
+            if getattr(base.config.suite[suite], name) != getattr(own.config.suite[suite], name):
+                yield f"suite.{suite}.{name}" if suite else f"suite.{name}"
+
+
+def _known(
+    run: ActionsRun | None, history: History | None
+) -> tuple[Mapping[CaseKey, KnownFailure], list[Finding]]:
+    """What the base fails too, and why nothing is forgiven where that is so."""
+    if run is not None and not run.is_proposal:
+        return {}, []  # the base itself is not forgiven for what it fails
+    asker = Asker(run.base_branch, run.workflow or None, run.run_id) if run else Asker()
+    known, newest = known_failures(history, asker) if history is not None else ({}, None)
+    if newest is not None:
+        return known, []
+    what = "nothing is forgiven: the history has no run of the base of which every leg ended well"
+    return {}, [Finding("warning", "no_base_run", what)]

@@ -1,0 +1,115 @@
+"""Files of the repository as another commit has them: git, in the checkout or from `origin`.
+
+git rather than the API of contents: there a file that is absent and one that the token may not see
+give the same answer, and a policy that seems to be absent must not be taken for none.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ciguard.errors import RemoteError
+from ciguard.history.branch_carrier import REMOTE, with_token, without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+TIMEOUT_S: Final = 300
+MAX_BYTES: Final = 1 << 20  # of a file; who writes policy by hand writes less
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_FILE_MODES: Final = ("100644", "100755")
+_FIX: Final = "check the repository out in this job: actions/checkout with `fetch-depth: 2`"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The git repository around `folder`; `environ` is what git is given."""
+
+    folder: Path
+    environ: Mapping[str, str] = field(repr=False)
+
+    def base_of_merge(self, tested_sha: str | None, head_sha: str | None) -> str | None:
+        """The first parent of the commit that is checked out; None where it is no such merge.
+
+        GitHub tests the merge of a pull request's head into its base's tip, and what an event says
+        of the base may be older than that. A commit's name vouches for its parents.
+        """
+        head = self._git("rev-parse", "--verify", "HEAD^{commit}")
+        if head.returncode or not tested_sha or _text(head.stdout) != tested_sha:
+            return None
+        content = self._git("cat-file", "commit", tested_sha)
+        lines = _text(content.stdout).partition("\n\n")[0].splitlines()
+        parents = [line.removeprefix("parent ") for line in lines if line.startswith("parent ")]
+        return parents[0] if len(parents) > 1 and parents[1] == head_sha else None
+
+    def files_at(self, commit: str, names: Sequence[str]) -> dict[str, bytes]:
+        """Those of the files that a commit has in this folder; it is fetched where it is not here.
+
+        Raises:
+            RemoteError: the commit cannot be had, or a file of it is no file.
+        """
+        if not _COMMIT.fullmatch(commit):
+            raise RemoteError(f"no commit: {commit!r:.80}", where="git", fix=_FIX)
+        if self._git("cat-file", "-e", f"{commit}^{{tree}}").returncode:
+            self._fetch(commit)
+        prefix = _text(self._done("rev-parse", "--show-prefix"))
+        paths = [f"{prefix}{name}" for name in names]
+        listed = self._done("ls-tree", "-z", "--full-tree", commit, "--", *paths)
+        found = {}
+        for entry in _text(listed).split("\0"):
+            facts, _, path = entry.partition("\t")
+            if path:
+                mode, _, blob = facts.split(" ")
+                found[path.removeprefix(prefix)] = self._blob(commit, path, mode, blob)
+        return found
+
+    def _blob(self, commit: str, path: str, mode: str, blob: str) -> bytes:
+        where = f"{commit[:10]}:{path}"
+        if mode not in _FILE_MODES:
+            raise RemoteError("is no plain file there", where=where)
+        size = int(_text(self._done("cat-file", "-s", blob)))
+        if size > MAX_BYTES:
+            raise RemoteError(f"has {size} bytes, more than {MAX_BYTES}", where=where)
+        return self._done("cat-file", "blob", blob)
+
+    def _fetch(self, commit: str) -> None:
+        url = self._git("remote", "get-url", REMOTE)
+        shallow = _text(self._git("rev-parse", "--is-shallow-repository").stdout) == "true"
+        depth = ["--depth=1"] if shallow else []  # a whole clone would become shallow by it
+        words = ["fetch", "--no-tags", "--quiet", *depth, REMOTE, commit]
+        self._done(*words, environ=with_token(self.environ, _text(url.stdout)))
+
+    def _done(self, *words: str, environ: Mapping[str, str] | None = None) -> bytes:
+        done = self._git(*words, environ=environ)
+        if done.returncode:
+            said = without_secrets(done.stderr.decode("utf-8", "replace"))
+            what = f"git {words[0]} failed: {said[:300] or 'without a word'}"
+            raise RemoteError(what, where="git", fix=_FIX)
+        return done.stdout
+
+    def _git(
+        self, *words: str, environ: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        told = {**(environ or self.environ), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+        try:
+            return subprocess.run(
+                # A replaced object would be another one under the name that was vouched for.
+                ["git", "--no-replace-objects", *words],
+                cwd=self.folder,
+                env=told,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            what = f"git {words[0]} cannot be run: {error}"
+            raise RemoteError(what, where="git", fix=_FIX) from error
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape").removesuffix("\n")
