@@ -6,14 +6,14 @@ than; what passes under it would have passed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
 from ciguard import config as configuration
 from ciguard import files
 from ciguard.codec import quarantine as quarantine_codec
-from ciguard.codec.base_runs import Asker, known_failures
+from ciguard.codec.base_runs import Asker, known_failures, units_planned
 from ciguard.codec.quarantine import Quarantine
 from ciguard.compare.failing import WORDS
 from ciguard.errors import CiguardError, InputError
@@ -54,13 +54,19 @@ class _Law:
 
 
 def applied(
-    invocation: Invocation, forgive: str | None, history: Callable[[], History | None]
+    invocation: Invocation,
+    forgive: str | None,
+    history: Callable[[], History | None],
+    *,
+    count: bool = False,
 ) -> Applied:
     """Read what holds for the run around us; outside of GitHub Actions, the folder's own.
 
     Args:
         forgive: none or base, as the command line says; None leaves it to the configuration.
         history: gives the past runs, where somebody asks for them.
+        count: also ask them for the units of the base, lest a plan that says nothing of them hides
+            how many are gone.
 
     Raises:
         UsageError: the folder's own configuration has mistakes.
@@ -70,11 +76,13 @@ def applied(
     own = _own(invocation, today)
     problems = [Finding("failed", "quarantine", what) for what in own.quarantine.problems]
     law, notes = own, []
+    base_planned = _base_planned(run, history()) if count and run is not None else None
     if run is not None and run.is_proposal:
         try:
             law = _base(invocation, run, today)
         except CiguardError as error:
-            return _strictest(error, problems)
+            strict = _strictest(error, problems)
+            return replace(strict, policy=replace(strict.policy, base_planned=base_planned))
         problems += _mended(law, own)
         changes = list(_changes(law, own))
         if changes:
@@ -85,7 +93,14 @@ def applied(
         known, said = _known(run, history())
         problems += said
     rules = GuardRules(law.config.guard.max_drop, law.config.guard.fewest_units)
-    policy = Policy(rules, law.quarantine.entries, known, tuple(problems), tuple(notes))
+    policy = Policy(
+        rules=rules,
+        quarantine=law.quarantine.entries,
+        known=known,
+        base_planned=base_planned,
+        findings=tuple(problems),
+        notes=tuple(notes),
+    )
     return Applied(policy, law.config.policy.fail_on)
 
 
@@ -156,14 +171,25 @@ def _changes(base: _Law, own: _Law) -> Iterator[str]:
                 yield f"suite.{suite}.{name}" if suite else f"suite.{name}"
 
 
+def _asker(run: ActionsRun | None) -> Asker:
+    return Asker(run.base_branch, run.workflow or None, run.run_id) if run else Asker()
+
+
+def _base_planned(run: ActionsRun, history: History | None) -> tuple[int, str] | None:
+    found = units_planned(history, _asker(run)) if history is not None else None
+    if found is None:
+        return None
+    planned, newest = found
+    return planned, f"run {newest.run_id}" + (f" of {newest.branch}" if newest.branch else "")
+
+
 def _known(
     run: ActionsRun | None, history: History | None
 ) -> tuple[Mapping[CaseKey, KnownFailure], list[Finding]]:
     """What the base fails too, and why nothing is forgiven where that is so."""
     if run is not None and not run.is_proposal:
         return {}, []  # the base itself is not forgiven for what it fails
-    asker = Asker(run.base_branch, run.workflow or None, run.run_id) if run else Asker()
-    known, newest = known_failures(history, asker) if history is not None else ({}, None)
+    known, newest = known_failures(history, _asker(run)) if history is not None else ({}, None)
     if newest is not None:
         return known, []
     what = "nothing is forgiven: the history has no run of the base of which every leg ended well"

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +145,28 @@ def test_a_suite_of_any_command_goes_through_the_whole_loop(tables: Loop) -> Non
     )
     # odd.txt and zero.txt as exact, zero.txt as rounded.
     assert "3 of 6 units failed" in reported.stdout.partition("\n")[0]
+
+
+def test_two_suites_in_two_variants_each_have_one_verdict(tables: Loop) -> None:
+    more = ["[suite.unit]", 'args = ["test_unit.py"]', "[suite.unit.variant.plain]"]
+    more += ["[suite.unit.variant.strict]", 'args = ["-W", "error"]', ""]
+    with (tables.folder / "ciguard.toml").open("a") as configuration:
+        configuration.write("\n".join(more))
+    text = "import warnings\n\n\ndef test_old():\n    warnings.warn('old')\n"
+    (tables.folder / "test_unit.py").write_text(text)
+    tables.plan("plan", "--shards", "2", "--history", str(tables.history))
+    records = tables.run("plan", "records", expect=(0, 10))
+    words = ("guard", "--plan", "plan", "--records", records)
+    done = tables.ciguard(*words, cwd=tables.folder, expect=10)
+    assert done.stdout.startswith("FAILED: 4 of 8 units failed\n")
+    until = datetime.now(UTC).date()
+    entry = '[[quarantine]]\nunit = "*::test_old"\nvariant = "strict"\nreason = "known"\n'
+    (tables.folder / "quarantine.toml").write_text(f"{entry}issue = 1\nuntil = {until}\n")
+    done = tables.ciguard(*words, cwd=tables.folder, expect=10)
+    assert done.stdout.startswith("FAILED: 3 of 8 units failed; 1 quarantined unit failed\n")
+    shutil.rmtree(Path(tables.folder, records, "01"))
+    done = tables.ciguard(*words, cwd=tables.folder, expect=13)
+    assert done.stdout.startswith("INCOMPLETE: shard 01 of 2 has no record; ")
 
 
 def test_expected_units_and_outcomes_are_what_the_framework_says_alone(

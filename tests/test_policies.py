@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import clean_environment
-from guard.world import World, make_leg
+from guard.world import SHARDS, World, make_leg, make_plan
 from history.test_carriers import environment, git
 
 from ciguard.codec.history import empty
@@ -256,6 +256,13 @@ def test_the_whole_way(checkout: Checkout, ciguard: Ciguard, tmp_path: Path) -> 
         "failed; 1 forgiven unit failed; this pull request changes quarantine.toml"
     )
     assert "also fails on main since run 7" in done.stdout
+    # A plan of fewer units that says nothing of the base's.
+    few = World(plan=make_plan({key: SHARDS[key] for key in ("01", "02")}))
+    (tmp_path / "few").mkdir()
+    plan, records = few.write(tmp_path / "few")
+    less = ("guard", "--plan", plan, "--records", records, *history)
+    done = ciguard(*less, cwd=job.folder, stdin="", expect=13, **environ)
+    assert done.stdout.startswith("INCOMPLETE: 5 units were planned, 8 on the base (-37.5 %, run 7")
     world.result("03", "d.t::six", outcome="failed")
     world.write(tmp_path)
     done = ciguard(*words, cwd=job.folder, stdin="", expect=10, **environ)

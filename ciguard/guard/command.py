@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     type=click.Choice(["none", "base"]),
     help="base: what fails on the base too does not fail a pull request.",
 )
-@click.option("--history", "place", metavar="FILE|branch:NAME", help="Past runs, for --forgive.")
+@click.option("--history", "place", metavar="FILE|branch:NAME", help="Past runs of the base.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the verdict as JSON.")
 @click.option("--github", is_flag=True, help="Also write annotations, and outputs of the step.")
 @click.pass_obj
@@ -71,10 +72,9 @@ def command(
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
     with judged_run(invocation.environ) as asked:
         platform = ask(plan, found, asked)
-    judged = applied(invocation, forgive, lambda: _history(invocation, place))
-    verdict = prove(
-        plan, found, needed, configured=now, platform=platform, policy=judged.policy
-    )
+    past = partial(_history, invocation, place)
+    judged = applied(invocation, forgive, past, count=place is not None)
+    verdict = prove(plan, found, needed, configured=now, platform=platform, policy=judged.policy)
     if wants_json:
         console.out(json.dumps(as_json(verdict), indent=2))
     else:

@@ -12,11 +12,11 @@ from ciguard.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ciguard.guard.policy import GuardRules
+    from ciguard.guard.policy import Policy
     from ciguard.model import Plan
 
 
-def findings(plan: Plan, rules: GuardRules) -> Iterator[Finding]:
+def findings(plan: Plan, policy: Policy) -> Iterator[Finding]:
     """What of the inventory a reader of a green check must know."""
     inventory = plan.inventory
     planned = Counter(unit.key for shard in plan.shards for unit in shard.units)
@@ -32,7 +32,7 @@ def findings(plan: Plan, rules: GuardRules) -> Iterator[Finding]:
         what = f"{counted(unplanned, 'unit')} collected, and neither planned nor excluded"
         fix = "make the plan again, and hand it on unchanged"
         yield Finding("incomplete", "not_planned", what, fix=fix)
-    yield from _drop(plan, rules)
+    yield from _drop(plan, policy)
     twice = tuple(sorted(key for key, count in planned.items() if count > 1))
     if twice:
         what = f"{counted(len(twice), 'unit')} planned in more than one shard"
@@ -44,20 +44,23 @@ def findings(plan: Plan, rules: GuardRules) -> Iterator[Finding]:
         yield Finding("warning", "excluded", what, units=units)
 
 
-def _drop(plan: Plan, rules: GuardRules) -> Iterator[Finding]:
-    inventory = plan.inventory
+def _drop(plan: Plan, policy: Policy) -> Iterator[Finding]:
+    inventory, rules = plan.inventory, policy.rules
+    base, source = inventory.base_planned, inventory.base_source
+    if base is None and policy.base_planned is not None:
+        base, source = policy.base_planned
     planned = inventory.collected - len(inventory.excluded)
     counts = (
         ("collected", inventory.base_collected, inventory.collected),
-        ("planned", inventory.base_planned, planned),
+        ("planned", base, planned),
     )
     for word, before, now in counts:
         if before is None or before - now <= rules.max_drop * before:
             continue
         percent = 100 * (before - now) / before
         verb = "was" if now == 1 else "were"
-        source = f", {inventory.base_source}" if inventory.base_source else ""
-        on_base = f"{before:,} on the base (-{percent:.1f} %{source})"
+        told = f", {source}" if source else ""
+        on_base = f"{before:,} on the base (-{percent:.1f} %{told})"
         what = f"{counted(now, 'unit')} {verb} {word}, {on_base}"
         if rules.fewest_units is not None and now >= rules.fewest_units:
             what += f": acknowledged, guard.fewest_units = {rules.fewest_units}"

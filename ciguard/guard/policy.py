@@ -40,6 +40,7 @@ class Policy:
     Attributes:
         quarantine: entries that hold today.
         known: cases that fail on the base too, where those are forgiven.
+        base_planned: units of the base and where that is known from, for a plan that does not say.
         findings: what is wrong with the policy itself.
         notes: what the first line says of it, such as that the pull request changes it.
     """
@@ -47,6 +48,7 @@ class Policy:
     rules: GuardRules = GuardRules()
     quarantine: tuple[Entry, ...] = ()
     known: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
+    base_planned: tuple[int, str] | None = None
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -80,7 +80,7 @@ def prove(
     found = [
         *selection.findings,
         *policy.findings,
-        *inventory.findings(plan, policy.rules),
+        *inventory.findings(plan, policy),
         *chain.from_iterable(leg_findings(leg, lost.get(leg.shard.key, ())) for leg in legs),
         *_misplaced(legs, where),
     ]

@@ -155,7 +155,7 @@ def _answer(  # noqa: PLR0917  # each is one thing it needs
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
     with judged_run(invocation.environ) as asked:
         platform = ask(plan, found, asked)
-    judged = applied(invocation, forgive, lambda: past.found[0])
+    judged = applied(invocation, forgive, lambda: past.found[0], count=True)
     verdict = prove(plan, found, jobs, configured=now, platform=platform, policy=judged.policy)
     comparison, why = _compare(plan, found, past)
     code = int(verdict.exit_code)

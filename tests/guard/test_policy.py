@@ -195,6 +195,13 @@ def test_a_drop_says_where_the_count_comes_from_and_what_to_do() -> None:
     assert "set guard.fewest_units in the configuration of the base to 8 or less" in finding.fix
 
 
+def test_the_report_s_own_history_counts_where_the_plan_is_silent() -> None:
+    policy = Policy(base_planned=(9, "run 150 of main"))
+    assert World(policy=policy).prove().state == "incomplete"
+    told = make_plan(inventory=counted(8, base_planned=8))
+    assert World(plan=told, policy=policy).prove().state == "passed"
+
+
 def test_units_excluded_in_the_pull_request_are_missed() -> None:
     excluded = (Exclusion("z.t::slow", "exclude: z*"),)
     inventory = counted(9, base_planned=9, base_collected=9, excluded=excluded)
