@@ -59,15 +59,7 @@ def prove(
     """
     asked = platform if platform is not None and not platform.unknown else Platform()
     selection = select(plan, records, asked.attempts, asked.run_id)
-    legs = [
-        leg_proof(
-            shard,
-            selection.newest.get(shard.key),
-            selection.instead.get(shard.key),
-            asked.legs.get(shard.key),
-        )
-        for shard in plan.shards
-    ]
+    legs = _legs(plan, selection, asked)
     where = _where(legs)
     final = {key: _one_end([end for _, end in found]) for key, found in where.items()}
     missing = tuple(_missing(legs, final))
@@ -99,9 +91,6 @@ def prove(
         )
     findings = tuple(sorted(found, key=_order))
     state = _state(failures, missing, findings)
-    counts: Counter[Outcome] = Counter()
-    for leg in legs:
-        counts.update(leg.counts())
     verdict = Verdict(
         state=state,
         headline="",
@@ -113,7 +102,7 @@ def prove(
         flaky=tuple(_flaky(where, selection)),
         missing=missing,
         findings=findings,
-        counts={outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]},
+        counts=_counts(legs),
         quarantined=weighed.quarantined,
         forgiven=weighed.forgiven,
         causes=causes_of(failures),
@@ -121,6 +110,25 @@ def prove(
         notes=policy.notes,
     )
     return headline(verdict)
+
+
+def _legs(plan: Plan, selection: Selection, asked: Platform) -> list[LegProof]:
+    return [
+        leg_proof(
+            shard,
+            selection.newest.get(shard.key),
+            selection.instead.get(shard.key),
+            asked.legs.get(shard.key),
+        )
+        for shard in plan.shards
+    ]
+
+
+def _counts(legs: Iterable[LegProof]) -> dict[Outcome, int]:
+    counts: Counter[Outcome] = Counter()
+    for leg in legs:
+        counts.update(leg.counts())
+    return {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]}
 
 
 def _order(finding: Finding) -> tuple[int, str, str, str]:
