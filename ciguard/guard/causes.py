@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Failure
     from ciguard.model import Result, Suite, UnitKey
 
-HEAD_CHARS: Final = 300  # of a message, where its exception stands
+HEAD_CHARS: Final = 200  # of a message, where its exception stands
+STACK_CHARS: Final = 2000  # of a message, where a frame that says something is looked for
 # "tests/test_mail.py:12: ", as a leg begins its messages.
 _CRASH: Final = re.compile(r"([^\s:][^\n:]{0,200}\.\w{1,8}):\d{1,7}: ")
 _KIND: Final = re.compile(
@@ -32,13 +33,21 @@ _KIND: Final = re.compile(
     r"(?:\s*\[[^\]\n]*\])?\s*(?::\s*|\n|\Z)"
 )
 # at Namespace.Class.Method(...): .NET, Java, JavaScript.
-_AT: Final = re.compile(r"(?m)^[ \t]*at (?:async |new )?([^\s(]+) ?\(")
-_FILE: Final = re.compile(r'(?m)^[ \t]*File "[^"\n]+", line \d+, in ([^\s(]+)')
+_AT: Final = re.compile(r"(?m)^[ \t]*at (?:async |new )?([^\s(]+) ?\(([^)\n]*)")
+_FILE: Final = re.compile(r'(?m)^[ \t]*File "([^"\n]+)", line \d+, in ([^\s(]+)')
+_INSTALLED: Final = re.compile(r"node_modules[\\/]|node:|site-packages[\\/]|/lib/python\d|<frozen ")
+# What is thrown instead of the exception that was: that one follows it, by one of these marks.
+_WRAPPERS: Final = frozenset(
+    {"AggregateException", "CompletionException", "ExecutionException"}
+    | {"InvocationTargetException", "TargetInvocationException", "TypeInitializationException"}
+    | {"ExceptionInInitializerError"}
+)
+_INNER: Final = re.compile(r"(?:Caused by: |-{3,}> ?|-{4,} )((?:[\w$]+\.)*[A-Z]\w+)\b")
 # Where exceptions pass through: the runtime, and what runs tests.
 _PASSED_THROUGH: Final = re.compile(
     r"(?:System|Microsoft|java(?:x|\.base)?|jdk|sun|kotlin|scala|Xunit|NUnit|Shouldly|FluentAssertions"
     r"|junit|org\.(?:junit|testng|hamcrest|assertj)|Object|Array|Promise|process|Module|node|async)"
-    r"(?=[./:])|_?[a-z]\w*$"
+    r"(?=[./:])"
 )
 _ASYNC: Final = re.compile(r"<(\w+)>[\w$|]*(?:\.MoveNext)?")  # .NET's name of an async method
 _MARKS: Final = (
@@ -86,11 +95,14 @@ def line_of(cause: Cause, width: int) -> str:
     return one_line(head, width - len(tail)) + said + tail
 
 
-def offenders_of(failures: Sequence[Failure], suites: Mapping[str, Suite]) -> tuple[Offender, ...]:
+def offenders_of(causes: Sequence[Cause], suites: Mapping[str, Suite]) -> tuple[Offender, ...]:
     """Count failures by what their units have in common, the worst first, ties by name."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for failure in failures:
-        counts[_family(failure.result.key.unit_key, suites)][_column(failure.result)] += 1
+    for cause in causes:
+        memory = _MEMORY.search(cause.kind) is not None
+        for failure in cause.failures:
+            family = _family(failure.result.key.unit_key, suites)
+            counts[family][_column(failure.result, memory=memory)] += 1
     found = [Offender(name, **columns) for name, columns in counts.items()]
     return tuple(sorted(found, key=lambda one: (-one.total, one.name)))
 
@@ -105,10 +117,10 @@ def _family(key: UnitKey, suites: Mapping[str, Suite]) -> str:
     return unit_name(key._replace(unit=name.rstrip(":.") or own))
 
 
-def _column(result: Result) -> str:
+def _column(result: Result, *, memory: bool) -> str:
     if result.ending == "timeout":
         return "timeouts"
-    if result.ending in ("out_of_memory", "memory_guard") or _MEMORY.search(_root(result).kind):
+    if memory or result.ending in ("out_of_memory", "memory_guard"):
         return "out_of_memory"
     return "died" if result.outcome == "died" else "failures"
 
@@ -145,10 +157,13 @@ def _said(failure: Failure) -> str:
 def _read(message: str) -> tuple[str, str, str, bool]:
     """Exception, place, skeleton of what is said; and whether the place is a function."""
     crash = _CRASH.match(message)
-    text = message[crash.end() if crash else 0 :]
-    head = text[:HEAD_CHARS]
+    text = message[crash.end() if crash else 0 :][:STACK_CHARS]
+    # Python says first where it was, and last what happened.
+    head = text[-HEAD_CHARS:] if text.startswith("Traceback (") else text[:HEAD_CHARS]
     found = _KIND.search(head)
     kind = re.split(r"[.:]", found[1])[-1] if found else ""
+    inner = _INNER.search(text) if kind in _WRAPPERS else None
+    kind = inner[1].rpartition(".")[2] if inner else kind
     rest = head[found.end() :] if found else head
     said = next((line.strip() for line in rest.splitlines() if line.strip()), "")
     if said.startswith(("at ", "File ")):
@@ -169,9 +184,10 @@ def _frames(text: str) -> Iterator[str]:
     """Functions that an exception came from, the nearest first, as `Class.method`."""
     for found in _AT.finditer(text):
         name = _ASYNC.sub(r"\1", found[1])
-        if not _PASSED_THROUGH.match(name):
+        if not _PASSED_THROUGH.match(name) and not _INSTALLED.search(found[2]):
             yield ".".join(re.split(r"[.+]", re.sub(r"`\d+|\[.*?\]", "", name))[-2:])
-    yield from reversed([found[1] for found in _FILE.finditer(text)])
+    python = [found[2] for found in _FILE.finditer(text) if not _INSTALLED.search(found[1])]
+    yield from reversed(python)
 
 
 def _is_own(place: str, result: Result, *, named: bool) -> bool:

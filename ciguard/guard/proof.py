@@ -69,6 +69,7 @@ def prove(
     }
     weighed = weigh(_failures(where), policy)
     failures = weighed.failures
+    causes = causes_of(failures)
     found = [
         *selection.findings,
         *policy.findings,
@@ -105,8 +106,8 @@ def prove(
         counts=_counts(legs),
         quarantined=weighed.quarantined,
         forgiven=weighed.forgiven,
-        causes=causes_of(failures),
-        offenders=offenders_of(failures, plan.suites),
+        causes=causes,
+        offenders=offenders_of(causes, plan.suites),
         notes=policy.notes,
     )
     return headline(verdict)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from datetime import date
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ciguard.codec.quarantine import Entry, changed, decode
 from ciguard.errors import InputError
@@ -99,6 +103,13 @@ def test_what_is_no_quarantine_file(content: bytes, said: str) -> None:
         decode(content, TODAY)
     assert raised.value.where == "quarantine.toml"
     assert raised.value.what.startswith(said)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary() | st.text().map(lambda text: entry(unit=json.dumps(text))))
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
+    with contextlib.suppress(InputError):
+        decode(content, TODAY)
 
 
 def test_the_order_of_entries_means_nothing() -> None:

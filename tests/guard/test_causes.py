@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from guard.world import World, make_leg, make_plan
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ciguard.guard.annotations import annotations_of
 from ciguard.guard.causes import causes_of, line_of, offenders_of, skeleton
@@ -23,9 +25,17 @@ JAVA = """java.lang.OutOfMemoryError: Java heap space
 NODE = """TypeError: Cannot read properties of undefined (reading 'price')
     at Object.<anonymous> (/builds/shop/test/cart{0}.test.js:3:4)
     at Cart.total (/builds/shop/src/cart.js:9:1{0})"""
+JEST = """Error: thrown: "no {0}"
+    at _getError (/builds/shop/node_modules/jest-circus/build/jestAdapterInit.js:1985:12)
+    at checkout (/builds/shop/src/till.js:4:1{0})"""
+WRAPPED = """System.TypeInitializationException : The type initializer of C{0} threw.
+---- System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException' was thrown.
+   at Shop.C{0}..cctor() in /_/src/C.cs:line 3
+   at Shop.Tests.Layers{0}.Runs() in /_/tests/Layers.cs:line {0}"""
 TRACEBACK = """Traceback (most recent call last):
   File "/builds/shop/tests/test_a.py", line 3, in test_{0}
   File "/builds/shop/shop/db.py", line 17, in connect
+  File "/opt/venv/lib/python3.11/site-packages/driver/core.py", line 9, in dial
 ConnectionError: refused"""
 
 
@@ -50,6 +60,7 @@ def test_950_stacks_are_one_line() -> None:
     [
         (JAVA, "2 x OutOfMemoryError in Big.grow (1 shard)"),
         (NODE, "2 x TypeError in Cart.total (1 shard)"),
+        (JEST, "2 x Error in checkout (1 shard)"),
         (TRACEBACK, "2 x ConnectionError in connect (1 shard)"),
         ("lib/x.py:1{0}: KeyError: 'u{0}'", "2 x KeyError in lib/x.py: 'u#' (1 shard)"),
         ("tests/a.py:{0}: assert {0} == 3", "2 x failed: assert # == # (1 shard)"),
@@ -75,6 +86,30 @@ def test_frames_of_the_tests_themselves_group_nothing() -> None:
     ]
     found = lines(*(failure(f"Shop.Tests.Layers.Runs{n}", text) for n, text in enumerate(messages)))
     assert found == ["3 x failed: Shop.Refused : no # (1 shard)"]
+
+
+def test_the_exception_that_was_not_the_one_that_wraps_it() -> None:
+    failures = [failure(f"Shop.Tests.Layers{n}.Runs", WRAPPED.format(n)) for n in (1, 2)]
+    assert {cause.kind for cause in causes_of(failures)} == {"OutOfMemoryException"}
+    java = (
+        "java.util.concurrent.ExecutionException: no\nCaused by: java.lang.OutOfMemoryError: heap"
+    )
+    (cause,) = causes_of([failure("a", java)])
+    assert cause.kind == "OutOfMemoryError"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text() | st.text("at (.:/\n Error0aF\"'E<>", max_size=80), max_size=12))
+def test_any_message_is_in_exactly_one_cause(messages: list[str]) -> None:
+    failures = [failure(f"u{n}", message) for n, message in enumerate(messages)]
+    causes = causes_of(failures)
+    assert sorted(one.result.unit for cause in causes for one in cause.failures) == sorted(
+        one.result.unit for one in failures
+    )
+    assert all(len(line_of(cause, 78)) <= 78 for cause in causes)
+    assert {line_of(cause, 78) for cause in causes_of(failures[::-1])} == {
+        line_of(cause, 78) for cause in causes
+    }
 
 
 def test_an_ending_says_more_than_a_message() -> None:
@@ -109,7 +144,7 @@ def test_a_long_message_is_cut_and_the_shards_stay() -> None:
 
 def test_offenders_by_class_else_file() -> None:
     suites = {"": Suite("pytest", ("x",)), "net": Suite("command", ("x",))}
-    found = offenders_of(
+    causes = causes_of(
         [
             failure("a.py::T::t[1]", "ValueError"),
             failure("a.py::T::t[2]", "MemoryError"),
@@ -118,10 +153,9 @@ def test_offenders_by_class_else_file() -> None:
             failure("a.py::w"),
             failure("Shop.Tests.Runs", NET.format(1), suite="net"),
             failure("x", suite="unknown"),
-        ],
-        suites,
+        ]
     )
-    assert found == (
+    assert offenders_of(causes, suites) == (
         Offender("a.py::T", timeouts=1, out_of_memory=1, failures=1, died=1),
         Offender("[net] Shop.Tests", out_of_memory=1),
         Offender("[unknown] x", failures=1),
