@@ -177,10 +177,7 @@ def _asker(run: ActionsRun | None) -> Asker:
 
 def _base_planned(run: ActionsRun, history: History | None) -> tuple[int, str] | None:
     found = units_planned(history, _asker(run)) if history is not None else None
-    if found is None:
-        return None
-    planned, newest = found
-    return planned, f"run {newest.run_id}" + (f" of {newest.branch}" if newest.branch else "")
+    return (found.planned, found.source) if found is not None else None
 
 
 def _known(

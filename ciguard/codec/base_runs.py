@@ -64,15 +64,35 @@ def _is_base(run: HistoryRun, asker: Asker) -> bool:
     return asker.run_id is None or run.run_id < asker.run_id
 
 
-def units_planned(history: History, asker: Asker) -> tuple[int, HistoryRun] | None:
-    """How many units the base's newest run planned of which that is known; None without one."""
+@dataclass(frozen=True, slots=True)
+class BaseUnits:
+    """How many units a run of the base planned, and where in the history it is."""
+
+    planned: int
+    run: HistoryRun
+    position: int
+
+    @property
+    def source(self) -> str:
+        """What a person calls that run."""
+        return f"run {self.run.run_id}" + (f" of {self.run.branch}" if self.run.branch else "")
+
+
+def units_planned(history: History, asker: Asker) -> BaseUnits | None:
+    """Of the base's newest run whose plan was known; None without one."""
     for position in base_runs(history, asker):
         run = history.runs[position]
         planned = [leg.units_planned for leg in run.legs]
         known = [count for count in planned if count is not None]
         if known and len(known) == len(planned):
-            return sum(known), run
+            return BaseUnits(sum(known), run, position)
     return None
+
+
+def cases_of_run(history: History, position: int) -> Iterator[CaseKey]:
+    """The cases of which a run has a value, sorted. O(values)."""
+    for place in history.values.key[history.values.run == position].tolist():
+        yield history.keys[place]
 
 
 def known_failures(

@@ -10,7 +10,7 @@ from ciguard.model import UnitKey
 from ciguard.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ciguard.guard.policy import Policy
     from ciguard.model import Plan
@@ -75,12 +75,21 @@ def _drop(plan: Plan, policy: Policy) -> Iterator[Finding]:
 
 
 def _empty_files(plan: Plan) -> Iterator[Finding]:
-    empty = sorted(path for path, units in plan.inventory.files.items() if units == 0)
+    emptied = plan.inventory.emptied
+    fix = "a file without tests is renamed or removed; one with tests is broken"
+    if emptied:
+        files = counted(len(emptied), "test file")
+        what = f"{files} without a unit, and with some on the base: {_some(emptied)}"
+        yield Finding("incomplete", "emptied_file", what, fix=fix)
+    files_ = plan.inventory.files.items()
+    empty = sorted(path for path, units in files_ if not units and path not in emptied)
     if empty:
-        named = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")  # noqa: PLR2004
-        what = f"{counted(len(empty), 'test file')} without a unit: {named}"
-        fix = "a file without tests is renamed or removed; one with tests is broken"
+        what = f"{counted(len(empty), 'test file')} without a unit: {_some(empty)}"
         yield Finding("warning", "empty_file", what, fix=fix)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004
 
 
 def _rules(plan: Plan) -> str:

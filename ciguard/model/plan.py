@@ -125,7 +125,7 @@ class InventorySummary:
     """The units that exist, as the plan keeps them. `files` holds every matching file, 0 too.
 
     `base_collected` and `base_planned` (collected without the excluded ones) are the base's, by
-    `base_source`; None where it is not known.
+    `base_source`; None where it is not known. `emptied` are files that have units there, none here.
     """
 
     collected: int
@@ -136,6 +136,7 @@ class InventorySummary:
     base_collected: int | None = None
     base_planned: int | None = None
     base_source: str = ""
+    emptied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from posixpath import join, normpath
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ciguard.codec.base_runs import units_planned
+from ciguard.codec.base_runs import cases_of_run, units_planned
 from ciguard.codec.series import units
 from ciguard.model import Moved, UnitKey
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.base_runs import Asker
     from ciguard.codec.history import History
-    from ciguard.model import InventorySummary, Plan, Shard
+    from ciguard.model import InventorySummary, Plan, Shard, Suite
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +40,46 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class BaseCount:
-    """How many units there are on the base; `collected` counts excluded ones too."""
+    """How many units there are on the base; `collected` counts excluded ones too.
+
+    `files` are those that have a unit there, as far as ids tell.
+    """
 
     planned: int
     source: str
     collected: int | None = None
+    files: frozenset[str] = frozenset()
 
 
 def count_of_plan(plan: Plan) -> BaseCount:
     """As a plan file has it."""
     planned = len({unit.key for shard in plan.shards for unit in shard.units})
-    return BaseCount(planned, f"plan {plan.id}", plan.inventory.collected)
+    files = frozenset(file for file, units in plan.inventory.files.items() if units)
+    return BaseCount(planned, f"plan {plan.id}", plan.inventory.collected, files)
 
 
-def count_of_history(history: History, asker: Asker) -> BaseCount | None:
-    """As the base's newest run before the asker's was planned; None where nobody knows."""
+def count_of_history(
+    history: History, asker: Asker, suites: Mapping[str, Suite]
+) -> BaseCount | None:
+    """As the base's newest run before the asker's was planned; None where nobody knows.
+
+    Args:
+        suites: by name; ids of units name files as seen from the suite's working folder.
+    """
     found = units_planned(history, asker)
     if found is None:
         return None
-    planned, run = found
-    return BaseCount(planned, f"run {run.run_id}" + (f" of {run.branch}" if run.branch else ""))
+    named = {
+        (key.suite, key.unit.partition("::")[0])
+        for key in cases_of_run(history, found.position)
+        if "::" in key.unit
+    }
+    files = (normpath(join(suites[suite].cwd, file)) for suite, file in named if suite in suites)
+    return BaseCount(found.planned, found.source, files=frozenset(files))
 
 
 def counted_on(inventory: InventorySummary, base: BaseCount | None) -> InventorySummary:
-    """The inventory with the base's counts."""
+    """The inventory with the base's counts, and the files that have no unit any more."""
     if base is None:
         return inventory
     return replace(
@@ -70,6 +87,11 @@ def counted_on(inventory: InventorySummary, base: BaseCount | None) -> Inventory
         base_collected=base.collected,
         base_planned=base.planned,
         base_source=base.source,
+        emptied=tuple(
+            sorted(
+                file for file, units in inventory.files.items() if not units and file in base.files
+            )
+        ),
     )
 
 

@@ -326,13 +326,13 @@ def _asker(run: ActionsRun | None) -> Asker:
 
 
 def _base(
-    place: str | None, history: History | None, asker: Asker
+    place: str | None, history: History | None, asker: Asker, suites: Mapping[str, Suite]
 ) -> tuple[Base | None, BaseCount | None]:
     """The plan whose units are to stay where they are, and how many units the base has."""
     if place is not None and place != "history":
         kept = plan_codec.decode(files.read(place), place)
         return of_plan(kept), count_of_plan(kept)
-    count = count_of_history(history, asker) if history is not None else None
+    count = count_of_history(history, asker, suites) if history is not None else None
     if place is None:
         return None, count
     found = of_history(history) if history is not None else None
@@ -352,7 +352,7 @@ def _known(
     place, base, asker = source
     names, members = found.kin(_kin(suites)), found.members(_kin(suites))
     history, note = _history(invocation, place)
-    kept, count = _base(base, history, asker)
+    kept, count = _base(base, history, asker, suites)
     if history is None:
         values = estimates(no_past(), len(found.units), names, members)
         untold = {"source": None, "runs": 0}

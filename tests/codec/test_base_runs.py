@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ciguard.codec.base_runs import Asker, KnownFailure, base_runs, known_failures, units_planned
+from ciguard.codec.base_runs import (
+    Asker,
+    KnownFailure,
+    base_runs,
+    cases_of_run,
+    known_failures,
+    units_planned,
+)
 from ciguard.codec.history import WORDS, History, of_columns
 from ciguard.codec.history_runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey
@@ -62,8 +69,13 @@ def test_the_count_is_that_of_the_newest_run_that_knows_it() -> None:
     found = history({}, (run(1), run(2, UP, DOWN), imported))
     counted = units_planned(found, ME)
     assert counted is not None
-    assert (counted[0], counted[1].run_id) == (7, 2), "legs that died were planned as well"
+    assert (counted.planned, counted.source) == (7, "run 2 of main"), "a dead leg was planned too"
     assert units_planned(history({}, (imported,)), ME) is None
+
+
+def test_cases_of_a_run() -> None:
+    found = history({"a": "PF", "b": ".P", "c": "S."}, (run(1), run(2)))
+    assert [key.case for key in cases_of_run(found, 1)] == ["a", "b"]
 
 
 def test_failures_of_the_newest_complete_run_and_since_when() -> None:

@@ -165,7 +165,7 @@ def test_one_that_passed_in_its_second_try_is_not_stale() -> None:
 
 
 def counted(now: int, **more: Any) -> InventorySummary:
-    return InventorySummary(now, {}, "0", **more)
+    return InventorySummary(now, more.pop("files", {}), "0", **more)
 
 
 DROPS = [
@@ -200,6 +200,17 @@ def test_the_report_s_own_history_counts_where_the_plan_is_silent() -> None:
     assert World(policy=policy).prove().state == "incomplete"
     told = make_plan(inventory=counted(8, base_planned=8))
     assert World(plan=told, policy=policy).prove().state == "passed"
+
+
+def test_a_file_that_gave_units_on_the_base_and_gives_none_is_broken() -> None:
+    inventory = counted(8, files={"a.t": 8, "b.t": 0, "c.t": 0}, emptied=("c.t",))
+    verdict = World(plan=make_plan(inventory=inventory)).prove()
+    assert verdict.headline == (
+        "INCOMPLETE: 1 test file without a unit, and with some on the base: c.t"
+    )
+    assert [(one.level, one.what) for one in verdict.findings[1:]] == [
+        ("warning", "1 test file without a unit: b.t")
+    ]
 
 
 def test_units_excluded_in_the_pull_request_are_missed() -> None:

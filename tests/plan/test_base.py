@@ -10,13 +10,14 @@ from ciguard.codec.base_runs import Asker
 from ciguard.codec.history import History
 from ciguard.codec.history_runs import HistoryLeg, HistoryRun
 from ciguard.codec.inventory import InventoryUnit
-from ciguard.model import CaseKey, Moved, Runner, UnitKey
+from ciguard.model import CaseKey, InventorySummary, Moved, Runner, UnitKey
 from ciguard.plan.base import (
     Base,
     BaseCount,
     BaseShard,
     count_of_history,
     count_of_plan,
+    counted_on,
     moved,
     of_history,
     of_plan,
@@ -147,10 +148,13 @@ def test_the_base_s_count_comes_from_its_plan_or_from_the_history() -> None:
     assert count_of_plan(plan) == BaseCount(40, f"plan {plan.id}", collected=40)
     legs = tuple(HistoryLeg(f"0{n}", complete=True, units_planned=n) for n in (1, 2))
     runs = (HistoryRun(7, branch="main", event="push", legs=legs),)
-    known = History(history([("t00", 0, 1.0)]).values, runs, (CaseKey("", "", "t00", "t00"),))
-    count = count_of_history(known, Asker("main", run_id=8))
-    assert count == BaseCount(3, "run 7 of main")
-    assert count_of_history(known, Asker("main", run_id=7)) is None, "it is the asker itself"
+    keys = (CaseKey("", "", "b.py::T::t", "b.py::T::t"), CaseKey("", "", "t00", "t00"))
+    known = History(history([("b.py::T::t", 0, 1.0), ("t00", 0, 1.0)]).values, runs, keys)
+    suites = {"": replace(suite(), cwd="sub/.")}
+    count = count_of_history(known, Asker("main", run_id=8), suites)
+    assert count == BaseCount(3, "run 7 of main", files=frozenset({"sub/b.py"}))
+    mine = Asker("main", run_id=7)
+    assert count_of_history(known, mine, suites) is None, "it is the asker itself"
     found = planned(WALLS_S, shards=4, origin=Origin(base=count)).plan.inventory
     assert (found.base_collected, found.base_planned, found.base_source) == (
         None,
@@ -158,3 +162,5 @@ def test_the_base_s_count_comes_from_its_plan_or_from_the_history() -> None:
         "run 7 of main",
     )
     assert planned(WALLS_S, shards=4).plan.inventory.base_planned is None
+    there = InventorySummary(1, {"sub/b.py": 0, "sub/c.py": 0, "d.py": 1}, "0")
+    assert counted_on(there, count).emptied == ("sub/b.py",)
