@@ -299,8 +299,10 @@ def test_the_report_has_the_base_s_policy_in_its_checkout(text: str) -> None:
         for step in job["steps"]
         if "checkout" in step.get("uses", "")
     }
-    assert deep["report"] == 2
-    assert {name for name, depth in deep.items() if depth} == {"report"}
+    # Our own judges no shards.
+    assert {name: depth for name, depth in deep.items() if depth} == (
+        {"report": 2} if "report" in deep else {}
+    )
 
 
 def test_our_own_workflow_uses_the_pins_of_the_generated_one() -> None:
