@@ -182,3 +182,5 @@ def test_the_comment_is_updated_and_not_repeated(story: Story) -> None:
     (before,), (after,) = story.comments_after_crash, story.comments_after_mending
     assert before["id"] == after["id"]
     assert before["body"] != after["body"]
+    for body in (before["body"], after["body"]):
+        assert "policy" not in body, "the base's could be read, and was not changed"

@@ -120,7 +120,7 @@ def verdict_of(world: World, told: Told | None, attempt: int = 1) -> Verdict:
     """What comes out when GitHub is asked."""
     records = read_records(world.files().items())
     platform = ask(world.plan, records, Judged(told, attempt))
-    return prove(world.plan, records, world.needs, configured=None, platform=platform)
+    return prove(world.plan, records, world.needs, platform=platform, policy=world.policy)
 
 
 def leg(verdict: Verdict, shard: str = "03") -> Leg:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from guard.platform import FAILED, KILLED, Told, job, verdict_of
 from guard.world import World, make_plan, passed
 from guard.world import two_suites as suites_plan
 
@@ -121,6 +122,21 @@ def test_the_job_of_a_quarantined_failure_is_red_and_explained(result: str, stat
     world = red(Policy(quarantine=(entry("a.t::two"),)))
     world.needs = (Job("legs", result), Job("plan", "success"))
     assert world.prove().state == state
+
+
+def test_what_github_says_of_the_leg_s_job_is_not_excused() -> None:
+    world = red(Policy(quarantine=(entry("a.t::two"),)))
+    world.needs = (Job("legs", "failure"),)
+    for conclusion, steps, state in (
+        ("failure", FAILED, "passed"),
+        ("cancelled", KILLED, "incomplete"),
+        ("skipped", (), "incomplete"),
+    ):
+        told = Told(special=(job("01", conclusion, steps=steps),))
+        assert verdict_of(world, told).state == state, conclusion
+    # Another leg's job is red, and no record says why: the quarantined failure is not its reason.
+    told = Told(special=(job("01", "failure", steps=FAILED), job("02", "failure", steps=FAILED)))
+    assert verdict_of(world, told).state == "incomplete"
 
 
 def test_a_failed_plan_job_is_never_excused() -> None:
