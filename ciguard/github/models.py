@@ -82,7 +82,7 @@ class JobStep(GitHubJson):
 
 
 class RunJob(GitHubJson):
-    """A job in one attempt. A server that is old does not say which."""
+    """A job in one attempt; a server that does not say which means the first."""
 
     id: int
     name: str

@@ -28,7 +28,7 @@ class Saying:
     """A text that tells an ending.
 
     Attributes:
-        in_log: it is believed in a log too; there a runner's own lines are marked as errors.
+        in_log: it is looked for in a log too.
         of_run: it is said of one job and true of all that were cancelled with it.
         fix: what to do, where that is more than for the ending in general.
     """
@@ -91,7 +91,8 @@ EXIT_CODE: Final = re.compile(
     r"Process completed with exit code (-?\d+)|failed with exit code (-?\d+)"
 )
 KILLED_CODES: Final = frozenset({137, 143})  # 128 + SIGKILL, 128 + SIGTERM
-_TIME: Final = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
+_MARKS: Final = re.compile(r"^\ufeff?(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?(?:##\[error\])?")
+_QUOTED_CHARS: Final = 500  # of a line; a message may have 64 KB
 
 
 def first_said(
@@ -102,8 +103,7 @@ def first_said(
     Args:
         of_run: only those that are true of every job that was cancelled.
     """
-    told = [Evidence("annotation", line) for text in annotations for line in text.splitlines()]
-    logged = [Evidence("log", _TIME.sub("", line)) for line in log.splitlines()]
+    told, logged = _lines(annotations, log)
     for saying in SAYINGS:
         if of_run and not saying.of_run:
             continue
@@ -115,10 +115,19 @@ def first_said(
 
 def exit_code(annotations: Iterable[str], log: str = "") -> tuple[int, Evidence] | None:
     """The last exit code that the runner names, with its line."""
-    told = [Evidence("annotation", line) for text in annotations for line in text.splitlines()]
-    told += [Evidence("log", _TIME.sub("", line)) for line in log.splitlines()]
-    found = [(match, one) for one in told if (match := EXIT_CODE.search(one.text))]
+    told, logged = _lines(annotations, log)
+    found = [(match, one) for one in told + logged if (match := EXIT_CODE.search(one.text))]
     if not found:
         return None
     match, evidence = found[-1]
     return int(match[1] or match[2]), evidence
+
+
+def _lines(annotations: Iterable[str], log: str) -> tuple[list[Evidence], list[Evidence]]:
+    """Line by line, without a log's times and marks of an error, none too long to be quoted."""
+    told = [line for text in annotations for line in text.splitlines()]
+    logged = [_MARKS.sub("", line) for line in log.splitlines()]
+    return (
+        [Evidence("annotation", line[:_QUOTED_CHARS]) for line in told],
+        [Evidence("log", line[:_QUOTED_CHARS]) for line in logged],
+    )

@@ -504,6 +504,13 @@ def test_whatever_github_says_makes_nothing_better(data: st.DataObject) -> None:
     assert max(map(len, render(verdict).splitlines())) <= COLUMNS
 
 
+def test_a_long_line_is_quoted_in_part() -> None:
+    world = World()
+    cut(world)
+    told = Told((failed(),), {"03": [f"{SHUTDOWN}{'x' * 60_000}"]})
+    assert len(death(verdict_of(world, told)).evidence[0].text) == 500
+
+
 def test_begun_is_where_the_clock_of_the_table_stands() -> None:
     """The helper's attempts do not overlap: a copy is told by its times."""
     assert job("03").started_at != job("03", attempt=2).started_at
