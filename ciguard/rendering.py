@@ -32,6 +32,7 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "duration": text.duration,
     "escaped": text.escaped,
     "first_line": first_line,
+    "page": text.page,
     "size": text.size,
     "unit_name": text.unit_name,
     "words": words,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # All but what no Markdown reader takes for markup within a line: "_" inside a word is none, and ":"
 # makes an address a link only before a slash.
 _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
+_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:-]{1,500}")
 
 
 def size(value_bytes: float | None) -> str:
@@ -106,6 +107,11 @@ def escaped(text: str, width: int = 2000) -> str:
     """
     found = _references(one_line(text, width))
     return re.sub(r"&#64;|&#35;|(?i:www(?=\.))", r"\g<0>&#8203;", found)
+
+
+def page(url: str) -> str:
+    """A link behind a text, " ([page](https://...))"; "" for what is no plain address."""
+    return f" ([page]({url}))" if _ADDRESS.fullmatch(url) else ""
 
 
 def code(text: str, width: int = 200) -> str:

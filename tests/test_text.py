@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ciguard.model import CaseKey, UnitKey
-from ciguard.text import case_name, code, counted, duration, escaped, one_line, size, unit_name
+from ciguard.text import (
+    case_name,
+    code,
+    counted,
+    duration,
+    escaped,
+    one_line,
+    page,
+    size,
+    unit_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +103,14 @@ def test_an_escaped_text_shows_as_it_is(text: str) -> None:
 @pytest.mark.parametrize("text", MARKS)
 def test_code_shows_as_it_is_and_can_be_copied(text: str) -> None:
     assert html.unescape(rendered(f"x {code(text)}")) == f"<p>x <code>{text}</code></p>\n"
+
+
+def test_only_a_plain_address_becomes_a_link() -> None:
+    assert page("https://github.com/o/r/actions/runs/7/job/1") == (
+        " ([page](https://github.com/o/r/actions/runs/7/job/1))"
+    )
+    for text in ("", "javascript:x()", "https://a.b/c)d", "https://a.b c", "https://a.b\nc"):
+        assert page(text) == ""
 
 
 @given(st.text(alphabet=st.sampled_from("@#ab1w./:<>|`*_[]()\n\u202e&;"), min_size=1))

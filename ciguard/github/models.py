@@ -91,6 +91,7 @@ class RunJob(GitHubJson):
     conclusion: str | None = None
     started_at: AwareDatetime | None = None
     completed_at: AwareDatetime | None = None
+    html_url: str | None = None
     steps: tuple[JobStep, ...] | None = None
 
 

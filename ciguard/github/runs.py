@@ -112,5 +112,6 @@ def _job(found: RunJob) -> Job:
         conclusion=found.conclusion,
         started_at=found.started_at,
         completed_at=found.completed_at,
+        url=found.html_url or "",
         steps=tuple(Step(one.name, one.number, one.conclusion) for one in found.steps or ()),
     )

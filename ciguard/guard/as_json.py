@@ -100,6 +100,9 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "shard": finding.shard or None,
         "units": [_key(key) for key in finding.units],
         "fix": finding.fix or None,
-        "evidence": [{"source": source, "text": text} for source, text in finding.evidence],
+        "evidence": [
+            {"source": one.source, "text": one.text, "url": one.url or None}
+            for one in finding.evidence
+        ],
         "culprits": [_key(key) for key in finding.culprits],
     }

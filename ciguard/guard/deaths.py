@@ -243,4 +243,4 @@ def shown(job: Job, limit_s: float | None) -> Evidence:
     took = f" after {duration(job.wall_s)}" if job.wall_s is not None and job.steps else ""
     limit = f", its limit is {duration(limit_s)}" if limit_s is not None and took else ""
     attempt = f" in attempt {job.run_attempt}" if job.run_attempt > 1 else ""
-    return Evidence("job", f"{job.name}: {word}{took}{limit}{attempt}")
+    return Evidence("job", f"{job.name}: {word}{took}{limit}{attempt}", job.url)

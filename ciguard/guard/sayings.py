@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 
 class Evidence(NamedTuple):
-    """Something that was seen, and where: annotation, log, job, step, record."""
+    """Something that was seen, and where: annotation, log, job, step, record.
+
+    `url` is of a page that shows it, "" where there is none.
+    """
 
     source: str
     text: str
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

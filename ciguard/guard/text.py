@@ -66,8 +66,8 @@ def _finding(verdict: Verdict, finding: Finding) -> Iterator[str]:
 
 
 def _seen(finding: Finding) -> Iterator[str]:
-    for source, text in finding.evidence:
-        yield _wrapped(one_line(text, 300), f"    {source}: ", "      ")
+    for seen in finding.evidence:
+        yield _wrapped(one_line(seen.text, 300), f"    {seen.source}: ", "      ")
     if finding.culprits:
         one = len(finding.culprits) == 1
         yield "    it was running:" if one else f"    {len(finding.culprits):,} were running:"

@@ -36,6 +36,7 @@ class Job:
     started_at: datetime | None = None
     completed_at: datetime | None = None
     steps: tuple[Step, ...] = ()
+    url: str = ""  # of its page, for a person
 
     @property
     def wall_s(self) -> float | None:

@@ -47,6 +47,7 @@ def test_a_job_with_its_steps_and_times(server: FakeGitHub, run: RunOnGitHub) ->
                 Step("Run the shard", 2, "failure"),
                 Step("Upload", 3, None),
             ),
+            url="https://github.com/octo-org/shop/actions/runs/7/job/1000",
         ),
     )
     assert run.jobs()[0].wall_s == 300.0

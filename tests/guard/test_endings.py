@@ -286,7 +286,7 @@ def test_what_is_said_of_one_cancelled_job_is_true_of_all() -> None:
     assert verdict.headline.startswith(
         "INCOMPLETE: shards 01, 02, 03 of 3 have no record (superseded)"
     )
-    assert death(verdict, "03").evidence[0] == ("annotation of another job", SUPERSEDED)
+    assert death(verdict, "03").evidence[0] == ("annotation of another job", SUPERSEDED, "")
     # One that failed is not explained by it.
     jobs = (*jobs[:2], failed())
     told = Told(jobs, {"02": [SUPERSEDED]}, {"03": f"##[error]{SHUTDOWN}"})
@@ -312,7 +312,9 @@ def test_four_legs_of_eight_are_in_the_matrix() -> None:
     verdict = verdict_of(world, Told((job("04"),)))
     assert verdict.exit_code == ExitCode.INCOMPLETE
     assert leg(verdict, "05").ending == "never_started"
-    assert death(verdict, "08").evidence == (("jobs", 'no job of this run is called "tests (08)"'),)
+    assert death(verdict, "08").evidence == (
+        ("jobs", 'no job of this run is called "tests (08)"', ""),
+    )
 
 
 def test_a_record_of_a_job_that_is_not_there_is_not_believed() -> None:
@@ -424,7 +426,7 @@ def test_what_github_refuses_of_a_dead_leg_is_named_and_asked_once(faulty: str) 
     for shard in ("01", "02", "03"):
         assert any(
             source == "not known" and "403" in text
-            for source, text in death(verdict, shard).evidence
+            for source, text, _ in death(verdict, shard).evidence
         )
 
 

@@ -111,6 +111,7 @@ def test_a_report_says_why_each_leg_died_in_few_calls(run: Run, server: FakeGitH
     assert "  - it was running: <code>d.t::eight</code>" in text
     assert "Nothing: a newer run takes its place." in text
     assert "| 03 | runner shutdown |" in text
+    assert f"([page](https://github.com/{REPOSITORY}/actions/runs/7/job/1002))" in text
     (body,) = server.bodies()
     assert "superseded" in body
     asked = [one for one in server.asked() if "/storage/" not in one]
