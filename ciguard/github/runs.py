@@ -7,6 +7,7 @@ import binascii
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from ciguard.github.client import PAGE_SIZE
 from ciguard.github.models import (
     Artifact,
     CheckAnnotation,
@@ -68,10 +69,15 @@ class RunOnGitHub:
         path = f"{self._actions}/jobs/{job.id}/logs"
         return self._github.end_of(path, kept_bytes=LOG_KEPT_BYTES, most_bytes=LOG_MOST_BYTES)
 
-    def artifacts(self) -> tuple[Artifact, ...]:
+    def artifacts(self, most: int | None = None) -> tuple[Artifact, ...]:
         """All attempts' artifacts; one call per 100."""
         path = f"{self._actions}/runs/{self._run_id}/artifacts"
-        return self._github.items(Artifact, path, key="artifacts")
+        return self._github.items(Artifact, path, key="artifacts", most=most)
+
+    def artifact_names(self) -> tuple[str, ...] | None:
+        """In one call; None where there are more than it shows."""
+        found = self.artifacts(most=PAGE_SIZE)
+        return tuple(one.name for one in found) if len(found) < PAGE_SIZE else None
 
 
 def merge_base(github: GitHub, repository: str, base: str, head: str) -> str:

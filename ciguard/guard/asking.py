@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from ciguard.errors import RemoteError
-from ciguard.guard.deaths import Facts, is_settled, meaning
+from ciguard.guard.deaths import Facts, death_of, is_settled, meaning
 from ciguard.guard.endings import leg_end
 from ciguard.guard.legs import leg_proof, says_failed, unexplained
 from ciguard.guard.matching import jobs_of_legs
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PAGE: Final = 100  # of GitHub's lists
 ASKED_LEGS: Final = 60  # of an hour's 1,000 calls a report may not take the most
 NOT_ASKED: Final = f"more than {ASKED_LEGS} legs died: GitHub was not asked about all"
 
@@ -54,6 +55,9 @@ class Source(Protocol):
 
     def log_end(self, job: Job) -> str:
         """The last lines of its log."""
+
+    def artifact_names(self) -> tuple[str, ...] | None:
+        """Of all attempts, in one call; None where that does not show all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,10 @@ def ask(plan: Plan, records: Sequence[Record], judged: Judged | None) -> Platfor
         return replace(empty, unknown=unknown, fix=fix)
     legs = {
         shard.key: Facts(
-            matched[shard.key], plan.job_name(shard), limit_s=_seconds(plan.job_minutes)
+            matched[shard.key],
+            plan.job_name(shard),
+            limit_s=_seconds(plan.job_minutes),
+            shard=shard.key,
         )
         for shard in plan.shards
         if shard.key in matched
@@ -165,6 +172,19 @@ def _asked(
         if number < ASKED_LEGS and not is_settled(facts, record):
             log = asking.ask(source.log_end, job, "the end of its log")
             found[shard] = replace(facts, log=log or "", untold=(*facts.untold, *asking.take()))
+    silent = [
+        shard
+        for shard, record in dead.items()
+        if record is None and death_of(found[shard], None).ending == "unknown"
+    ]
+    # The one call more, and of many legs more than one: then it is left out.
+    if silent and len(legs) < PAGE:
+        job = found[silent[0]].job
+        names = asking.ask(lambda _: source.artifact_names(), job, "its artifacts") if job else None
+        untold = asking.take()
+        for shard in silent:
+            facts = found[shard]
+            found[shard] = replace(facts, artifacts=names, untold=(*facts.untold, *untold))
     return found
 
 

@@ -26,6 +26,7 @@ CONCLUSIONS: Final = frozenset(
 )
 WAITING: Final = frozenset({"queued", "waiting", "pending", "requested"})
 DEFAULT_LIMIT_S: Final = 360 * 60.0  # GitHub's, where a job declares none
+RECORD_ARTIFACT: Final = "ciguard-record-"
 TESTS_STEP: Final = "Run the shard"  # as templates/steps.yml.j2 calls it
 RUNNER_STEPS: Final = ("Set up job", "Set up runner", "Initialize containers")
 
@@ -52,10 +53,11 @@ class Facts:
 
     Attributes:
         job: in the attempt in which it ran last; None where the run has no such job.
-        name: that was looked for.
+        shard, name: of the leg, and what its job was looked for by.
         annotations: None where they are not known; then `untold` says why.
         log: its end, "" where it is not known or was not needed.
         limit_s: of the job; None where the plan does not say.
+        artifacts: names of all that the run uploaded; None where that is not known.
         of_run: what is said of another job of the run that was cancelled, and true of all.
     """
 
@@ -64,6 +66,8 @@ class Facts:
     annotations: tuple[str, ...] | None = None
     log: str = ""
     limit_s: float | None = None
+    shard: str = ""
+    artifacts: tuple[str, ...] | None = None
     of_run: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()
 
@@ -202,20 +206,36 @@ def _unknown(facts: Facts, job: Job, seen: Evidence) -> Death:
         for step in job.steps
         if step.conclusion not in ("success", "skipped", None)
     ]
-    evidence = (*([code[1]] if code else ()), *failed[:3], seen)
+    uploaded, upload_fix = _upload(facts, job)
+    evidence = (*([code[1]] if code else ()), *failed[:3], *uploaded, seen)
     if job.status != "completed":
         return Death("unknown", evidence, "wait until it has ended, and run this again")
     if job.conclusion == "success":
         words = "its job says success"
-        return Death("unknown", evidence, "look at the step that uploads its record", words)
+        fix = upload_fix or "look at the step that uploads its record, and run it again"
+        return Death("unknown", evidence, fix, words)
     if code is not None and code[0] in KILLED_CODES:
         words = f"something killed it (exit code {code[0]}), and nothing says what"
         return Death("unknown", evidence, words=words)
     if code is not None and code[0] not in (0, 1):
         words = f"its tests ended with exit code {code[0]}"
-        fix = "look at the step that uploads its record, and run it again"
+        fix = upload_fix or "look at the step that uploads its record, and run it again"
         return Death("unknown", evidence, fix, words)
-    return Death("unknown", evidence)
+    return Death("unknown", evidence, upload_fix)
+
+
+def _upload(facts: Facts, job: Job) -> tuple[tuple[Evidence, ...], str]:
+    """Whether a leg's record was uploaded, where all artifacts are known and are called as ours."""
+    records = [name for name in facts.artifacts or () if name.startswith(RECORD_ARTIFACT)]
+    if not records:
+        return (), ""
+    end = f"-{facts.shard}-{job.run_attempt}"
+    own = [name for name in records if name.endswith(end)]
+    if not own:
+        what = f"none of the run's {len(records):,} records ends in {end}: nothing was uploaded"
+        return (Evidence("artifacts", what),), ""
+    fix = "look at the step that downloads the records: it was uploaded and is not here"
+    return (Evidence("artifacts", f"{own[0]} was uploaded"),), fix
 
 
 Meaning = Literal["agrees", "open", "contradicts", "unknown"]

@@ -207,6 +207,9 @@ def test_artifacts_commits_and_files(server: FakeGitHub, github: GitHub, run: Ru
     found = run.artifacts()
     assert [one.name for one in found][-1] == "ciguard-record-9f2c-100-1"
     assert not found[0].expired
+    assert run.artifact_names() is None
+    del server.artifacts[:99]
+    assert run.artifact_names() == ("ciguard-record-9f2c-099-1", "ciguard-record-9f2c-100-1")
     server.merge_bases["main...topic/1"] = "c" * 40
     assert merge_base(github, REPOSITORY, "main", "topic/1") == "c" * 40
     server.pulls_of["d" * 40] = [12]
