@@ -10,15 +10,17 @@ import os
 import stat
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ciguard.codec import placing
 from ciguard.codec import plan as plan_codec
 from ciguard.codec.gathering import place_of, read_records
-from ciguard.errors import InputError
+from ciguard.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ciguard.model import Plan, Record
 
@@ -152,6 +154,67 @@ def result_tree(path: Path | str) -> tuple[tuple[str, bytes], ...]:
         what = f"{len(found)} result files with {size} bytes: more than honest records hold"
         raise InputError(what, where=str(path), fix="name the folder of one run")
     return tuple((item.relative_to(root).as_posix(), read(item)) for item in sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What there is of a run: records of our own legs, or result files of somebody else's.
+
+    `missing` says that nothing is there.
+    """
+
+    records: tuple[Record, ...] = ()
+    results: tuple[placing.Placed, ...] = ()
+    missing: str = ""
+
+
+def arrived(folder: Path, records: str | None, results: Sequence[str]) -> Arrived:
+    """Read what `--records` or `--results` name.
+
+    Raises:
+        UsageError: neither or both are asked for, or a pattern says no shard.
+        InputError: it is larger than any honest run.
+    """
+    if (records is None) is not bool(results):
+        fix = "--records DIR for legs of `ciguard run`, --results GLOB for jobs of your own"
+        what = "both --records and --results" if results else "neither --records nor --results"
+        raise UsageError(what, fix=fix)
+    if records is None:
+        found = placed_results(folder, results)
+        return Arrived(results=found, missing="" if found else "--results: no such file")
+    place = folder / records
+    if not place.exists():
+        return Arrived(missing=f"{records}: no such folder, so there are no records")
+    return Arrived(records=read_record_tree(place))
+
+
+def placed_results(folder: Path, patterns: Sequence[str]) -> tuple[placing.Placed, ...]:
+    """Result files of other jobs, each once, with what the pattern that found it says of it.
+
+    Links are not followed, neither to files nor to folders.
+
+    Raises:
+        InputError: they are larger than any honest results.
+        UsageError: a pattern that says no shard.
+    """
+    found: dict[str, tuple[Path, Mapping[str, str]]] = {}
+    for pattern in map(placing.pattern, patterns):
+        for place, folders, names in os.walk(folder / pattern.begin):
+            folders.sort()
+            for item in (Path(place) / name for name in names):
+                path = item.as_posix()
+                if not Path(pattern.text).is_absolute():
+                    path = item.relative_to(folder).as_posix()
+                said = pattern.names(path)
+                if said is not None and path not in found and _is_plain(item):
+                    found[path] = (item, said)
+    size = sum(item.stat().st_size for item, _ in found.values())
+    if len(found) > MAX_RECORD_FILES or size > MAX_RECORD_BYTES:
+        what = f"{len(found)} result files with {size} bytes: more than honest results are"
+        raise InputError(what, where=f"--results {patterns[0]}", fix="name those of one run")
+    return tuple(
+        placing.Placed(path, read(item), **said) for path, (item, said) in sorted(found.items())
+    )
 
 
 def _is_plain(item: Path) -> bool:

@@ -1,14 +1,15 @@
 """An inventory file: the units that exist, one a line or as JSON -> values. Pure.
 
 A line is a unit's id as it is, or a JSON object; a whole file may be a JSON list of ids or objects
-`{"unit", "suite", "variant", "file", "categories", "group"}`, of which `unit` alone is needed. Gzip
-as well. An id with an end of line in it can only be given in JSON.
+`{"unit", "suite", "variant", "file", "categories", "group", "shard"}`, of which `unit` alone is
+needed; or a JSON object of such lists, by shard: `{"03": ["a.py::t", ...]}`. Gzip as well. An id
+with an end of line in it can only be given in JSON.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from ciguard.codec.base import content_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MAX_BYTES: Final = 1 << 30
+MAX_NAME: Final = 100  # of a shard
 
 
 # Not frozen, and never changed: a million frozen ones take 0.7 s longer to make.
@@ -33,6 +35,7 @@ class InventoryUnit:
     file: str | None = None
     categories: tuple[str, ...] = ()
     group: str | None = None  # of the suite's own: its units run in one shard
+    shard: str | None = None  # in which somebody else has put it
 
     @property
     def key(self) -> UnitKey:
@@ -42,10 +45,14 @@ class InventoryUnit:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Units in the file's order, each once; `repeated` are those that stood there again."""
+    """Units in the file's order, each once in a shard; `repeated` are those that stood there again.
+
+    `empty` are shards that have none.
+    """
 
     units: tuple[InventoryUnit, ...]
     repeated: tuple[UnitKey, ...] = ()
+    empty: tuple[str, ...] = ()
 
 
 _UNIT: Final = Shape(InventoryUnit, CHECKS)
@@ -64,7 +71,36 @@ def read(stream: IO[bytes], source: str) -> Inventory:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"no UTF-8: {error}", where=source) from None
-    return _once(_of_json(text, source) if text.lstrip()[:1] == "[" else _of_lines(text, source))
+    begin = text.lstrip()[:1]
+    if begin == "{" and (by_shard := _by_shard(text)) is not None:
+        found = _once(_of_shards(by_shard, source))
+        return replace(found, empty=tuple(shard for shard, units in by_shard.items() if not units))
+    return _once(_of_json(text, source) if begin == "[" else _of_lines(text, source))
+
+
+def _by_shard(text: str) -> dict[str, list[Any]] | None:
+    """Lists by shard, where that is what the whole text is: lines of objects are none."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    lists = isinstance(content, dict) and all(isinstance(one, list) for one in content.values())
+    return content if lists and content else None
+
+
+def _of_shards(by_shard: dict[str, list[Any]], source: str) -> Iterator[InventoryUnit]:
+    for shard, items in by_shard.items():
+        for position, item in enumerate(items):
+            where = f"{source}: {shard}: [{position}]"
+            yield replace(_unit(item, where), shard=_shard(shard, where))
+
+
+def _shard(name: str, where: str) -> str:
+    """A shard's name stands in tables and in names of folders."""
+    if not name or len(name) > MAX_NAME or not name.isprintable() or "/" in name:
+        fix = f"a shard's name is 1 to {MAX_NAME} characters that can be printed, and no slash"
+        raise InputError(f"no name of a shard: {name!r:.120}", where=where, fix=fix)
+    return name
 
 
 def _of_json(text: str, source: str) -> Iterator[InventoryUnit]:
@@ -97,6 +133,8 @@ def _unit(item: Any, where: str) -> InventoryUnit:
         unit: InventoryUnit = _UNIT.build(item)
         if not unit.unit:
             raise LineError("unit is empty")
+        if unit.shard is not None:
+            _shard(unit.shard, where)
     except LineError as error:
         fix = 'an entry is an id, or an object like {"unit": "..."}'
         raise InputError(str(error), where=where, fix=fix) from None
@@ -107,6 +145,8 @@ def _once(found: Iterable[InventoryUnit]) -> Inventory:
     units = tuple(found)
     if len({unit.unit for unit in units}) == len(units):  # without a key for each: mostly so
         return Inventory(units)
-    first: dict[UnitKey, InventoryUnit] = {}
-    again = [unit.key for unit in units if first.setdefault(unit.key, unit) is not unit]
+    first: dict[tuple[UnitKey, str | None], InventoryUnit] = {}
+    again = [
+        unit.key for unit in units if first.setdefault((unit.key, unit.shard), unit) is not unit
+    ]
     return Inventory(tuple(first.values()), tuple(again))

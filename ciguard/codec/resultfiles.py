@@ -56,7 +56,7 @@ def with_result_files(record: Record, files: Mapping[str, bytes]) -> Record:
         if name not in files:
             damage.append(f"{FOLDER}/{name} is missing")
             continue
-        cases, problem = _read(files[name], f"{FOLDER}/{name}")
+        cases, problem = cases_of(files[name], f"{FOLDER}/{name}")
         damage += [problem] if problem else []
         way = (suite, variant)
         for result in _owned(record, cases, way):
@@ -70,7 +70,7 @@ def with_result_files(record: Record, files: Mapping[str, bytes]) -> Record:
     )
 
 
-def _read(content: bytes, source: str) -> tuple[list[Result], str]:
+def cases_of(content: bytes, source: str) -> tuple[list[Result], str]:
     """The cases of a file as far as they can be read, and what is wrong with the rest."""
     found: list[Result] = []
     try:
@@ -93,7 +93,7 @@ def _owned(record: Record, cases: Sequence[Result], way: tuple[str, str]) -> Ite
             yield replace(case, unit=units[0], case=case.case or case.unit)
         return
     inventory = [InventoryUnit(unit, *way) for unit in units]
-    for case, (target, by_name) in zip(cases, _targets(cases, inventory, way), strict=True):
+    for case, (target, by_name) in zip(cases, targets_of(cases, inventory, way), strict=True):
         if target is None:
             yield replace(case, case=case.case or case.unit)
         else:
@@ -107,7 +107,7 @@ def _units(record: Record, way: tuple[str, str]) -> list[str]:
     return sorted({line.unit for line in lines if line.unit and (line.suite, line.variant) == way})
 
 
-def _targets(
+def targets_of(
     cases: Sequence[Result], inventory: Sequence[InventoryUnit], way: tuple[str, str]
 ) -> Iterator[tuple[str | None, bool]]:
     """For each case its unit, and whether that has its name; (None, False) for nobody's.

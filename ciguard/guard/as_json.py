@@ -22,6 +22,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "plan_id": verdict.plan_id,
         "units": {"planned": verdict.planned, "ended": verdict.ended},
         "counts": dict(verdict.counts),
+        "endings": dict(verdict.endings),
         "legs": [_leg(leg) for leg in verdict.legs],
         "failures": [
             {"shard": failure.shard, **result(failure.result)} for failure in verdict.failures
@@ -89,6 +90,7 @@ def _leg(leg: Leg) -> dict[str, Any]:
             "measured_by": leg.peak_measured_by,
         },
         "counts": dict(leg.counts),
+        "endings": dict(leg.endings),
     }
 
 

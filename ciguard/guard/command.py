@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ciguard import console, files
+from ciguard.codec.placing import HELP
 from ciguard.configured import configured_suites
 from ciguard.errors import CiguardError
 from ciguard.github.commands import annotation, outputs
@@ -17,6 +18,7 @@ from ciguard.guard import needs as jobs
 from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.as_json import as_json
 from ciguard.guard.asking import ask
+from ciguard.guard.existing import existing
 from ciguard.guard.proof import prove
 from ciguard.guard.text import render
 from ciguard.history.carriers import load, open_carrier
@@ -29,9 +31,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--plan", "plan_path", required=True, metavar="FILE", help="The plan of the run.")
-@click.option(
-    "--records", required=True, metavar="DIR", help="All records, in any folders below it."
-)
+@click.option("--records", metavar="DIR", help="All records, in any folders below it.")
+@click.option("--results", metavar="GLOB", multiple=True, help=HELP)
 @click.option(
     "--needs", metavar="JSON", help="GitHub's toJSON(needs): the text, a file that holds it, or -."
 )
@@ -49,7 +50,8 @@ def command(
     /,
     *,
     plan_path: str,
-    records: str,
+    records: str | None,
+    results: tuple[str, ...],
     needs: str | None,
     forgive: str | None,
     place: str | None,
@@ -63,18 +65,28 @@ def command(
     Ends with 0 when it did and all passed, 10 when tests failed, 13 when it is incomplete.
     """
     plan = files.read_plan(invocation.folder / plan_path)
-    folder = invocation.folder / records
-    if not folder.exists():
-        console.err(f"warning: {records}: no such folder, so there are no records")
-    found = files.read_record_tree(folder) if folder.exists() else ()
+    arrived = files.arrived(invocation.folder, records, results)
+    if arrived.missing:
+        console.err(f"warning: {arrived.missing}")
+    others = existing(plan, arrived.results)
+    found = [*arrived.records, *others.records]
     said = files.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
     needed = None if said is None else jobs.decode(*said)
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
     with judged_run(invocation.environ) as asked:
-        platform = ask(plan, found, asked)
+        # Jobs that are not ours are called as their owner likes: which is which shard is not known.
+        platform = ask(plan, found, None if results else asked)
     past = partial(_history, invocation, place)
     judged = applied(invocation, forgive, past, count=place is not None)
-    verdict = prove(plan, found, needed, configured=now, platform=platform, policy=judged.policy)
+    verdict = prove(
+        plan,
+        found,
+        needed,
+        configured=now,
+        platform=platform,
+        policy=judged.policy,
+        also=others.findings,
+    )
     if wants_json:
         console.out(json.dumps(as_json(verdict), indent=2))
     else:

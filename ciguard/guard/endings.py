@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from ciguard.codec.base import FILE
 from ciguard.errors import ExitCode
 from ciguard.model import BAD_OUTCOMES, Ending, EventLine, Record, Result
 
@@ -89,7 +90,11 @@ class LegEnd:
 def leg_end(record: Record) -> LegEnd:
     """Say how a leg ended: by its last line, if there is one, and nothing else."""
     if record.end is None:
-        if not (record.starts or record.results or record.processes):
+        if is_of_others(record) and record.damage:
+            more = len(record.damage) - 1
+            what = f"a result file is not whole: {record.damage[0]}"
+            what += f" and {more} more" * bool(more)
+        elif not (record.starts or record.results or record.processes):
             what = "its record is empty: it has no results and no end"
         elif (paused := _paused(record)) is not None:
             what = f"it stops at a checkpoint, and no later step left a record: {paused.detail}"
@@ -105,6 +110,13 @@ def leg_end(record: Record) -> LegEnd:
     if code not in (None, ExitCode.OK, ExitCode.TESTS_FAILED, ExitCode.INCOMPLETE):
         return LegEnd(ending, f"it ended with exit code {code}", ADVICE["unknown"])
     return LegEnd(ending)
+
+
+def is_of_others(record: Record) -> bool:
+    """Say that it was made of result files alone, which jobs of the user's own wrote."""
+    return not (record.starts or record.processes) and any(
+        one.kind == FILE for one in record.events
+    )
 
 
 def _paused(record: Record) -> EventLine | None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import ExitCode
 from ciguard.guard.deaths import explained
-from ciguard.guard.endings import CAUSES, LegEnd, last_line, leg_end
+from ciguard.guard.endings import CAUSES, LegEnd, is_of_others, last_line, leg_end, standing
 from ciguard.guard.units import UnitEnd, causes, started, unit_ends
 from ciguard.guard.verdict import Finding, Leg
-from ciguard.model import OUTCOMES
+from ciguard.model import ENDINGS, OUTCOMES
 from ciguard.text import counted
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ class LegProof:
         """Final cases by outcome."""
         found = Counter(case.outcome for unit in self.units.values() for case in unit.cases)
         return {outcome: found[outcome] for outcome in OUTCOMES if found[outcome]}
+
+    def endings(self) -> dict[Ending, int]:
+        """Final cases that went wrong, by ending where it is more than a failure."""
+        cases = (case for unit in self.units.values() for case in unit.cases)
+        found = Counter(case.ending for case in cases if standing(case) == "bad")
+        return {ending: found[ending] for ending in ENDINGS[1:] if found[ending]}
 
 
 def leg_proof(
@@ -83,7 +89,7 @@ def leg_findings(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
         yield Finding("incomplete", kind, what, shard, lost, leg.end.fix, *seen)
     elif lost and not leg.record.damage:
         yield from _vanished(leg, lost)
-    if leg.record.damage:
+    if leg.record.damage and not is_of_others(leg.record):
         first, more = leg.record.damage[0], len(leg.record.damage) - 1
         what = f"shard {shard}: its record is damaged: {first}" + (f" and {more} more" * bool(more))
         fix = "run it again: what stood there is not known"
@@ -206,4 +212,5 @@ def leg_row(leg: LegProof, final: Mapping[UnitKey, UnitEnd]) -> Leg:
         peak_measured_by=record.peak_measured_by if record is not None else None,
         run_attempt=header.run_attempt if header is not None else None,
         counts=leg.counts(),
+        endings=leg.endings(),
     )

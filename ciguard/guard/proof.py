@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.guard import inventory, stale
 from ciguard.guard.asking import Platform
 from ciguard.guard.causes import causes_of, offenders_of
-from ciguard.guard.endings import standing
+from ciguard.guard.endings import is_of_others, standing
 from ciguard.guard.headline import headline
 from ciguard.guard.jobs import findings as findings_of_platform
 from ciguard.guard.legs import LegProof, leg_findings, leg_proof, leg_row, says_failed
@@ -43,6 +43,7 @@ def prove(
     configured: Mapping[str, Suite] | None = None,
     platform: Platform | None = None,
     policy: Policy = Policy(),  # noqa: B008  # frozen, so sharing it is harmless
+    also: Sequence[Finding] = (),
 ) -> Verdict:
     """Judge a run.
 
@@ -53,6 +54,7 @@ def prove(
         configured: the suites as they are now; only a plan that is kept can be older.
         platform: what GitHub says of the jobs of the legs, where it was asked.
         policy: what it is judged by beside the plan.
+        also: what was found where the records come from.
 
     Returns:
         The same verdict for any order of the records. O(results).
@@ -71,6 +73,7 @@ def prove(
     failures = weighed.failures
     causes = causes_of(failures)
     found = [
+        *also,
         *selection.findings,
         *policy.findings,
         *inventory.findings(plan, policy),
@@ -178,6 +181,8 @@ def _why(leg: LegProof, key: UnitKey, end: UnitEnd | None) -> str:
         return "it was started and did not finish"
     if key in leg.causes:
         return leg.causes[key].detail
+    if is_of_others(leg.record):
+        return f"no case{' that could be read' * bool(leg.end.problem)} names it"
     if leg.end.problem:
         return f"it was not started: {leg.end.problem}"
     return "its leg ended by itself and wrote nothing about it"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.guard.verdict import Excused, Finding, Leg, Verdict
-    from ciguard.model import Result, UnitKey
+    from ciguard.model import Ending, Result, UnitKey
 
 COLUMNS: Final = 80
 LISTED: Final = 20  # failures and flaky units by name; all are in --json
@@ -85,18 +85,41 @@ def _missing_units(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator
 
 _HEAD: Final = ("shard", "ending", "wall", "planned", "peak", "planned", "units", "bad", "skipped")
 _LEFT_OUT: Final = ((), (8,), (8, 5), (8, 5, 3))  # columns, where a line would be too long
+_PEAKS: Final = (4, 5)
+_ENDINGS: Final[Mapping[Ending, str]] = {"timeout": "timeout", "out_of_memory": "oom"}
 
 
 def _legs(verdict: Verdict) -> str:
+    """The table; timeouts, cases out of memory and peaks where there are any."""
+    endings = [one for one in _ENDINGS if one in verdict.endings]
+    known = any(leg.peak_bytes or leg.predicted_peak_bytes for leg in verdict.legs)
+    never = () if known else _PEAKS
     text = ""
     for how in (True, False):
-        rows = [_HEAD, *(_leg(leg, how=how) for leg in verdict.legs)]
+        rows = [(*_HEAD, *(_ENDINGS[one] for one in endings))]
+        rows += [(*_leg(leg, how=how), *_counts(leg, endings)) for leg in verdict.legs]
+        if endings and len(verdict.legs) > 1:
+            rows.append((*_sum(verdict), *_counts(verdict, endings)))
         for left_out in _LEFT_OUT if not how else _LEFT_OUT[:1]:
-            shown = [tuple(c for n, c in enumerate(row) if n not in left_out) for row in rows]
-            text = table(shown, right=frozenset(range(2, len(_HEAD))))
+            gone = {*left_out, *never}
+            shown = [tuple(c for n, c in enumerate(row) if n not in gone) for row in rows]
+            text = table(shown, right=frozenset(range(2, len(rows[0]))))
             if max(map(len, text.splitlines())) <= COLUMNS:
                 return text
     return text
+
+
+def _counts(of: Leg | Verdict, endings: Sequence[Ending]) -> list[str]:
+    told = of.endings
+    return [f"{told.get(one, 0):,}" for one in endings]
+
+
+def _sum(verdict: Verdict) -> tuple[str, ...]:
+    """The last row of a table in which something is counted."""
+    counts = verdict.counts
+    bad = sum(counts.get(outcome, 0) for outcome in BAD_OUTCOMES)
+    units = f"{verdict.ended:,}/{verdict.planned:,}"
+    return ("all", "", "", "", "", "", units, f"{bad:,}", f"{counts.get('skipped', 0):,}")
 
 
 def _leg(leg: Leg, *, how: bool) -> tuple[str, ...]:

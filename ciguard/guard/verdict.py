@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.errors import ExitCode
+from ciguard.model import ENDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +48,8 @@ class Leg:
     """A planned shard and what its record says.
 
     `recorded` is False where there is no record; then at most its ending is known. `ended` counts
-    planned units with a final result, `counts` final cases by outcome. `wall_s` is a lower bound
+    planned units with a final result, `counts` final cases by outcome, `endings` those that went
+    wrong otherwise than by a failure, by how. `wall_s` is a lower bound
     where the record was cut; a prediction is None where the plan knew no unit of the shard.
     """
 
@@ -62,6 +65,7 @@ class Leg:
     peak_measured_by: str | None = None
     run_attempt: int | None = None
     counts: Mapping[Outcome, int] = field(default_factory=dict)
+    endings: Mapping[Ending, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,14 @@ class Verdict:
     causes: tuple[Cause, ...] = ()
     offenders: tuple[Offender, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def endings(self) -> Mapping[Ending, int]:
+        """Final cases that went wrong otherwise than by a failure, by how, over all legs."""
+        found: Counter[Ending] = Counter()
+        for leg in self.legs:
+            found.update(leg.endings)
+        return {ending: found[ending] for ending in ENDINGS if found[ending]}
 
     @property
     def exit_code(self) -> ExitCode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from io import BytesIO
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ from ciguard import console, files
 from ciguard.codec import durations
 from ciguard.codec.base import head_of, unpacked
 from ciguard.codec.formats import format_of
+from ciguard.codec.placing import ZIP, members
 from ciguard.errors import ExitCode, InputError
 from ciguard.history import export
 from ciguard.history.carriers import load, open_carrier, update
@@ -68,7 +70,7 @@ def add(
     plan_path: str | None,
     **said: Any,
 ) -> int:
-    """Add runs: record folders and *.jsonl, JUnit XML, or JSON durations of other programs.
+    """Add runs: record folders and *.jsonl, JUnit XML, TRX, or JSON durations of other programs.
 
     Options fill what a file lacks; where they contradict it, nothing is added. Adding something
     twice changes nothing.
@@ -125,6 +127,12 @@ def _read(path: Path, facts: Facts, plan: Plan | None) -> History:
         return _of_records(path, facts, plan)
     try:
         with path.open("rb") as stream:
+            if stream.read(len(ZIP)) == ZIP:
+                stream.seek(0)
+                inside = members(str(path), stream.read())
+                found = [_of_foreign(unpacked(BytesIO(one)), name, facts) for name, one in inside]
+                return reduce(join, found)
+            stream.seek(0)
             return _of_foreign(unpacked(stream), str(path), facts)
     except OSError as error:
         what = f"cannot be read: {error.strerror or error}"

@@ -31,6 +31,7 @@ from ciguard.plan.base import Base, BaseCount, count_of_history, count_of_plan, 
 from ciguard.plan.collect import collected, matching_files
 from ciguard.plan.estimates import Estimates, Past, estimates, no_past
 from ciguard.plan.explain import Case, explained, position_of
+from ciguard.plan.given import given_shards, plan_of_given
 from ciguard.plan.inventory import assigned, file_of, inventory, reject_repeated
 from ciguard.plan.limits import limit
 from ciguard.plan.matrix import as_output, matrix
@@ -132,13 +133,20 @@ def command(
         fix = "leave out -o, --artifact, --static and --github: it writes nothing"
         raise UsageError("nothing is written", where="--what-if", fix=fix)
     outputs = _outputs(invocation.environ) if github else None
-    units = _listed(invocation.folder, listed) if listed is not None else None
-    config = adopting(invocation.config(), units or ())
+    read = _listed(invocation.folder, listed) if listed is not None else None
+    config = adopting(invocation.config(), read.units if read else ())
     asked = _asked(config.plan, flags)
     suites = suites_of(config)
+    units, given = None, None
+    if read is not None:
+        units = assigned(read.units, suites, listed or "")
+        given = given_shards(units, read.empty, listed or "")
+    if given is not None:
+        _reject_choices(flags, base, static)
+        units = given.units
     chosen = pools_of(config, pools)
     run = current_run(invocation.environ)
-    found = _inventory(invocation, config, suites, chosen, units, listed or "")
+    found = _inventory(invocation, config, suites, chosen, units)
     source = (place or config.history.carrier, base, _asker(run))
     known = _known(invocation, source, found, suites, chosen)
     bounds = limit(asked.limit, asked.setup)
@@ -156,7 +164,8 @@ def command(
     meant = position_of(basis, unit) if unit is not None else None
     policy = LegPolicy(config.policy.guard_rail, config.policy.tries, remainder=static is not None)
     wishes = _wishes(asked, bounds, pool_of_suites(config, chosen), policy)
-    made = plan(basis, wishes, _origin(run, known, kept=static is not None))
+    origin = _origin(run, known, kept=static is not None)
+    made = plan_of_given(basis, given, wishes, origin) if given else plan(basis, wishes, origin)
     _write(made, output, folder)
     if static is not None:
         _write_static(invocation.folder, static, made, bounds.job_minutes)
@@ -236,15 +245,24 @@ def _mistake(detail: ErrorDetails) -> UsageError:
     return UsageError(mistake(detail), where=f"--{str(detail['loc'][0]).replace('_', '-')}")
 
 
-def _inventory(  # noqa: PLR0917  # each is one thing it needs
+def _reject_choices(flags: Mapping[str, str | None], base: str | None, static: str | None) -> None:
+    """Where a listing names the shards there is nothing to choose."""
+    said = {name: flags.get(name) for name in ("shards", "target_wall", "group", "processes")}
+    for name, value in {**said, "base_plan": base, "static": static}.items():
+        if value is not None:
+            fix = "leave it out, or list the units without a shard"
+            what = "the inventory says in which shard each unit is"
+            raise UsageError(what, where=f"--{name.replace('_', '-')}", fix=fix)
+
+
+def _inventory(
     invocation: Invocation,
     config: Config,
     suites: Mapping[str, Suite],
     pools: Mapping[str, Pool],
     listed: Sequence[InventoryUnit] | None,
-    source: str,
 ) -> Inventory:
-    """What there is: as `listed` in the file `source`, else as the frameworks list it."""
+    """What there is: as `listed`, else as the frameworks list it."""
     there = {
         name: matching_files(
             config.suite[name].files or framework(suite.framework).FILE_PATTERNS,
@@ -266,7 +284,7 @@ def _inventory(  # noqa: PLR0917  # each is one thing it needs
         env = {name: pools[pool or first].env for name, pool in pool_of.items()}
         units = _collected(invocation, suites, env)
     else:
-        units = assigned(listed, suites, source)
+        units = tuple(listed)
         for name in (name for name in suites if there[name]):
             # An inventory that spells files another way would leave all of ours without a unit.
             spelled = {file_of(unit) for unit in units if unit.suite == name}
@@ -279,12 +297,12 @@ def _inventory(  # noqa: PLR0917  # each is one thing it needs
     )
 
 
-def _listed(folder: Path, path: str) -> tuple[InventoryUnit, ...]:
+def _listed(folder: Path, path: str) -> inventory_codec.Inventory:
     content = files.read(path if path == "-" else folder / path)
     source = "stdin" if path == "-" else path
     found = inventory_codec.read(unpacked(io.BytesIO(content)), source)
     reject_repeated(found.repeated, source)
-    return found.units
+    return found
 
 
 def _collected(

@@ -10,6 +10,7 @@ import click
 from pydantic import SecretStr
 
 from ciguard import console, files
+from ciguard.codec.placing import HELP
 from ciguard.compare.comparing import compare_run
 from ciguard.compare.failing import exit_code
 from ciguard.compare.records import runs_of
@@ -24,6 +25,7 @@ from ciguard.github.refusals import Forbidden
 from ciguard.guard import needs as jobs_needed
 from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.asking import ask
+from ciguard.guard.existing import existing
 from ciguard.guard.proof import prove
 from ciguard.history.carriers import load, open_carrier
 from ciguard.policies import applied
@@ -64,7 +66,8 @@ class Answer:
 
 @click.command()
 @click.option("--plan", "plan_path", required=True, metavar="FILE", help="The plan of the run.")
-@click.option("--records", required=True, metavar="DIR", help="All records, in any folders.")
+@click.option("--records", metavar="DIR", help="All records, in any folders.")
+@click.option("--results", metavar="GLOB", multiple=True, help=HELP)
 @click.option(
     "--needs", metavar="JSON", help="GitHub's toJSON(needs): the text, a file that holds it, or -."
 )
@@ -83,7 +86,8 @@ def command(
     /,
     *,
     plan_path: str,
-    records: str,
+    records: str | None,
+    results: tuple[str, ...],
     needs: str | None,
     place: str | None,
     forgive: str | None,
@@ -96,7 +100,7 @@ def command(
     Ends as `guard` does; where that is 0, as `compare` with the policy's fail_on.
     """
     past = _Past(invocation, place)
-    answer = _answer(invocation, plan_path, records, needs, past, forgive)
+    answer = _answer(invocation, plan_path, (records, results), needs, past, forgive)
     text = answer.text(SUMMARY_CHARS)
     console.out(text)
     if output is not None:
@@ -133,7 +137,7 @@ class _Past:
 def _answer(  # noqa: PLR0917  # each is one thing it needs
     invocation: Invocation,
     plan_path: str,
-    records: str,
+    places: tuple[str | None, tuple[str, ...]],
     needs: str | None,
     past: _Past,
     forgive: str | None,
@@ -148,15 +152,24 @@ def _answer(  # noqa: PLR0917  # each is one thing it needs
         # The job that plans failed: the run is not judged, and its comment must not stay green.
         console.err(f"ciguard report: {error}")
         return Answer(None, None, None, ExitCode.INCOMPLETE, str(error))
-    place_of_records = invocation.folder / records
-    if not place_of_records.exists():
-        console.err(f"warning: {records}: no such folder, so there are no records")
-    found = files.read_record_tree(place_of_records) if place_of_records.exists() else ()
+    arrived = files.arrived(invocation.folder, *places)
+    if arrived.missing:
+        console.err(f"warning: {arrived.missing}")
+    others = existing(plan, arrived.results)
+    found = [*arrived.records, *others.records]
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
     with judged_run(invocation.environ) as asked:
-        platform = ask(plan, found, asked)
+        platform = ask(plan, found, None if places[1] else asked)
     judged = applied(invocation, forgive, lambda: past.found[0], count=True)
-    verdict = prove(plan, found, jobs, configured=now, platform=platform, policy=judged.policy)
+    verdict = prove(
+        plan,
+        found,
+        jobs,
+        configured=now,
+        platform=platform,
+        policy=judged.policy,
+        also=others.findings,
+    )
     comparison, why = _compare(plan, found, past)
     code = int(verdict.exit_code)
     if not code and comparison is not None:

@@ -103,3 +103,26 @@ def test_any_bytes_give_an_inventory_or_an_input_error(content: bytes) -> None:
         return
     keys = [unit.key for unit in found.units]
     assert len(set(keys)) == len(keys)
+
+
+def test_lists_by_shard() -> None:
+    found = read('{"A-I": ["a", {"unit": "b", "suite": "s"}], "J-Z": ["a"], "none": []}')
+    assert found.units == (
+        InventoryUnit("a", shard="A-I"),
+        InventoryUnit("b", "s", shard="A-I"),
+        InventoryUnit("a", shard="J-Z"),
+    )
+    assert (found.repeated, found.empty) == ((), ("none",))
+    lines = '{"unit": "a", "shard": "1"}\n{"unit": "a", "shard": "1"}\n{"unit": "a", "shard": "2"}'
+    assert [unit.shard for unit in read(lines).units] == ["1", "2"]
+    assert read(lines).repeated == (UnitKey("", "", "a"),)
+    assert read('{"unit": "a", "categories": ["x"]}').units == (
+        InventoryUnit("a", categories=("x",)),
+    )
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a\nb", "x" * 101])
+def test_a_shard_has_a_name_that_can_be_shown(name: str) -> None:
+    for text in (json.dumps({name: ["a"]}), json.dumps([{"unit": "a", "shard": name}])):
+        with pytest.raises(InputError, match="no name of a shard"):
+            read(text)

@@ -1,0 +1,150 @@
+"""Which result files of other jobs are meant, and of which shard each is: by its path. Pure.
+
+A pattern is a path with `*` and `?` within a folder's or file's name, `**` for any folders, and
+`{shard}`, `{suite}`, `{variant}` for a name that says whose the file is. Without `{shard}` the
+first part of the path that the pattern leaves open names it: of `artifacts/*/*.trx` and of
+`artifacts/**/*.trx` the folder below `artifacts`, as a download of all artifacts lays them out.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ciguard.codec.base import unpacked
+from ciguard.codec.formats import format_of
+from ciguard.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HELP: Final = (
+    "Instead: JUnit or TRX files of jobs of your own, as 'artifacts/{shard}/**/*.trx'; repeatable."
+)
+ZIP: Final = b"PK\x03\x04"
+MAX_MEMBERS: Final = 20_000
+MAX_BYTES: Final = 1 << 30  # unpacked, of one archive
+NAMES: Final = ("shard", "suite", "variant")
+_OPEN: Final = re.compile(r"\*\*|[*?]|\{\w*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A result file, with what its path says of it; None where it says nothing."""
+
+    path: str
+    content: bytes
+    shard: str
+    suite: str | None = None
+    variant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """`begin` is the folder below which all of its files lie, "" for the working folder."""
+
+    text: str
+    begin: str
+    _path: re.Pattern[str] = field(repr=False)
+
+    def names(self, path: str) -> Mapping[str, str] | None:
+        """What a path below the working folder says of its file; None where it is not meant."""
+        found = self._path.fullmatch(path)
+        return found.groupdict() if found else None
+
+
+def pattern(text: str) -> Pattern:
+    """Read a pattern.
+
+    Raises:
+        UsageError: a placeholder that there is not, or nothing that could name a shard.
+    """
+    parts = text.replace("\\", "/").removeprefix("./").split("/")
+    opened = [place for place, part in enumerate(parts) if _OPEN.search(part)]
+    said = set(re.findall(r"\{(\w*)\}", text))
+    fix = "put {shard} where the path says it, as in 'artifacts/{shard}/**/*.xml'"
+    if said - {*NAMES}:
+        what = f"no placeholder {{{min(said - {*NAMES})}}}"
+        raise UsageError(what, where=f"--results {text}", fix=f"there are {_listed()}")
+    first = opened[0] if opened else len(parts)
+    if "shard" not in said and first >= len(parts) - (parts[-1] != "**"):
+        what = "nothing says to which shard a file belongs"
+        raise UsageError(what, where=f"--results {text}", fix=fix)
+    seen: set[str] = set()
+    found = []
+    for place, part in enumerate(parts):
+        is_last = place == len(parts) - 1
+        names_shard = "shard" not in said and place == first
+        if part == "**":
+            any_folders = ".*" if is_last else "(?:.*/)?"
+            found.append(f"(?P<shard>[^/]+)/{any_folders}" if names_shard else any_folders)
+            continue
+        one = _of_part(part, seen)
+        found.append(f"(?P<shard>{one})" if names_shard else one)
+        found.append("" if is_last else "/")
+    return Pattern(text, "/".join(parts[:first]), re.compile("".join(found), re.DOTALL))
+
+
+def _listed() -> str:
+    return ", ".join(f"{{{name}}}" for name in NAMES)
+
+
+def _of_part(part: str, seen: set[str]) -> str:
+    """The regular expression of one folder's or file's name."""
+    found, end = "", 0
+    for one in _OPEN.finditer(part):
+        found += re.escape(part[end : one.start()])
+        end = one.end()
+        name = one[0].strip("{}")
+        if name in NAMES:
+            found += f"(?P={name})" if name in seen else f"(?P<{name}>[^/]+?)"
+            seen.add(name)
+        else:
+            found += "[^/]" if one[0] == "?" else "[^/]*"
+    return found + re.escape(part[end:])
+
+
+def members(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:
+    """The files in a zip archive that are results, by `path/member`; any other file as it is.
+
+    What else lies in an archive is passed over, for jobs upload logs and pictures as well.
+
+    Raises:
+        InputError: it is damaged, encrypted, a bomb, or has no results in it.
+    """
+    if not content.startswith(ZIP):
+        yield path, content
+        return
+    found, left = 0, MAX_BYTES
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            infos = [info for info in archive.infolist() if not info.is_dir()]
+            if len(infos) > MAX_MEMBERS:
+                raise InputError(f"{len(infos):,} files in it", where=path, fix="upload fewer")
+            for info in infos:
+                with archive.open(info) as stream:
+                    inner = stream.read(left + 1)
+                left -= len(inner)
+                if left < 0:
+                    what = f"more than {MAX_BYTES >> 20} MiB unpacked"
+                    raise InputError(what, where=path, fix="upload less in one archive")
+                if _is_of_a_format(inner):
+                    found += 1
+                    yield f"{path}/{info.filename}", inner
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, zlib.error) as error:
+        what = f"damaged zip: {error}"
+        raise InputError(what, where=path, fix="was its upload cut? Run its job again") from error
+    if not found:
+        raise InputError("no result file in it", where=path, fix="name an archive that has some")
+
+
+def _is_of_a_format(content: bytes) -> bool:
+    try:
+        format_of(unpacked(io.BytesIO(content)), "")
+    except InputError:
+        return False
+    return True
