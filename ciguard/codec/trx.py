@@ -280,7 +280,7 @@ def _seconds(text: str | None) -> float | None:
 def read(stream: IO[bytes], source: str) -> Iterator[Result]:
     """Yield a file's results in its order; what precedes an error is yielded.
 
-    Memory grows with the definitions alone: 0.2 KB a test. Measured by benchmarks/junit_read.py.
+    Memory grows with the definitions alone: 0.3 KB a test. Measured by benchmarks/junit_read.py.
 
     Args:
         stream: can seek, and is at its start.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from guard.world import SHARDS, make_plan
 
+from ciguard import files
 from ciguard.codec.placing import Placed
 from ciguard.guard.existing import existing
 from ciguard.guard.proof import prove
@@ -153,15 +154,15 @@ def test_rows_of_one_name_are_all_counted_and_the_worst_of_them_is_the_unit() ->
 def test_timeouts_and_memory_of_seven_legs_are_exact_in_the_table() -> None:
     timeouts = {f"leg {n}": 50 + n for n in range(1, 7)} | {"leg 7": 370 - sum(range(51, 57))}
     memory = {f"leg {n}": 130 + n for n in range(1, 7)} | {"leg 7": 950 - sum(range(131, 137))}
-    files, shards = {}, {}
+    uploaded, shards = {}, {}
     for leg in timeouts:
         units = [f"Big.{leg[-1]}.M{number % 40}" for number in range(400)]
         kinds = [("Timeout", "")] * timeouts[leg] + [("Failed", OUT_OF_MEMORY)] * memory[leg]
         kinds += [("Passed", "")] * (len(units) - len(kinds))
         rows = [(unit, *kind) for unit, kind in zip(units, kinds, strict=True)]
-        files[f"a/{leg}/r.trx"] = trx(rows)
+        uploaded[f"a/{leg}/r.trx"] = trx(rows)
         shards[leg] = tuple(sorted(set(units)))
-    verdict = judged(files, make_plan(shards))
+    verdict = judged(uploaded, make_plan(shards))
     assert verdict.exit_code == 10
     assert {leg.shard: leg.endings["timeout"] for leg in verdict.legs} == timeouts
     assert {leg.shard: leg.endings["out_of_memory"] for leg in verdict.legs} == memory
@@ -205,6 +206,19 @@ def test_one_kind_of_evidence_is_asked_for(ciguard: Ciguard, tmp_path: Path) -> 
     for verb, words in (("guard", ()), ("report", both)):
         done = ciguard(verb, "--plan", "plan.json", *words, cwd=tmp_path, expect=2)
         assert "--results GLOB for jobs of your own" in done.stderr
+
+
+def test_files_are_found_below_the_pattern_and_links_are_not_followed(tmp_path: Path) -> None:
+    for name in ("a/01/x/r.xml", "a/01/log.txt", "b/02/r.xml", "secret.xml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(junit(["x::y"]))
+    (tmp_path / "a" / "01" / "link.xml").symlink_to(tmp_path / "secret.xml")
+    (tmp_path / "a" / "03").symlink_to(tmp_path / "b" / "02")
+    patterns = ("a/**/*.xml", "a/{shard}/**/r.xml", "gone/*/r.xml")
+    found = files.placed_results(tmp_path, patterns)
+    assert [(one.path, one.shard) for one in found] == [("a/01/x/r.xml", "01")]
+    (absolute,) = files.placed_results(tmp_path, (f"{tmp_path}/b/*/*.xml",))
+    assert (absolute.shard, absolute.path) == ("02", f"{tmp_path}/b/02/r.xml")
 
 
 def test_variants_are_told_apart_by_the_path() -> None:

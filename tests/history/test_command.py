@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -93,6 +94,15 @@ def test_one_run_from_several_files(ciguard: Ciguard, tmp_path: Path) -> None:
         (tmp_path / f"{number}.xml").write_text(XML.format(number))
     ciguard("history", "add", "1.xml", "2.xml", "--run-id", "5", "--history", "h", cwd=tmp_path)
     assert [line["unit"] for line in exported(ciguard, tmp_path)] == ["a.b::t1", "a.b::t2"]
+
+
+def test_a_zip_is_all_results_in_it(ciguard: Ciguard, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for number in (1, 2):
+            archive.writestr(f"x/{number}.xml", XML.format(number))
+        archive.writestr("log.txt", "hello")
+    words = ("history", "add", "a.zip", "--history", "h", "--run-id", "1")
+    assert ciguard(*words, cwd=tmp_path).stdout.startswith("h: 2 values of 1 run added")
 
 
 @pytest.mark.parametrize(
