@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Callable, Sequence
+from typing import TYPE_CHECKING, Callable, Final, Sequence
 
 from ciguard.model import EventLine, ProcessEndLine
 from ciguard.run.causes import cause
@@ -12,12 +12,12 @@ from ciguard.run.peaks import in_words
 from ciguard.run.platforms.base import KEEPER_LOST
 from ciguard.run.policy import ending_of, is_unexplained
 from ciguard.run.resultfiles import FILE
-from ciguard.run.wording import last_line, last_words
+from ciguard.run.wording import key_name, last_line, last_words
 
 if TYPE_CHECKING:
     from typing import Dict
 
-    from ciguard.model import Ending, Line, UnitKey
+    from ciguard.model import Ending, Line, Result, UnitKey
     from ciguard.run.console import Console
     from ciguard.run.frameworks.base import Batch
     from ciguard.run.job import Job
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from ciguard.run.record import RecordFile
     from ciguard.run.resultfiles import ResultFiles
     from ciguard.run.state import State
+
+
+SHOWN: Final = 12  # lines of where a stopped test stood
 
 
 class Aftermath:
@@ -92,7 +95,7 @@ class Aftermath:
         output = ended.error or last_output(live.last_output())
         stacks = live.stacks()
         if stacks:
-            self._record.append(EventLine("stacks", now_s, number, detail=stacks))
+            self._record.append(EventLine("stacks", now_s, number, detail="\n\n".join(stacks)))
         first_lost = ended.error == KEEPER_LOST and not self._keepers_lost
         self._keepers_lost += ended.error == KEEPER_LOST
         victims = died(
@@ -129,7 +132,10 @@ class Aftermath:
         self._record.sync(now_s, at_once=True)
         how = ending if ending == "completed" else f"{ending} ({exit_words(ended.exit_code)})"
         took = f"{how} after {now_s - live.started_s:.1f} s{in_words(peak)}"
-        self._say_end(live, took, output if ended.error else "")
+        shown = ending == "completed"  # a framework shows its failures where it ends by itself
+        self._say_end(live, took, output if ended.error else "", shown=shown)
+        for victim in victims if ending != "completed" else ():
+            self._say_victim(victim, standing=bool(stacks))
         if unexplained:
             self._console.say(unexplained_words(number, ended.exit_code, output))
 
@@ -171,11 +177,22 @@ class Aftermath:
             self.causes[key] = event.detail
             self._record.append(replace(event, at_s=now_s, process=number))
 
-    def _say_end(self, live: Live, took: str, error: str) -> None:
+    def _say_victim(self, victim: Result, *, standing: bool) -> None:
+        """Name it at once: a leg that dies later has no closing lines."""
+        first, *rest = (victim.message or "").splitlines()
+        self._console.say(f"  {key_name(victim.key.unit_key)}: {first}")
+        for line in rest[:SHOWN] if standing else ():
+            self._console.say(f"    {line}")
+
+    def _say_end(self, live: Live, took: str, error: str, *, shown: bool) -> None:
         number = live.batch.process
         if self._job.shard.processes != 1:
             self._console.begin(f"process {number}: output")
         self._console.follow(live.log)
+        failures = b"" if shown else live.failures()
+        if failures:
+            self._console.say("what failed in it before it ended:")
+            self._console.pass_on(failures)
         self._console.end(f"process {number}: {took}")
         if error:
             self._console.say(f"  {error}")

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
-from ciguard.run.progress import in_words, live
+from ciguard.run.progress import in_words, live, now_at
 from ciguard.run.wording import counted, key_name
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Console:
         group = self._group if self._folds else ""
         if group:  # a line within a fold is seen by nobody
             self.say("::endgroup::")
-        self.say(f"progress: {in_words(progress)}")
+        self.say(f"progress: {in_words(progress)}{now_at(progress)}")
         if group:
             self.say(f"::group::{group} (goes on)")
 
@@ -111,12 +111,17 @@ class Console:
         self.say(line)
 
     def conclude(
-        self, name: str, found: Verdict, wall_s: float, causes: Mapping[UnitKey, str]
+        self,
+        name: str,
+        found: Verdict,
+        wall_s: float,
+        causes: Mapping[UnitKey, str],
+        cwds: Mapping[str, str],
     ) -> None:
         """The leg's last lines: counts, then what is bad or missing by name.
 
         Args:
-            causes: why units did not run, where that is known.
+            causes: why units did not run, where that is known. cwds: by suite, its folder.
         """
         counts = ", ".join(f"{count} {outcome}" for outcome, count in found.counts.items())
         rest = f"; {counted(len(found.missing), 'unit')} did not run" if found.missing else ""
@@ -128,12 +133,16 @@ class Console:
             rest = "; the leg goes on in another step"
         if found.unexplained:
             rest += f"; {counted(found.unexplained, 'process')} failed without a failed result"
+        if found.flaky:
+            counts += f" ({len(found.flaky)} flaky)"
         self.say(f"{name}: {counts or 'no results'} in {wall_s:.1f} s{rest}")
         for result in found.bad[:MOST_NAMED]:
             how = f" ({result.ending})" if result.ending != "completed" else ""
             case = f" {result.case}" if result.case not in ("", result.unit) else ""
             place = key_name(result.key.unit_key)
             self.say(f"  {result.outcome}{how} {place}{case}{_reason(result.message)}")
+        for key in found.flaky[:MOST_NAMED]:
+            self.say(f"  flaky {key_name(key)}: it went wrong first, and right in its last try")
         missing = () if found.checkpoint else found.missing
         for key in missing[:MOST_NAMED]:
             self.say(f"  did not run {key_name(key)}{_reason(causes.get(key))}")
@@ -141,19 +150,30 @@ class Console:
         if unnamed:
             self.say(f"  and {unnamed} more: see the record")
         if self._folds and not found.checkpoint:  # the last step tells of all of them
-            self._annotate(found.bad)
+            self._annotate(found.bad, cwds)
 
-    def _annotate(self, bad: Sequence[Result]) -> None:
-        """What went wrong where it stands in the code; of too many the last says how many more."""
+    def _annotate(self, bad: Sequence[Result], cwds: Mapping[str, str]) -> None:
+        """What went wrong where it stands in the code; of too many the last says how many more.
+
+        Args:
+            cwds: by suite, its working folder.
+        """
         shown = bad if len(bad) <= ANNOTATED else bad[: ANNOTATED - 1]
         for result in shown:
-            place = {"file": result.file or "", "line": str(result.line or "")}
+            folder = cwds.get(result.suite, "")
+            place = {"file": _place(result.file, folder), "line": str(result.line or "")}
             place["title"] = key_name(result.key.unit_key)
             given = ",".join(f"{name}={_property(text)}" for name, text in place.items() if text)
             how = result.outcome if result.ending == "completed" else result.ending
             self.say(f"::error {given}::{_message(how + _reason(result.message))}")
         if len(shown) < len(bad):
             self.say(f"::error ::and {len(bad) - len(shown)} more: see the step's log")
+
+
+def _place(file: str | None, folder: str) -> str:
+    """As seen from the repository, where the file of a suite in a folder of its own is there."""
+    below = os.path.join(folder, file or "").replace(os.sep, "/")
+    return below if file and folder not in ("", ".") and os.path.exists(below) else file or ""
 
 
 def _message(text: str) -> str:

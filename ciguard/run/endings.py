@@ -6,11 +6,12 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import Result
+from ciguard.run.again import MEMORY
 from ciguard.run.state import NEVER_S
 from ciguard.run.wording import last_line, last_words
 
 if TYPE_CHECKING:
-    from typing import Mapping
+    from typing import Mapping, Sequence
 
     from ciguard.model import Ending, UnitKey
     from ciguard.run.peaks import Peak
@@ -147,6 +148,12 @@ def of_the_whole(state: State, process: int, ended: Ended, now_s: float, peak: P
     )
 
 
+def _standing(stacks: Sequence[str], unit: str) -> str:
+    """Of several processes the one in which the unit runs; a xdist controller is none of them."""
+    name = unit.rpartition("::")[2].partition("[")[0]
+    return next((one for one in stacks if f" in {name}\n" in f"{one}\n"), stacks[0])
+
+
 def died(
     state: State,
     process: int,
@@ -156,7 +163,7 @@ def died(
     now_s: float,
     output: str,
     quote: bool = False,
-    stacks: str = "",
+    stacks: Sequence[str] = (),
     interrupted: Mapping[UnitKey, str] = {},  # never changed
 ) -> tuple[Result, ...]:
     """One result for each unit that is to blame, or may be: how long it had run, at least.
@@ -166,14 +173,14 @@ def died(
     Args:
         now_s: when the process ended, or was told to: what it took to stop is not the unit's time.
         quote: the last line of the output tells something: it is no framework's progress.
-        stacks: where its threads stood when it was told to end.
+        stacks: of each of its processes, where the threads stood when it was told to end.
         interrupted: by unit, what the process itself said that ended it there.
     """
     if ending == "setup_failed":
         return ()
     running = state.running[process]
     victims = state.victims(process)
-    lower_bytes = state.process_bytes.get(process)
+    lower_bytes = running.largest_bytes or None  # what a sample behind its death says is 0
     found = []
     for unit in victims:
         planned = state.units[unit]
@@ -189,8 +196,10 @@ def died(
             said = "stopped at a checkpoint: it gets another turn"
         if ending == "timeout" and planned.timeout_s is not None:
             said = f"{_STOPPED[ending]} of {planned.timeout_s:g} s"
+        if ending in MEMORY and lower_bytes is not None:
+            said += f", its process had {lower_bytes >> 20} MiB"
         if stacks:
-            said += f"\n{stacks[:OUTPUT_BYTES]}"
+            said += f"\n{_standing(stacks, planned.unit)[:OUTPUT_BYTES]}"
         started_s = running.open.get(unit, NEVER_S)
         result = Result(
             unit=planned.unit,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 0.25  # for files that further workers of the process begin
 LAST_OUTPUT_BYTES = 16384
+FAILURES_BYTES = 65536  # of them are printed; all are beside the record
 
 
 class Live:
@@ -150,9 +151,16 @@ class Live:
         """Have it write where it stands, if its framework lets it."""
         self.process.ask_for_stacks(self.batch.stacks_file)
 
-    def stacks(self) -> str:
-        """What it wrote then."""
+    def stacks(self) -> Tuple[str, ...]:
+        """What each of its processes wrote then."""
         return answers(self.batch.stacks_file)
+
+    def failures(self) -> bytes:
+        """What failed in it, as its framework shows it at its end, if it came to that or not."""
+        path = f"{self.batch.record_file[: -len('.jsonl')]}.failures.txt"
+        with contextlib.suppress(OSError), open(path, "rb") as stream:
+            return stream.read(FAILURES_BYTES)
+        return b""
 
     def last_output(self) -> bytes:
         """The end of what it printed."""

@@ -26,8 +26,9 @@ def in_words(peak: Peak) -> str:
     said = ""
     if peak.peak_bytes is not None:
         said = f", peak {size(peak.peak_bytes)} ({peak.measured_by})"
-    if peak.peak_upper_bytes is not None:
-        said += f", at most {size(peak.peak_upper_bytes)} ({peak.bounds_measured_by})"
+    upper_bytes = peak.peak_upper_bytes
+    if upper_bytes is not None and size(upper_bytes) != size(peak.peak_bytes or 0):
+        said += f", at most {size(upper_bytes)} ({peak.bounds_measured_by})"
     return said
 
 

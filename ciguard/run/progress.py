@@ -10,6 +10,7 @@ from ciguard.run.wording import counted
 
 KIB: Final = 1024.0
 MINUTE_S, HOUR_S = 60, 3600
+NAMED: Final = 4  # units that run now
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -48,14 +49,20 @@ def in_words(progress: Progress) -> str:
     return ", ".join(parts)
 
 
+def now_at(progress: Progress) -> str:
+    """What runs now: if the runner is lost behind this line, it was one of these."""
+    more = f" and {len(progress.at) - NAMED} more" if len(progress.at) > NAMED else ""
+    return f": {', '.join(progress.at[:NAMED])}{more}" if progress.at else ""
+
+
 def live(progress: Progress, columns: int) -> str:
     """The same with what runs now, cut to a terminal's width: one that wraps cannot be rewritten.
 
     Args:
         columns: of the terminal; its last one stays free.
     """
-    named = f": {', '.join(progress.at)}" if progress.at else ""
-    text = "".join(char if char.isprintable() else "?" for char in in_words(progress) + named)
+    text = in_words(progress) + now_at(progress)
+    text = "".join(char if char.isprintable() else "?" for char in text)
     room = max(0, columns - 1)
     return text if len(text) <= room else text[: max(0, room - 3)] + "..."[:room]
 

@@ -42,7 +42,8 @@ def up_to(shard: Shard, unit: str) -> Shard:
     """The shard with its units up to and including one, in their order.
 
     Args:
-        unit: its id; where suites or variants share that, its name as `key_name` gives it.
+        unit: its id; where suites or variants share that, its name as `key_name` gives it. The end
+            of an id, or any part of it, where only one has it.
 
     Raises:
         InputError: it is not there, or it is several; names what is near.
@@ -51,12 +52,17 @@ def up_to(shard: Shard, unit: str) -> Shard:
     found = [place for place, one in enumerate(shard.units) if unit in (one.unit, names[place])]
     where = f"--until {unit}"
     if not found:
+        ends = (f":{unit}", f".{unit}", f"/{unit}")
+        found = [place for place, one in enumerate(shard.units) if one.unit.endswith(ends)]
+    if not found and unit:
+        found = [place for place, one in enumerate(shard.units) if unit in one.unit]
+    if not found:
         near = _near(shard, unit)
         fix = f"did you mean {', '.join(near)}?" if near else "look for its shard in the plan"
         what = f"not among the {counted(len(names), 'unit')} of shard {shard.key}"
         raise InputError(what, where=where, fix=fix)
     if len(found) > 1:
-        what = f"{counted(len(found), 'unit')} of shard {shard.key} have this id"
+        what = f"{counted(len(found), 'unit')} of shard {shard.key} are called so"
         fix = f"pass one of {', '.join(repr(names[place]) for place in found[:NAMED])}"
         raise InputError(what, where=where, fix=fix)
     return replace(shard, units=shard.units[: found[0] + 1])

@@ -20,13 +20,13 @@ def ready(path: str) -> set[int]:
     return {pid for pid, _ in _files(path)}
 
 
-def answers(path: str) -> str:
-    """What was written, each with the thread first that ran; "" where nobody answered."""
+def answers(path: str) -> tuple[str, ...]:
+    """What each process wrote, the thread first that ran; empty where nobody answered."""
     found = []
     for _, name in sorted(_files(path)):
         with contextlib.suppress(OSError), open(name, "rb") as stream:
             found.append(_ordered(stream.read(BYTES).decode("utf-8", "replace").strip()))
-    return "\n\n".join(filter(None, found))
+    return tuple(filter(None, found))
 
 
 def _ordered(text: str) -> str:

@@ -126,6 +126,8 @@ class Running:
     spoke: bool = False  # it wrote a line itself
     died: dict[int, Result] = field(default_factory=dict)
     beside: bool = False  # another process of the leg ran at some time of its life
+    late: set[int] = field(default_factory=set)  # ended by themselves, behind their limit
+    largest_bytes: int = 0  # that was seen of it since its last unit began
     resident_bytes: int | None = None  # behind its last result
     resident_s: float = 0.0  # its moment: of files of workers, nobody knows which was read first
     stopping: Ending | None = None
@@ -252,7 +254,8 @@ class State:
             at = set(running.open)
         if not at and not running.spoke and len(running.start.units) == 1:
             at.update(running.start.units)
-        return tuple(sorted(at if running.blamed is None else at & {running.blamed}))
+        named = at if running.blamed is None else at & {running.blamed}
+        return tuple(sorted(named | running.late))
 
     def position(self, key: UnitKey) -> int | None:
         """Where a unit stands in the shard; None for one that nobody planned here."""
@@ -272,6 +275,10 @@ class State:
             if line.headroom_bytes is not None:
                 self.headrooms = (*self.headrooms[-1:], (line.at_s, line.headroom_bytes))
             self.process_bytes = {int(key): size for key, size in line.process_bytes.items()}
+            for process, size in self.process_bytes.items():
+                if process in self.running:
+                    running = self.running[process]
+                    running.largest_bytes = max(size, running.largest_bytes)
         elif isinstance(line, ShardLine):
             self.memory_bytes = line.runner.memory_bytes
         elif isinstance(line, EventLine) and line.kind == "signal":
@@ -301,6 +308,7 @@ class State:
                 running.open[unit] = line.at_s
         else:
             running.begin(unit, known_s if line.at_s is None else line.at_s)
+            running.largest_bytes = 0
         if line.at_s is not None:
             running.goes_on = running.goes_on or line.at_s > running.told_s + OBEYS_WITHIN_S
 
@@ -309,6 +317,8 @@ class State:
         unit = self.position(line.key.unit_key)
         if running is None or unit is None:
             return
+        if self._is_late(running, unit, line):
+            running.late.add(unit)
         running.report(unit)
         running.spoke = running.spoke or line.outcome != "died"
         if line.outcome == "died":
@@ -322,6 +332,15 @@ class State:
         if line.rss_before_bytes is not None and (line.at_s or 0.0) >= running.resident_s:
             running.resident_bytes = line.rss_before_bytes + (line.retained_bytes or 0)
             running.resident_s = line.at_s or 0.0
+
+    def _is_late(self, running: Running, unit: int, line: Result) -> bool:
+        """Whether a unit swallowed its interruption, or was just done when it came: it is over."""
+        limit_s = self.units[unit].timeout_s
+        if running.stopping != "timeout" or running.blamed != unit or line.outcome == "died":
+            return False
+        if limit_s is None or line.at_s is None:
+            return False
+        return line.at_s - running.open.get(unit, NEVER_S) > limit_s
 
     def _observe_end(self, line: ProcessEndLine) -> None:
         running = self.running.pop(line.process, None)

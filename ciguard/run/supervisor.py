@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Optional
+from typing import TYPE_CHECKING, Final, Optional, Sequence
 
 from ciguard.errors import InputError
 from ciguard.model import (
@@ -39,7 +39,7 @@ from ciguard.run.wording import counted, key_name
 if TYPE_CHECKING:
     from typing import Dict, Set, Union
 
-    from ciguard.model import Line
+    from ciguard.model import Line, PlannedUnit
     from ciguard.run.console import Console
     from ciguard.run.job import Job
     from ciguard.run.platforms.base import Ended, Headroom
@@ -246,7 +246,7 @@ class Supervisor:
             return
         self._record.append(line)
         self._state.apply(action)
-        self._console.say(_in_words(action))
+        self._console.say(_in_words(action, self._job.shard.units))
         if isinstance(action, Recycle):
             self._live[action.process].stop_soon()
         elif isinstance(action, Stop):
@@ -347,7 +347,9 @@ class Supervisor:
             lost = f"{counted(self._record.dropped, 'line')} of the record could not be written"
             self._console.say(f"{lost}: {self._record.problem}")
         name = f"shard {self._job.shard.key}" if self._job.shard.key else "command"
-        self._console.conclude(name, found, now_s - self._state.began_s, self._aftermath.causes)
+        cwds = {suite: one.cwd for suite, one in self._job.suites.items()}
+        wall_s = now_s - self._state.began_s
+        self._console.conclude(name, found, wall_s, self._aftermath.causes, cwds)
         return found
 
 
@@ -357,9 +359,10 @@ def _heard(result: Result, now_s: float) -> EventLine:
     return EventLine("heard", now_s, result.process, suite, variant, unit, detail=case)
 
 
-def _in_words(action: Union[Stop, Recycle, Warn]) -> str:
+def _in_words(action: Union[Stop, Recycle, Warn], units: Sequence[PlannedUnit]) -> str:
     if isinstance(action, Warn):
         return f"{action.kind}: {action.reason}"
     if isinstance(action, Recycle):
         return f"process {action.process}: recycled: {action.reason}"
-    return f"process {action.process}: {action.ending}: {action.reason}"
+    who = "" if action.unit is None else f": {key_name(units[action.unit].key)}"
+    return f"process {action.process}: {action.ending}: {action.reason}{who}"

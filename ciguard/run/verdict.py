@@ -18,6 +18,7 @@ class Tally:
 
     by_unit: dict[UnitKey, dict[CaseKey, Result]] = field(default_factory=dict)
     bad: set[UnitKey] = field(default_factory=set)
+    flaky: set[UnitKey] = field(default_factory=set)  # some try went wrong: they are, if not bad
 
     def add(self, result: Result) -> None:
         """Take in a result; processes are numbered upwards, and a program need not know tries."""
@@ -32,6 +33,7 @@ class Tally:
         # Whole units are few cases: a leg asks how many are bad while it runs.
         if any(case.outcome in BAD_OUTCOMES for case in cases.values()):
             self.bad.add(result.key.unit_key)
+            self.flaky.add(result.key.unit_key)
         else:
             self.bad.discard(result.key.unit_key)
 
@@ -46,6 +48,7 @@ class Verdict:
 
     `unexplained`: processes that ended with an exit code that none of their results explains.
     `filed`: units whose results are in files that the leg does not read.
+    `flaky`: units that went wrong first and right in their last try.
     `checkpoint`: the step is over, and the leg goes on in another one.
     """
 
@@ -57,6 +60,7 @@ class Verdict:
     unexplained: int = 0
     filed: int = 0
     checkpoint: bool = False
+    flaky: tuple[UnitKey, ...] = ()
 
 
 def verdict(
@@ -95,4 +99,6 @@ def verdict(
         if (count := sum(1 for result in results if result.outcome == outcome))
     }
     paused = checkpoint and signalled is None and not dropped
-    return Verdict(code, ending, counts, bad, missing, unexplained, len(filed - told), paused)
+    flaky = tuple(sorted(tally.flaky - tally.bad))
+    lacking = len(filed - told)
+    return Verdict(code, ending, counts, bad, missing, unexplained, lacking, paused, flaky)

@@ -12,6 +12,9 @@ from run.hostile import finals
 from run.legs import PYTEST, no_survivor, plan_of, start_shard, until
 from run.replaying import replays
 
+from ciguard.codec.plan import decode
+from ciguard.files import read_record_tree
+from ciguard.guard.proof import prove
 from ciguard.model import LegPolicy, PlannedUnit, Suite
 
 if TYPE_CHECKING:
@@ -74,7 +77,6 @@ def test_each_victim_is_named_and_the_rest_runs(tmp_path: Path, processes: int) 
     stacks = [event.detail for event in leg.record().events if event.kind == "stacks"]
     assert [detail.splitlines()[0] for detail in stacks] == hangs[1:2]
     assert 0.5 <= (found["test_hangs"].wall_s or 0) < 3, "without the time that it took to end it"
-    assert all((result.peak_lower_bytes or 1) > 0 for result in found.values())
     endings = [end.ending for end in leg.record().process_ends]
     assert endings.count("crash") == 3
     assert endings.count("timeout") == 1
@@ -175,6 +177,8 @@ def test_order(): assert not LEFT
     end = leg.record().end
     assert end is not None
     assert dict(end.counts) == {"passed": 3, "failed": 1}, "the last try counts"
+    assert "3 passed, 1 failed (2 flaky)" in leg.printed
+    assert "  flaky test_flaky.py::test_flaky: it went wrong first" in leg.printed
 
 
 def test_the_deadline_ends_a_leg_before_the_platform_does(tmp_path: Path) -> None:
@@ -280,9 +284,44 @@ sys.exit(int(found.exit_code))
     plan = plan_of(units, policy=policy)
     leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", program)).wait(10)
     assert leg.outcomes() == {units[0]: "died", units[1]: "passed"}
-    assert victims(leg)["test_hog"].ending == "memory_guard"
+    hog = victims(leg)["test_hog"]
+    assert hog.ending == "memory_guard"
+    held_mib = (hog.peak_lower_bytes or 0) >> 20
+    assert held_mib > 300, "what it had, and not what was left behind its end"
+    assert f", its process had {held_mib} MiB" in (hog.message or "")
     kinds = [event.kind for event in leg.record().events]
     assert kinds.count("memory_low") == 1
     assert kinds.count("memory_guard") == 1
     replays(leg.record_folder, plan)
     until(lambda: not leg.survivors(), what="the hog is gone", timeout_s=5)
+
+
+def test_a_limit_holds_for_a_test_that_swallows_its_interruption(tmp_path: Path) -> None:
+    """And what failed before in its process is shown although the process has no end to show it."""
+    (tmp_path / "test_deaf.py").write_text("""
+import time
+def test_fails():
+    print("precious")
+    assert [1] == [2]
+def test_deaf():
+    try: time.sleep(60)
+    except BaseException: return
+def test_behind(): pass
+""")
+    names = ("fails", "deaf", "behind")
+    limits = {"deaf": 0.5}
+    units = [PlannedUnit(f"test_deaf.py::test_{n}", timeout_s=limits.get(n)) for n in names]
+    plan = plan_of(units)
+    leg = start_shard(tmp_path, plan).wait(10)
+    deaf = victims(leg)["test_deaf"]
+    assert (deaf.ending, deaf.try_number) == ("timeout", 1)
+    end = leg.record().end
+    assert end is not None
+    assert dict(end.counts) == {"passed": 1, "failed": 1, "died": 1}
+    made = decode((tmp_path / "plan.json").read_bytes(), "plan.json")
+    verdict = prove(made, read_record_tree(leg.record_folder))
+    assert {one.result.unit for one in verdict.failures} == {units[0].unit, units[1].unit}
+    assert "timeout: over its limit of 0.5 s: test_deaf.py::test_deaf\n" in leg.printed
+    assert "assert [1] == [2]" in leg.printed
+    assert "precious" in (leg.record_folder / "process-001.failures.txt").read_text()
+    replays(leg.record_folder, plan)

@@ -28,14 +28,13 @@ def test_a_name_as_the_log_has_it_tells_variants_apart() -> None:
     assert up_to(SHARD, "a.py::y [v]").units == SHARD.units[:2]
     with pytest.raises(InputError) as caught:
         up_to(SHARD, "a.py::y")
-    assert caught.value.what == "2 units of shard 47 have this id"
+    assert caught.value.what == "2 units of shard 47 are called so"
     assert caught.value.fix == "pass one of 'a.py::y [v]', 'a.py::y'"
 
 
 @pytest.mark.parametrize(
     ("unit", "fix"),
     [
-        ("z", "did you mean b.py::z?"),
         ("b.py:z", "did you mean b.py::z"),
         ("b.py::z ", "did you mean b.py::z"),
         ("#", "look for its shard in the plan"),
@@ -78,3 +77,13 @@ def test_the_words_of_the_command_line() -> None:
     for words in (("--until", "u", "--continue", "a"), ("--resume-from", "a", "--continue", "b")):
         with pytest.raises(UsageError, match="one of them"):
             scope(*words)
+
+
+@pytest.mark.parametrize("part", ["b.py::z", "z", "py::z", "b."])
+def test_a_part_that_only_one_has_is_enough(part: str) -> None:
+    assert up_to(SHARD, part).units[-1].unit == "b.py::z"
+
+
+def test_a_part_that_several_have_names_them() -> None:
+    with pytest.raises(InputError, match="units of shard 47 are called so"):
+        up_to(SHARD, "py")

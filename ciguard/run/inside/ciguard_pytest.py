@@ -45,6 +45,7 @@ Line = Dict[str, Any]
 Wrapper = Generator[None, Any, None]
 
 FIRST, LAST = slice(4096), slice(-4096, None)  # of a message, bytes
+FAILURES_BYTES = 1 << 20  # of a process; a worker of xdist has as much again
 RERUN_REPORTS = ("rerun", "retried")  # pytest-rerunfailures, pytest-retry: not the last word
 
 
@@ -141,6 +142,22 @@ class _Setups:
         self.done.append({"fixture": fixture, "scope": scope, "wall_s": round(own_s, 6)})
 
 
+class _Failures:
+    """What pytest shows of failures at the end of its session, at once: it may not come to that."""
+
+    def __init__(self, path: str) -> None:
+        self._file = KeptFile(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._left = FAILURES_BYTES
+
+    def append(self, report: pytest.TestReport) -> None:
+        """Write the traceback and what was captured, as far as there is room."""
+        parts = [f"{report.nodeid} ({report.when})", report.longreprtext]
+        parts += [f"{title}\n{text}" for title, text in report.sections]
+        content = ("\n".join(parts) + "\n\n").encode("utf-8", "replace")[: self._left]
+        with contextlib.suppress(OSError):
+            self._left -= REAL.write(self._file.descriptor(), content) if content else 0
+
+
 class _Reports:
     """What pytest and its plugins reported of one test so far."""
 
@@ -209,6 +226,7 @@ class _Recorder:
         stem, extension = os.path.splitext(leg.record_file)
         self._file_of = f"{stem}-{{}}{extension}".format  # by the name of a worker
         self._record = _RecordFile(self._file_of(name) if worker else leg.record_file)
+        self._failures = _Failures(f"{stem}.failures.txt")
         self._workers = Workers(f"{stem}.log", leg.oom_file)
         # Workers share the cgroup: what it had says nothing of one test of one of them.
         self._memory = Memory("" if worker else leg.peak_file)
@@ -318,6 +336,8 @@ class _Recorder:
             self._reports = _Reports(self._reports.reruns + 1)
         else:
             self._reports.add(report, self._root)
+            if report.failed:
+                self._failures.append(report)
 
     def pytest_exception_interact(self, call: pytest.CallInfo[Any]) -> None:
         if self._reports is not None and call.excinfo is not None:
