@@ -7,6 +7,7 @@ behind the other, is read as one. A file may say of itself that it is not whole 
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, fields, make_dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 from xml.parsers import expat
@@ -24,6 +25,14 @@ MAX_TOKEN_BYTES: Final = 4 << 20
 MAX_BYTES: Final = 1 << 32  # unpacked: a gzip bomb ends here
 MAX_DOCUMENTS: Final = 10_000  # in one file; each costs a parser
 MAX_S: Final = 1e9  # 31 years: what claims more was not measured
+
+# Characters that XML forbids and programs write all the same: colours of a terminal in a message.
+_FORBIDDEN: Final = bytes([*range(9), 11, 12, *range(14, 32)])
+_ALLOWED: Final = bytes.maketrans(_FORBIDDEN, b"?" * len(_FORBIDDEN))
+_REFERENCE: Final = re.compile(
+    rb"&#(?:x0{0,6}(?:[0-8bcefBCEF]|1[0-9a-fA-F])|0{0,6}(?:[0-8]|1[124-9]|2[0-9]|3[01]));"
+)
+_LONGEST_REFERENCE: Final = 12
 
 # What expat says where one document has ended and another begins, or a declaration comes late.
 _NEXT: Final = frozenset(
@@ -160,10 +169,27 @@ class _Chunks:
         self.fed = 0  # since this document's begin
         self.last: tuple[bytes, bytes] = (b"", b"")
         self.rest = b""
+        self.held = b""  # may be the begin of a reference
+        self.bytewise: bool | None = None  # ASCII is ASCII in it; None before its first chunk
+
+    def read(self) -> bytes:
+        """The next chunk, without what XML forbids."""
+        chunk = self.stream.read(CHUNK_BYTES)
+        if self.bytewise is None:
+            self.bytewise = b"\0" not in chunk[:4]
+        if not self.bytewise:
+            return chunk
+        is_last = not chunk
+        chunk = (self.held + chunk).translate(_ALLOWED)
+        begin = chunk.rfind(b"&", -_LONGEST_REFERENCE)
+        self.held = b""
+        if begin > 0 and not is_last:
+            chunk, self.held = chunk[:begin], chunk[begin:]
+        return _REFERENCE.sub(b"?", chunk) if b"&#" in chunk else chunk
 
     def next(self) -> bytes:
         try:
-            chunk = self.rest or self.stream.read(CHUNK_BYTES)
+            chunk = self.rest or self.read()
         except GZIP_ERRORS as error:
             raise damaged_gzip(error, self.source) from error
         self.left -= len(chunk)

@@ -120,3 +120,16 @@ def test_an_unknown_format_names_those_that_there_are() -> None:
     assert "junit" in caught.value.fix
     with pytest.raises(InputError, match="gzip"):
         head_of(unpacked(io.BytesIO(b"\x1f\x8bnonsense")), "x")
+
+
+def test_characters_that_xml_forbids_do_not_end_a_file() -> None:
+    for place in range(65_480, 65_540):
+        text = b"x" * place + b"\x1b[31mred&#x1B;[0m&#27;&amp;&#9;\x00"
+        content = b'<testsuite><testcase name="a"><failure>' + text
+        found = read(content + b'</failure></testcase><testcase name="b"/></testsuite>')
+        assert [result.unit for result in found] == ["a", "b"]
+    content = b'<testcase name="\x1b[31mred&#27;[0m&#32;&#x1F600;&amp;"/>'
+    (result,) = read(content)
+    assert result.name == "?[31mred?[0m \U0001f600&"
+    (result,) = read(b'<testcase name="ends with &#x41;"/>')
+    assert result.name == "ends with A"
