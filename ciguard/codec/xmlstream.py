@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import MISSING, fields, make_dataclass
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final
 from xml.parsers import expat
 
@@ -27,6 +28,13 @@ MAX_DOCUMENTS: Final = 10_000  # in one file; each costs a parser
 MAX_S: Final = 1e9  # 31 years: what claims more was not measured
 
 # Characters that XML forbids and programs write all the same: colours of a terminal in a message.
+# To look for them in every file would cost 5 %, so it is read again when expat has met one.
+_MET: Final = frozenset(
+    {
+        expat.errors.codes[expat.errors.XML_ERROR_INVALID_TOKEN],
+        expat.errors.codes[expat.errors.XML_ERROR_BAD_CHAR_REF],
+    }
+)
 _FORBIDDEN: Final = bytes([*range(9), 11, 12, *range(14, 32)])
 _ALLOWED: Final = bytes.maketrans(_FORBIDDEN, b"?" * len(_FORBIDDEN))
 _REFERENCE: Final = re.compile(
@@ -133,6 +141,10 @@ def count(text: str | None) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 12 else 0  # noqa: PLR2004
 
 
+class _Unclean(Exception):
+    """What may be a character that XML forbids."""
+
+
 class _Next(Exception):
     """Behind `offset` bytes of a document the next one begins."""
 
@@ -141,18 +153,21 @@ class _Next(Exception):
         self.offset = offset
 
 
-def _feed(reading: Reading, chunk: bytes) -> None:
+def _feed(reading: Reading, chunk: bytes, *, cleaned: bool) -> None:
     """Parse a chunk, an empty one being the end.
 
     Raises:
         InputError: what is wrong, with line and column.
         _Next: another document begins.
+        _Unclean: once cleaned it may go on.
     """
     try:
         reading.parser.Parse(chunk, not chunk)
     except expat.ExpatError as error:
         if error.code in _NEXT and reading.is_outside() and reading.parser.ErrorByteIndex > 0:
             raise _Next(reading.parser.ErrorByteIndex) from None
+        if error.code in _MET and not cleaned:
+            raise _Unclean from None
         what = f"malformed XML: {expat.ErrorString(error.code)}"
         where = reading.place(error.lineno, error.offset)
         raise InputError(what, where=where, fix="was its writer killed?") from None
@@ -163,7 +178,10 @@ def _feed(reading: Reading, chunk: bytes) -> None:
 class _Chunks:
     """A stream by chunks, of which the last two can be taken back from any byte on."""
 
-    def __init__(self, stream: IO[bytes], source: str, largest_bytes: int) -> None:
+    def __init__(
+        self, stream: IO[bytes], source: str, largest_bytes: int, *, cleaned: bool
+    ) -> None:
+        self.cleaned = cleaned
         self.stream, self.source = stream, source
         self.left = largest_bytes
         self.fed = 0  # since this document's begin
@@ -173,8 +191,10 @@ class _Chunks:
         self.bytewise: bool | None = None  # ASCII is ASCII in it; None before its first chunk
 
     def read(self) -> bytes:
-        """The next chunk, without what XML forbids."""
+        """The next chunk; cleaned, without what XML forbids."""
         chunk = self.stream.read(CHUNK_BYTES)
+        if not self.cleaned:
+            return chunk
         if self.bytewise is None:
             self.bytewise = b"\0" not in chunk[:4]
         if not self.bytewise:
@@ -218,12 +238,27 @@ def read(
 ) -> Iterator[Result]:
     """Yield a file's results in its order, in constant memory; what precedes an error is yielded.
 
+    Args:
+        stream: can seek, and is at its start.
+        make: the format's handlers, for a file's name; asked again where it is read again.
+
     Raises:
         InputError: malformed or cut (with line and column), a document type or entity, a token
             larger than 4 MiB, damaged gzip; or, behind all results, what the file says it lacks.
     """
-    reading = make(source)
-    chunks = _Chunks(stream, source, largest_bytes)
+    given = 0
+    try:
+        for one in _read(make(source), _Chunks(stream, source, largest_bytes, cleaned=False)):
+            given += 1
+            yield one
+    except _Unclean:
+        stream.seek(0)
+        chunks = _Chunks(stream, source, largest_bytes, cleaned=True)
+        yield from islice(_read(make(source), chunks), given, None)
+
+
+def _read(reading: Reading, chunks: _Chunks) -> Iterator[Result]:
+    """All documents of a file."""
     for _ in range(MAX_DOCUMENTS):
         reading.attach(expat.ParserCreate())
         try:
@@ -250,7 +285,7 @@ def _document(reading: Reading, chunks: _Chunks) -> Iterator[Result]:
     while chunk:
         chunk = chunks.next()
         try:
-            _feed(reading, chunk)
+            _feed(reading, chunk, cleaned=chunks.cleaned)
         except InputError:
             reading.cut()
             yield from reading.taken()
