@@ -237,6 +237,9 @@ def test_a_whole_record_does_not_hide_what_its_job_says(conclusion: str) -> None
     verdict = verdict_of(world, Told((job("03", conclusion),)))
     assert verdict.exit_code == ExitCode.INCOMPLETE
     assert f"{conclusion!r}" in death(verdict).what
+    known = conclusion in CONCLUSIONS
+    assert death(verdict).kind == ("job_contradicts" if known else "job_unknown")
+    assert known or death(verdict).fix == "update ciguard"
 
 
 def test_a_failed_job_agrees_with_failed_tests() -> None:
