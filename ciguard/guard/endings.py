@@ -35,7 +35,7 @@ ADVICE: Final[Mapping[Ending, str]] = {
     "timeout": "raise its limit, or plan more shards",
     "out_of_memory": "plan with fewer processes, or give its pool more memory",
     "crash": "look at the last output in its record",
-    "deadline": "plan more shards, or raise plan.limit",
+    "deadline": "plan more shards, raise plan.limit, or set a timeout for a test that hangs",
     "memory_guard": "plan with fewer processes, or give its pool more memory",
     "cancelled": "find out who cancelled it, and run it again",
     "superseded": "nothing: a newer run takes its place",

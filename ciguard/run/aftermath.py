@@ -134,6 +134,8 @@ class Aftermath:
         took = f"{how} after {now_s - live.started_s:.1f} s{in_words(peak)}"
         shown = ending == "completed"  # a framework shows its failures where it ends by itself
         self._say_end(live, took, output if ended.error else "", shown=shown)
+        if stacks and not victims:
+            self._say_standing(stacks[0].splitlines())
         for victim in victims if ending != "completed" else ():
             self._say_victim(victim, standing=bool(stacks))
         if unexplained:
@@ -181,7 +183,11 @@ class Aftermath:
         """Name it at once: a leg that dies later has no closing lines."""
         first, *rest = (victim.message or "").splitlines()
         self._console.say(f"  {key_name(victim.key.unit_key)}: {first}")
-        for line in rest[:SHOWN] if standing else ():
+        if standing:
+            self._say_standing(rest)
+
+    def _say_standing(self, lines: Sequence[str]) -> None:
+        for line in lines[:SHOWN]:
             self._console.say(f"    {line}")
 
     def _say_end(self, live: Live, took: str, error: str, *, shown: bool) -> None:

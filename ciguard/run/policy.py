@@ -37,6 +37,9 @@ MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this
 IDLE_PROCESSES: Final = 3  # in a row without one finished unit: the fourth would not do better
 NOT_RUN: Final = (126, 127)  # what a shell says of a program that it cannot run or find
 SAMPLES: Final = 2  # one low sample is a hiccup
+# A thread that never ends keeps a process from its end; what a session tears down takes minutes.
+EXIT_S: Final = 300.0
+ALL_DONE: Final = "all its units are done"
 NAMED: Final = 3  # units of a process, in a reason
 LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom that is worth a word
 LAST_DITCH_BYTES, LAST_DITCH_RATIO = 256 * MIB, 0.015  # headroom below which the runner dies next
@@ -83,6 +86,8 @@ def is_unexplained(running: Running, ending: Ending, exit_code: int, *, errors: 
         running: as observed to its end, the victims included.
         errors: it said that something could not be collected.
     """
+    if running.stopping == "timeout" and running.blamed is None:  # it would not end by itself
+        return not running.bad
     if exit_code == 0 or running.stopping is not None or running.recycled or running.bad:
         return False
     done = running.closed | running.reported
@@ -147,6 +152,8 @@ def _timeout(state: State, now_s: float) -> Action | None:
             limit_s = state.units[unit].timeout_s
             if limit_s is not None and now_s - at_s > limit_s:
                 return Stop(process, "timeout", f"over its limit of {limit_s:g} s", unit)
+        if running.done_s is not None and now_s - running.done_s > EXIT_S:
+            return Stop(process, "timeout", f"{ALL_DONE}, and it has not ended for {EXIT_S:g} s")
     return None
 
 
@@ -160,6 +167,8 @@ def _next_moment_s(state: State, now_s: float) -> float | None:
     elif now_s < _grace_ends_s(state) < float("inf"):
         moments.append(_grace_ends_s(state))
     for running in state.running.values():
+        if running.done_s is not None and running.stopping is None:
+            moments.append(running.done_s + EXIT_S)
         for unit, at_s in running.open.items():
             limit_s = state.units[unit].timeout_s
             if limit_s is not None:

@@ -126,6 +126,7 @@ class Running:
     spoke: bool = False  # it wrote a line itself
     died: dict[int, Result] = field(default_factory=dict)
     beside: bool = False  # another process of the leg ran at some time of its life
+    done_s: float | None = None  # its last unit was over, and it need only end
     late: set[int] = field(default_factory=set)  # ended by themselves, behind their limit
     largest_bytes: int = 0  # that was seen of it since its last unit began
     resident_bytes: int | None = None  # behind its last result
@@ -329,6 +330,8 @@ class State:
             running.bad.add(unit)
         if line.case in ("", line.unit):
             running.close(unit)
+            if len(running.closed) == len(running.start.units):
+                running.done_s = line.at_s
         if line.rss_before_bytes is not None and (line.at_s or 0.0) >= running.resident_s:
             running.resident_bytes = line.rss_before_bytes + (line.retained_bytes or 0)
             running.resident_s = line.at_s or 0.0

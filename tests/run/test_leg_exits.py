@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import PYTEST, plan_of, start_shard
+from run.legs import PYTEST, no_survivor, plan_of, start_shard
 from run.replaying import replays
 
 from ciguard.model import LegPolicy, PlannedUnit, Suite
@@ -223,3 +223,29 @@ def test_what_a_program_measured_is_left_to_it(tmp_path: Path) -> None:
     leg = command_leg(tmp_path, code)
     assert [(one.wall_s, one.at_s) for one in leg.record().results] == [(7.0, None)] * 2
     assert "heard" not in {event.kind for event in leg.record().events}
+
+
+def test_a_process_that_would_not_end_is_ended_and_red(tmp_path: Path) -> None:
+    """A thread that never ends: all results are there, and pytest would wait for ever."""
+    (tmp_path / "test_thread.py").write_text("""
+import threading, time
+def test_leaves_a_thread():
+    threading.Thread(target=time.sleep, args=(600,)).start()
+""")
+    program = """
+import os, sys, time
+from ciguard.run import leg, policy
+policy.EXIT_S = 1.0
+plan = leg.read_plan("plan.json")
+found = leg.run_shard(plan, "01", "record", dict(os.environ), origin_s=time.monotonic())
+sys.exit(int(found.exit_code))
+"""
+    plan = plan_of(["test_thread.py::test_leaves_a_thread"])
+    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", program)).wait(10)
+    assert leg.outcomes() == {"test_thread.py::test_leaves_a_thread": "passed"}
+    said = "timeout: all its units are done, and it has not ended for 1 s"
+    assert said in leg.printed
+    assert "in _wait_for_tstate_lock" in leg.printed or "in _shutdown" in leg.printed, "where"
+    (end,) = leg.record().process_ends
+    assert end.ending == "timeout"
+    no_survivor(leg)

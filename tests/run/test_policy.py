@@ -20,6 +20,7 @@ from ciguard.model import (
 from ciguard.run.policy import (
     IDLE_PROCESSES,
     decision_line,
+    is_unexplained,
     next_action,
 )
 from ciguard.run.state import (
@@ -147,6 +148,20 @@ def test_a_unit_over_its_limit_is_stopped_and_blamed_alone() -> None:
     state.observe(Result("a", "died", case="a", ending="timeout", process=1))
     state.observe(ProcessEndLine(1, "timeout", 2))
     assert start(state).units == (1,), "b had no part in it"
+
+
+def test_a_process_that_is_done_and_does_not_end_is_ended() -> None:
+    state = state_of("a", "b")
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=0.0))
+    state.observe(Result("a", "passed", process=1, at_s=1.0))
+    assert next_action(state, 400.0) == Wait(), "b is still to come"
+    state.observe(Result("b", "passed", process=1, at_s=400.0))
+    assert next_action(state, 700.0) == Wait(700.0)
+    reason = "all its units are done, and it has not ended for 300 s"
+    assert next_action(state, 700.1) == Stop(1, "timeout", reason)
+    state.apply(Stop(1, "timeout", reason))
+    assert is_unexplained(state.running[1], "timeout", -15, errors=False)
 
 
 def test_behind_the_time_asked_for_nothing_begins_and_nothing_is_stopped() -> None:
