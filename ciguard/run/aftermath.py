@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ciguard.run.state import State
 
 
-SHOWN: Final = 12  # lines of where a stopped test stood
+SHOWN: Final = 8  # lines of where a stopped test stood
 
 
 class Aftermath:
@@ -132,8 +132,7 @@ class Aftermath:
         self._record.sync(now_s, at_once=True)
         how = ending if ending == "completed" else f"{ending} ({exit_words(ended.exit_code)})"
         took = f"{how} after {now_s - live.started_s:.1f} s{in_words(peak)}"
-        shown = ending == "completed"  # a framework shows its failures where it ends by itself
-        self._say_end(live, took, output if ended.error else "", shown=shown)
+        self._say_end(live, took, output if ended.error else "")
         if stacks and not victims:
             self._say_standing(stacks[0].splitlines())
         for victim in victims if ending != "completed" else ():
@@ -190,12 +189,12 @@ class Aftermath:
         for line in lines[:SHOWN]:
             self._console.say(f"    {line}")
 
-    def _say_end(self, live: Live, took: str, error: str, *, shown: bool) -> None:
+    def _say_end(self, live: Live, took: str, error: str) -> None:
         number = live.batch.process
         if self._job.shard.processes != 1:
             self._console.begin(f"process {number}: output")
         self._console.follow(live.log)
-        failures = b"" if shown else live.failures()
+        failures = b"" if live.said.finished else live.failures()
         if failures:
             self._console.say("what failed in it before it ended:")
             self._console.pass_on(failures)

@@ -27,12 +27,14 @@ class Said:
         vanished: with the program's own reason, "" where it simply did not find the unit.
         errors: (path or name of what could not be collected, last line of the error).
         interrupted: what ended the process while the unit ran.
+        finished: it came to the end of its session, where a framework shows what failed.
         unreadable: the first line of it that is none, and why; "" where all could be read.
     """
 
     vanished: Dict[UnitKey, str] = field(default_factory=dict)
     errors: List[Tuple[str, str]] = field(default_factory=list)
     interrupted: Dict[UnitKey, str] = field(default_factory=dict)
+    finished: bool = False
     unreadable: str = ""
 
     def add(self, event: EventLine) -> None:
@@ -44,6 +46,8 @@ class Said:
             self.errors.append((key.unit, last_line(event.detail)))
         elif event.kind == "interrupted":
             self.interrupted[key] = event.detail
+        elif event.kind == "session_end":
+            self.finished = True
 
     def error_of(self, unit: str) -> Optional[str]:
         """The error of the file, class or folder that holds the unit."""

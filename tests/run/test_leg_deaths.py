@@ -299,7 +299,7 @@ sys.exit(int(found.exit_code))
 def test_a_limit_holds_for_a_test_that_swallows_its_interruption(tmp_path: Path) -> None:
     """And what failed before in its process is shown although the process has no end to show it."""
     (tmp_path / "test_deaf.py").write_text("""
-import time
+import os, time
 def test_fails():
     print("precious")
     assert [1] == [2]
@@ -307,8 +307,10 @@ def test_deaf():
     try: time.sleep(60)
     except BaseException: return
 def test_behind(): pass
+def test_fails_too(): assert "seen" == "kept"
+def test_leaves(): os._exit(3)
 """)
-    names = ("fails", "deaf", "behind")
+    names = ("fails", "deaf", "behind", "fails_too", "leaves")
     limits = {"deaf": 0.5}
     units = [PlannedUnit(f"test_deaf.py::test_{n}", timeout_s=limits.get(n)) for n in names]
     plan = plan_of(units)
@@ -317,11 +319,15 @@ def test_behind(): pass
     assert (deaf.ending, deaf.try_number) == ("timeout", 1)
     end = leg.record().end
     assert end is not None
-    assert dict(end.counts) == {"passed": 1, "failed": 1, "died": 1}
+    assert dict(end.counts) == {"passed": 1, "failed": 2, "died": 2}
     made = decode((tmp_path / "plan.json").read_bytes(), "plan.json")
     verdict = prove(made, read_record_tree(leg.record_folder))
-    assert {one.result.unit for one in verdict.failures} == {units[0].unit, units[1].unit}
+    assert {one.result.unit for one in verdict.failures} == {
+        units[place].unit for place in (0, 1, 3, 4)
+    }
     assert "timeout: over its limit of 0.5 s: test_deaf.py::test_deaf\n" in leg.printed
-    assert "assert [1] == [2]" in leg.printed
+    shown = [line.lstrip("> ") for line in leg.printed.splitlines() if line.startswith(">")]
+    assert shown.count("assert [1] == [2]") == 1, "the session came to its end"
+    assert sum("def test_fails_too" in line for line in shown) == 1, "this one did not"
     assert "precious" in (leg.record_folder / "process-001.failures.txt").read_text()
     replays(leg.record_folder, plan)
