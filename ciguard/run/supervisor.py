@@ -62,7 +62,7 @@ class Supervisor:
         self._instruments = job.platform.instruments(job.environ)
         self._memory = MemoryWatch(guardrail, self._instruments, guarded=guarded)
         self._live: Dict[int, Live] = {}
-        self._seen: Dict[str, int] = {}  # by file, of processes that have ended
+        self._seen: Dict[str, int] = {}  # by file, of the process that ended last
         self._followed_s = 0.0
         self._tally = Tally()
         for result in job.earlier.results():
@@ -209,7 +209,8 @@ class Supervisor:
         self._follow(live, last=True)
         others = [one.batch for one in self._live.values() if one is not live]
         self._aftermath.of(live, ended, others, self._now_s())
-        self._seen.update(live.seen())
+        # Where a process ends all its lines were seen: a decision need not repeat them for ever.
+        self._seen = live.seen()
         live.close()
         del self._live[number]
 
