@@ -63,7 +63,6 @@ class Aftermath:
         self._observed = observed
         self._memory = memory
         self._oom_kills = oom_kills
-        self._keepers_lost = 0
         self.causes: Dict[UnitKey, str] = {}
         self.unexplained = sum(
             isinstance(line, EventLine) and line.kind == "unexplained_exit"
@@ -96,8 +95,6 @@ class Aftermath:
         stacks = live.stacks()
         if stacks:
             self._record.append(EventLine("stacks", now_s, number, detail="\n\n".join(stacks)))
-        first_lost = ended.error == KEEPER_LOST and not self._keepers_lost
-        self._keepers_lost += ended.error == KEEPER_LOST
         victims = died(
             self._state,
             number,
@@ -109,8 +106,8 @@ class Aftermath:
             stacks=stacks,
             interrupted=live.said.interrupted,
         )
-        if first_lost:  # who killed it may have passed long since: it blames nobody yet
-            victims = ()
+        if ended.error == KEEPER_LOST and len(running.start.units) > 1:
+            victims = ()  # who killed it may have passed since: it is searched for by halves
         detail = f"{exit_words(ended.exit_code)}\n{output}"
         if ending != "completed":
             for victim in victims:

@@ -121,7 +121,7 @@ def test_a_killed_leg_leaves_its_record_and_nothing_else(tmp_path: Path) -> None
 
 
 def test_a_killed_keeper_is_a_crash_and_the_rest_runs(tmp_path: Path) -> None:
-    """The first kill blames nobody: the one that runs may not be the one that killed."""
+    """Of several nobody is blamed: the one that runs may not be the one that killed."""
     (tmp_path / "test_slow.py").write_text("""
 import os, signal, subprocess, sys, time
 def test_kills_and_passes():
@@ -137,8 +137,10 @@ def test_later(): pass
 """)
     more = ["test_slow.py::test_kills_and_passes", "test_slow.py::test_innocent"]
     leg = start_shard(tmp_path, plan_of([*more, *UNITS])).wait(10)
-    passed = [*more, UNITS[0], UNITS[2]]
-    assert leg.outcomes() == {**dict.fromkeys(passed, "passed"), UNITS[1]: "died"}
+    passed = [more[1], UNITS[0], UNITS[2]]
+    outcomes = leg.outcomes()
+    assert outcomes.pop(more[0]) in ("passed", "died"), "whichever comes first"
+    assert outcomes == {**dict.fromkeys(passed, "passed"), UNITS[1]: "died"}
     assert "its keeper was killed" in leg.printed
     no_survivor(leg)
 

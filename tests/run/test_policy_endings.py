@@ -59,7 +59,8 @@ def test_how_a_process_ended(
         (Running(STARTED, closed={0, 1}), "crash", -11, False, True),  # behind its last unit
         (Running(STARTED, closed={0, 1}, bad={0}), "completed", 1, False, False),
         (Running(STARTED, closed={0, 1}, recycled=True), "completed", 2, False, False),
-        (Running(STARTED, closed={0, 1}, stopping="timeout"), "timeout", 2, False, False),
+        (Running(STARTED, closed={0}, stopping="timeout", blamed=1), "timeout", 2, False, False),
+        (Running(STARTED, closed={0, 1}, stopping="timeout"), "timeout", 2, False, True),
         (Running(STARTED), "completed", 5, False, False),  # nothing selected: all is missing
         (Running(STARTED, closed={0}), "completed", 1, False, True),
         (Running(STARTED, closed={0}), "completed", 1, True, False),  # the other: not imported
