@@ -124,6 +124,18 @@ def test_dear_fixtures_make_larger_parts() -> None:
     assert {group.part_of for group in joined} == {0}
 
 
+def test_a_group_that_is_nearly_all_set_up_is_not_divided() -> None:
+    borders = (lambda _: "file", lambda _: "class")
+    (whole,) = grouped([0.125, 0.125], borders, target_s=1.0, setups_s=[0.5, 0.5])
+    assert (whole.members, whole.wall_s) == ((0, 1), 0.75)
+
+
+def test_a_long_unit_alone_does_not_keep_others_from_being_halved() -> None:
+    border = (lambda unit: "long" if unit == 0 else "many",)
+    groups = grouped([50.0, 1.0, 1.0, 1.0, 1.0], border, 1e9, 3)
+    assert [group.members for group in groups] == [(0,), (1, 2), (3, 4)]
+
+
 def test_what_the_suite_marks_stays_together_whatever_it_costs() -> None:
     border = (lambda unit: "first" if unit < 4 else "second",)
     groups = grouped([9.0] * 8, border, target_s=10.0, marked=[(1, 5, 6)])
