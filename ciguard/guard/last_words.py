@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import UnitKey
-from ciguard.run.policy import LOW_BYTES, LOW_RATIO
+from ciguard.run.policy import floors
 from ciguard.text import duration, size
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def memory_trend(record: Record) -> str:
     memory = record.header.runner.memory_bytes if record.header is not None else None
     at_s, left = max(seen)
     most = max(seen, key=lambda pair: pair[1])
-    if left >= max(LOW_BYTES, LOW_RATIO * (memory or 0)) or left >= FALLEN_RATIO * most[1]:
+    if left >= floors(memory or 0)[0] or left >= FALLEN_RATIO * most[1]:
         return ""
     of = f" of {size(memory)}" if memory else ""
     return (

@@ -43,6 +43,8 @@ ALL_DONE: Final = "all its units are done"
 NAMED: Final = 3  # units of a process, in a reason
 LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom that is worth a word
 LAST_DITCH_BYTES, LAST_DITCH_RATIO = 256 * MIB, 0.015  # headroom below which the runner dies next
+# Of a small container, no floor takes more: a test that fits into it must not be called too large.
+LOW_SHARE, LAST_DITCH_SHARE = 0.25, 0.125
 HELPFUL_RATIO: Final = 0.05  # of the machine: a process this large is worth killing anyway
 # Of its time, what a step waits for what runs: a lost runner then costs two steps' work at most.
 # Once only: what is stopped a second time may need more than any step has, and would never end.
@@ -183,8 +185,7 @@ def _guard_rail(state: State) -> Action | None:
         return None
     (before_s, before), (now_s, now) = state.headrooms
     memory = state.memory_bytes or 0
-    low = _low_bytes(state)
-    last_ditch = max(LAST_DITCH_BYTES, LAST_DITCH_RATIO * memory)
+    low, last_ditch = floors(memory)
     kill_below = {"observe": 0.0, "auto": last_ditch, "enforce": low}[rail]
     if max(before, now) < kill_below and now < before:
         candidates = [
@@ -206,9 +207,16 @@ def _guard_rail(state: State) -> Action | None:
     return None
 
 
-def _low_bytes(state: State) -> float:
-    """Headroom that is worth a word."""
-    return max(LOW_BYTES, LOW_RATIO * (state.memory_bytes or 0))
+def floors(memory_bytes: int) -> tuple[float, float]:
+    """Headroom that is worth a word, and below which the runner dies next, both in bytes.
+
+    Args:
+        memory_bytes: of the machine or of its tightest cgroup; 0 where nobody knows.
+    """
+    most = memory_bytes or float("inf")
+    low = max(LOW_BYTES, LOW_RATIO * memory_bytes)
+    last_ditch = max(LAST_DITCH_BYTES, LAST_DITCH_RATIO * memory_bytes)
+    return min(low, LOW_SHARE * most), min(last_ditch, LAST_DITCH_SHARE * most)
 
 
 def _per_second(fell_bytes: int, took_s: float) -> str:
@@ -314,7 +322,7 @@ def _memory_comes_back(state: State, now_s: float) -> bool:
     """Whether a process was just killed for memory, and what it held is not there again yet."""
     if state.policy.guard_rail == "off" or now_s >= state.memory_back_s:
         return False
-    return not state.headrooms or state.headrooms[-1][1] < _low_bytes(state)
+    return not state.headrooms or state.headrooms[-1][1] < floors(state.memory_bytes or 0)[0]
 
 
 def _executing_again(state: State, now_s: float) -> Action | None:

@@ -42,7 +42,17 @@ def check(folder: Path, shape: Shape) -> None:
     shutil.rmtree(leg.record_folder)  # 200 MB each, which pytest would keep three times
 
 
-@pytest.mark.parametrize("shape", [Shape(2, 0, 2), Shape(1, 2, 1)], ids=str)
+SHAPES = [
+    Shape(1, 0, 1),
+    Shape(2, 0, 2),
+    Shape(4, 0, 1),
+    Shape(1, 2, 1),
+    Shape(2, 2, 2),
+    Shape(4, 2, 1),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_each_unit_has_one_right_end(tmp_path: Path, shape: Shape) -> None:
     check(tmp_path, shape)
 

@@ -12,6 +12,7 @@ from ciguard.model import (
 )
 from ciguard.model import Runner as Machine
 from ciguard.run.policy import (
+    floors,
     kill_helps,
     next_action,
 )
@@ -68,6 +69,35 @@ def test_a_kill_helps_where_it_gives_back_enough(
     size: int, missing: int, memory: int, expected: bool
 ) -> None:
     assert kill_helps(size, missing, memory) == expected
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "low_mib", "last_ditch_mib"),
+    [
+        (0, 600, 256),  # nobody knows
+        (512, 128, 64),
+        (1024, 256, 128),
+        (2048, 512, 256),
+        (7168, 600, 256),
+        (16384, 819.2, 256),
+        (32768, 1638.4, 491.52),
+    ],
+)
+def test_floors_follow_the_memory_that_there_is(
+    memory_mib: int, low_mib: float, last_ditch_mib: float
+) -> None:
+    found = floors(memory_mib * MIB)
+    assert found == pytest.approx((low_mib * MIB, last_ditch_mib * MIB))
+
+
+def test_a_test_that_fits_into_a_small_container_is_let_be() -> None:
+    state = state_of("a", policy=LegPolicy("enforce"))
+    state.observe(ShardLine(runner=Machine(memory_bytes=512 * MIB)))
+    start(state)
+    for headroom in (210, 190):
+        sizes = {"1": 300 * MIB}
+        state.observe(SampleLine(0.0, headroom_bytes=headroom * MIB, process_bytes=sizes))
+    assert isinstance(next_action(state, 0.0), Wait)
 
 
 def test_a_small_process_is_not_killed_for_what_others_hold() -> None:
