@@ -53,7 +53,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("codec", "config", "errors", "files", "github", "invocation", "model", "repository"),
         *("compare.failing", "guard.policy", "guard.verdict"),
     ),
-    "github": ("__version__", "errors", "model"),
+    "github": ("__version__", "errors", "model", "codec"),
     "plan": (*SPOKEN, "rendering"),
     "guard": SPOKEN,
     "compare": SPOKEN,

@@ -209,6 +209,6 @@ def decode(content: bytes, source: str) -> Plan:
         others = {key: value for key, value in found.items() if key != "id"}
         if _hash(_dumped(others)) != plan.id:
             raise LineError(f"id: {plan.id!r} is not the hash of the rest: the file was changed")
-    except (LineError, ValueError) as error:
+    except (LineError, ValueError, RecursionError) as error:
         raise InputError(f"no plan: {error}", where=source, fix=remake) from None
     return plan

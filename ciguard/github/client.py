@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+import tempfile
+from typing import IO, TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import gidgethub
 import httpx
@@ -12,6 +12,7 @@ import pydantic
 
 from ciguard.errors import UsageError
 from ciguard.github.connection import NOT_SENT, Connection, TokenForHost
+from ciguard.github.downloads import Arriving, Budget
 from ciguard.github.models import GitHubJson
 from ciguard.github.patience import Patience
 from ciguard.github.refusals import (
@@ -23,13 +24,14 @@ from ciguard.github.refusals import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
 
 Answer = TypeVar("Answer", bound=GitHubJson)
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 100  # the most GitHub gives, so the fewest calls
+AT_ONCE: Final = 4  # downloads; GitHub allows 100 requests, and its storage is not what is slow
 
 
 class GitHub:
@@ -53,7 +55,7 @@ class GitHub:
         token: pydantic.SecretStr,
         *,
         patience: Patience = Patience(),  # noqa: B008 - frozen, so sharing it is harmless
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         timeout_s: float = 30.0,
     ) -> None:
         self._api_url = api_url.rstrip("/")
@@ -117,6 +119,63 @@ class GitHub:
         # The address is a password for a minute: errors name the call that gave it.
         return self._ask(call, reading).decode("utf-8", "replace")
 
+    def fetch_all(
+        self,
+        paths: Sequence[tuple[str, str]],
+        take: Callable[[int, IO[bytes]], None],
+        *,
+        most_bytes: int,
+        budget: Budget,
+    ) -> dict[int, GitHubError]:
+        """Fetch what GitHub keeps elsewhere, AT_ONCE side by side, into temporary files.
+
+        After a refusal that the others would meet as well, what has not begun is not asked for.
+
+        Args:
+            paths: path and digest ("" where it is not known) of each.
+            take: is handed each file that came whole, by its position; it is gone afterwards.
+            most_bytes: of each.
+
+        Returns:
+            What cannot be had, by its position.
+        """
+        return self._runner.run(self._fetch_all(paths, take, most_bytes, budget))
+
+    async def _fetch_all(
+        self,
+        paths: Sequence[tuple[str, str]],
+        take: Callable[[int, IO[bytes]], None],
+        most_bytes: int,
+        budget: Budget,
+    ) -> dict[int, GitHubError]:
+        lost: dict[int, GitHubError] = {}
+        waiting = iter(enumerate(paths))
+        lasting: list[GitHubError] = []
+
+        async def work() -> None:
+            for position, (path, digest) in waiting:
+                if lasting:
+                    lost[position] = lasting[0]
+                    continue
+                with tempfile.TemporaryFile() as stream:
+                    arriving = Arriving(stream, budget, digest, most_bytes)
+                    try:
+                        await self._told(f"GET {path}", self._connection.fetch(path, arriving))
+                    except GitHubError as error:
+                        lost[position] = error
+                        lasting.extend([error] if error.is_lasting else [])
+                        continue
+                    stream.seek(0)
+                    take(position, stream)
+
+        workers = [asyncio.create_task(work()) for _ in range(min(AT_ONCE, len(paths)))]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+        return lost
+
     def create(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
         """POST; raise OutcomeUnknown where it may be done although no answer came."""
         call = f"POST {path}"
@@ -140,9 +199,12 @@ class GitHub:
         return found
 
     def _ask(self, call: str, request: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(self._told(call, request))
+
+    async def _told(self, call: str, request: Coroutine[Any, Any, T]) -> T:
         """Do one request; every failure that the network or GitHub can cause becomes ours."""
         try:
-            return self._runner.run(request)
+            return await request
         except gidgethub.HTTPException as error:
             status, words = int(error.status_code), self._without_token(str(error))
             wait_s = self._connection.refused_wait_s

@@ -7,6 +7,7 @@ carried out, so only the other methods, which give the same result twice, are se
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING, Final
@@ -17,14 +18,17 @@ import gidgethub.abc
 import httpx
 import stamina
 
-from ciguard.github.patience import rate_limit_wait_s
-from ciguard.github.refusals import GitHubError
+from ciguard.github.downloads import Cut
+from ciguard.github.patience import rate_limit_wait_s, server_s
+from ciguard.github.refusals import GIVEN_PLACE, GitHubError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+    from contextlib import AbstractContextManager
 
     from pydantic import SecretStr
 
+    from ciguard.github.downloads import Arriving
     from ciguard.github.patience import Patience
 
 API_HEADERS: Final[Mapping[str, str]] = {
@@ -37,7 +41,6 @@ NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _LOST: Final = (httpx.TransportError, httpx.HTTPStatusError)
 
 _FIRST_SERVER_FAULT: Final = 500
-GIVEN_PLACE: Final = "GitHub's storage"
 
 # stamina reports each retry by logging; without a handler Python would print it to stderr, which
 # is console.py's alone.
@@ -62,10 +65,11 @@ class TokenForHost(httpx.Auth):
 
 
 class Connection(gidgethub.abc.GitHubAPI):
-    """One client's requests, one after the other.
+    """One client's requests: one after the other, as GitHub asks for, and what its storage has,
+    several side by side.
 
     Args:
-        sleep: waits for a rate limit; blocks, as nothing else happens in this program meanwhile.
+        sleep: waits for a rate limit.
     """
 
     def __init__(
@@ -74,7 +78,7 @@ class Connection(gidgethub.abc.GitHubAPI):
         *,
         api_url: str,
         patience: Patience,
-        sleep: Callable[[float], None],
+        sleep: Callable[[float], Awaitable[object]],
     ) -> None:
         super().__init__("ciguard", base_url=api_url)
         self._client = client
@@ -82,19 +86,25 @@ class Connection(gidgethub.abc.GitHubAPI):
         self._sleep = sleep
         self._waited_s = 0.0
         self._follows = True
+        self._turn = asyncio.Lock()
         self.refused_wait_s: float | None = None
 
-    async def _request(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        async for attempt in stamina.retry_context(
-            on=NOT_SENT if method == "POST" else _LOST,
+    def _retried(
+        self, on: type[Exception] | tuple[type[Exception], ...]
+    ) -> AsyncIterator[AbstractContextManager[object]]:
+        return stamina.retry_context(
+            on=on,
             attempts=self._patience.attempts,
             timeout=None,
             wait_initial=self._patience.first_s,
             wait_max=self._patience.longest_s,
             wait_jitter=self._patience.first_s,
-        ):
+        )
+
+    async def _request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        async for attempt in self._retried(NOT_SENT if method == "POST" else _LOST):
             with attempt:
                 response = await self._client.request(
                     method,
@@ -115,15 +125,36 @@ class Connection(gidgethub.abc.GitHubAPI):
         Raises:
             gidgethub.HTTPException: refused, or not redirected.
         """
-        self._follows = False
-        try:
-            await self.getitem(url)
-        except gidgethub.RedirectionException as moved:
-            place: str = moved.headers.get("location", "")
-            return urljoin(f"{self.base_url}{url}", place)
-        finally:
-            self._follows = True
+        async with self._turn:
+            self._follows = False
+            try:
+                await self.getitem(url)
+            except gidgethub.RedirectionException as moved:
+                return self._place(url, moved.headers.get("location", ""))
+            finally:
+                self._follows = True
         raise ValueError("expected a redirection to the storage, found a document")
+
+    def _place(self, url: str, location: str) -> str:
+        place = urljoin(f"{self.base_url}{url}", location)
+        if self.base_url.startswith("https:") and not place.startswith("https:"):
+            # What lies there would come from whoever stands in between.
+            raise ValueError("expected a redirection to an https address")
+        return place
+
+    async def fetch(self, url: str, arriving: Arriving) -> None:
+        """Get what a GET is redirected to; after a cut from where it was, by a new address.
+
+        Raises:
+            gidgethub.HTTPException, httpx.HTTPError, GitHubError: it cannot be had.
+        """
+        try:
+            async for attempt in self._retried(Cut):
+                with attempt:
+                    place = await self.location(url)
+                    await arriving.fetch(self._client, place, self._patience.fetch_s)
+        except Cut as cut:
+            raise cut.__cause__ or cut from None
 
     async def end_of(self, url: str, *, kept_bytes: int, most_bytes: int) -> bytes:
         """The end of a text in somebody's storage; the token is never sent there.
@@ -169,7 +200,7 @@ class Connection(gidgethub.abc.GitHubAPI):
             exception.headers,
             str(exception),
             attempt=attempt,
-            now_s=time.time(),
+            now_s=server_s(exception.headers.get("date")) or time.time(),
             secondary_s=self._patience.secondary_s,
         )
         self.refused_wait_s = wait_s
@@ -181,7 +212,7 @@ class Connection(gidgethub.abc.GitHubAPI):
         return True
 
     async def sleep(self, seconds: float) -> None:
-        self._sleep(seconds)
+        await self._sleep(seconds)
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:

@@ -104,12 +104,17 @@ class CheckAnnotation(GitHubJson):
 
 
 class Artifact(GitHubJson):
-    """An uploaded artifact; nothing says in which attempt it was."""
+    """An uploaded artifact; nothing says in which attempt it was.
+
+    `digest` is that of the archive (`sha256:...`); None for one of generation 3. There the size is
+    that of the files in it, else that of the archive.
+    """
 
     id: int
     name: str
     size_in_bytes: int
     expired: bool
+    digest: str | None = None
 
 
 class Commit(GitHubJson):

@@ -6,6 +6,7 @@ Source: docs.github.com, "Rate limits for the REST API", "Exceeding the rate lim
 from __future__ import annotations
 
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Patience:
         total_s: waits for rate limits over the client's whole life; the one that would pass it is
             not begun. Five minutes: a report job idles, it is billed, and somebody looks at it.
         first_s: wait after a transport error or 5xx; doubles up to `longest_s`, with jitter.
+        fetch_s: for an artifact in one go; one that comes slower is asked for again from there on.
         secondary_s: first wait for a secondary limit that names none; doubles.
     """
 
@@ -32,6 +34,7 @@ class Patience:
     total_s: float = 300.0
     first_s: float = 0.5
     longest_s: float = 8.0
+    fetch_s: float = 180.0
     secondary_s: float = 60.0
 
 
@@ -49,7 +52,7 @@ def rate_limit_wait_s(
     Args:
         headers: with lower-case keys, or a mapping that ignores case.
         attempt: how often the request was sent, >= 1.
-        now_s: seconds since the epoch, as `x-ratelimit-reset`.
+        now_s: seconds since the epoch, as `x-ratelimit-reset`, by the clock of the server.
 
     Returns:
         Seconds >= 0; None where the refusal is no rate limit, so that waiting does not help.
@@ -71,3 +74,13 @@ def rate_limit_wait_s(
 def _seconds(text: str | None) -> float | None:
     """Read GitHub's whole seconds; anything else counts as not said."""
     return float(text) if text and text.isascii() and text.isdigit() else None
+
+
+def server_s(date: str | None) -> float | None:
+    """The server's clock, by the `date` of its answer; ours may be wrong by hours (seconds since
+    the epoch).
+    """
+    try:
+        return parsedate_to_datetime(date).timestamp() if date else None
+    except (ValueError, OverflowError):
+        return None

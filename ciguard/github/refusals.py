@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+GIVEN_PLACE: Final = "GitHub's storage"  # its address is a password for a minute
+
+
 class GitHubError(RemoteError):
     """GitHub said no, something odd, or nothing (`status` None)."""
 

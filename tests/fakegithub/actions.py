@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
+import zipfile
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -125,6 +128,64 @@ def job_log(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) 
     return Answer(302, headers={"Location": f"{elsewhere}{STORAGE}{number}?sig=secret"})
 
 
+def add_artifact(
+    github: FakeGitHub, name: str, content: Mapping[str, bytes] | bytes, **facts: Json
+) -> int:
+    """Put an artifact into run 7; the id it got.
+
+    Args:
+        content: its files, or the archive itself.
+        facts: what its JSON says otherwise, as `expired` or `digest`.
+    """
+    archive = content if isinstance(content, bytes) else zipped(content)
+    github.artifacts.append(name)
+    number = len(github.artifacts)
+    github.archives[number] = archive
+    digest = f"sha256:{hashlib.sha256(archive).hexdigest()}"
+    github.facts[number] = {"digest": digest, "size_in_bytes": len(archive), **facts}
+    return number
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """A zip archive as actions/upload-artifact makes one."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+def artifact_archive(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
+    """Redirect to the storage, as for logs."""
+    number = int(part["artifact"])
+    if number not in github.archives:
+        return refused(404, "Not Found")
+    if github.facts[number].get("expired"):
+        return refused(410, "Artifact has expired")
+    elsewhere = github.address.replace("127.0.0.1", "localhost")
+    return Answer(302, headers={"Location": f"{elsewhere}{STORAGE}zip/{number}?sig=secret"})
+
+
+def stored_archive(
+    github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request
+) -> Answer:
+    """Gives a part of it to whoever knows of what content; a second credential is refused."""
+    if "authorization" in request.headers:
+        return Answer(400, text="<Error><Code>InvalidArgument</Code></Error>")
+    content = github.archives.get(int(part["blob"]))
+    if content is None:
+        return Answer(404, text=ABSENT, content_type="application/xml")
+    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    begin = int(request.headers.get("range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
+    if begin and request.headers.get("if-range") == tag:
+        if begin >= len(content):
+            return Answer(416, text="", content_type="application/xml")
+        of = f"bytes {begin}-{len(content) - 1}/{len(content)}"
+        headers = {"Content-Range": of, "ETag": tag}
+        return Answer(206, headers=headers, raw=content[begin:], content_type="application/zip")
+    return Answer(200, headers={"ETag": tag}, raw=content, content_type="application/zip")
+
+
 def stored(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request) -> Answer:
     """The storage refuses whoever brings a second credential, as the real one does."""
     if "authorization" in request.headers:
@@ -152,6 +213,7 @@ def list_artifacts(
             "created_at": time,
             "expires_at": time,
             "updated_at": time,
+            **github.facts.get(number, {}),
         }
         for number, name in enumerate(github.artifacts, 1)
         if int(part["run"]) == 7
@@ -245,5 +307,7 @@ ACTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     rf"GET {_HERE}/compare/(?P<basehead>[^/]+)": compare,
     rf"GET {_HERE}/commits/(?P<sha>[^/]+)/pulls": pulls_of_commit,
     rf"GET {_HERE}/contents/(?P<path>.+)": contents,
+    rf"GET {_HERE}/actions/artifacts/(?P<artifact>\d+)/zip": artifact_archive,
     rf"GET {STORAGE}(?P<blob>\d+)": stored,
+    rf"GET {STORAGE}zip/(?P<blob>\d+)": stored_archive,
 }

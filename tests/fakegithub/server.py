@@ -73,6 +73,10 @@ class _Handler(BaseHTTPRequestHandler):
             if answer.status != HTTPStatus.NO_CONTENT:
                 self.send_header("Content-Length", str(len(content)))
             self.end_headers()
+            if answer.cut_bytes is not None:
+                self.wfile.write(content[: answer.cut_bytes])
+                self.close_connection = True
+                return
             self.wfile.write(content)
 
     def reset(self) -> None:

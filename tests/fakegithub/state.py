@@ -38,7 +38,10 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back; `status` 0 breaks the connection instead; `spoilt` by a fault."""
+    """What goes back; `status` 0 breaks the connection instead; `spoilt` by a fault.
+
+    `cut_bytes`: the connection breaks behind so many bytes of the body.
+    """
 
     status: int
     value: Json = None
@@ -46,9 +49,13 @@ class Answer:
     text: str | None = None
     content_type: str = "application/json; charset=utf-8"
     spoilt: bool = False
+    raw: bytes | None = None
+    cut_bytes: int | None = None
 
     @property
     def content(self) -> bytes:
+        if self.raw is not None:
+            return self.raw
         if self.text is not None:
             return self.text.encode()
         return b"" if self.value is None else json.dumps(self.value).encode()
@@ -87,6 +94,7 @@ class Fault:
         done: the request is carried out all the same, and only its answer is lost.
         delay_s: the answer is held back for so long.
         text: sent as `text/html` instead of JSON, as a gateway's page is.
+        cut_bytes: the connection breaks behind so many bytes of the answer's body.
     """
 
     method: str = ""
@@ -97,6 +105,7 @@ class Fault:
     done: bool = False
     delay_s: float = 0.0
     text: str | None = None
+    cut_bytes: int | None = None
     content_type: str = "text/html"
     times: int = 1
 
@@ -108,7 +117,7 @@ class Fault:
         if self.status == 0:
             return Answer(0, spoilt=True)
         headers = {**answer.headers, **self.headers}
-        spoilt = replace(answer, headers=headers, spoilt=True)
+        spoilt = replace(answer, headers=headers, spoilt=True, cut_bytes=self.cut_bytes)
         if self.status != 200:
             spoilt = replace(refused(self.status, self.message, headers), spoilt=True)
         if self.text is not None:
@@ -123,6 +132,7 @@ class FakeGitHub:
         tokens: who may come; a request with another token gets 401.
         exchanges: every request, in the order they were answered.
         jobs: as JSON, of all attempts; `annotations` and `logs` by the id of their job.
+        artifacts: names, of which the first has the id 1; `archives` by id, `facts` of the JSON.
         merge_bases: by `base...head`; pulls_of: numbers by commit; files: by path and commit.
         on_change: called after each change of the comments.
     """
@@ -136,6 +146,8 @@ class FakeGitHub:
         self.annotations: dict[int, list[str]] = {}
         self.logs: dict[int, bytes] = {}
         self.artifacts: list[str] = []
+        self.archives: dict[int, bytes] = {}
+        self.facts: dict[int, dict[str, Json]] = {}
         self.merge_bases: dict[str, str] = {}
         self.pulls_of: dict[str, list[int]] = {}
         self.files: dict[tuple[str, str], bytes] = {}

@@ -8,6 +8,7 @@ import pytest
 from fakegithub.conformance import description_path, mistakes, read_description
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Login
+from fakegithub.waiting import noting
 from pydantic import SecretStr
 
 from ciguard.github.client import GitHub
@@ -58,6 +59,6 @@ def waits() -> list[float]:
 def github(server: FakeGitHub, waits: list[float]) -> Iterator[GitHub]:
     patience = Patience(attempts=4, first_s=0.0)
     with GitHub(
-        server.address, SecretStr(TOKEN), patience=patience, sleep=waits.append, timeout_s=20.0
+        server.address, SecretStr(TOKEN), patience=patience, sleep=noting(waits), timeout_s=20.0
     ) as client:
         yield client

@@ -13,6 +13,7 @@ from fakegithub.state import (
     Fault,
     Login,
 )
+from fakegithub.waiting import noting
 from pydantic import SecretStr
 
 from ciguard.errors import ExitCode, RemoteError, UsageError
@@ -119,7 +120,7 @@ def test_nobody_there(waits: list[float]) -> None:
         address = server.address
     patience = Patience(attempts=2, first_s=0.0)
     with (
-        GitHub(address, SecretStr(TOKEN), patience=patience, sleep=waits.append) as github,
+        GitHub(address, SecretStr(TOKEN), patience=patience, sleep=noting(waits)) as github,
         pytest.raises(GitHubError, match="no answer: ConnectError") as caught,
     ):
         github.create(Comment, THREAD, {"body": "hello"})

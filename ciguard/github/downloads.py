@@ -1,0 +1,157 @@
+"""What GitHub keeps elsewhere and points to: fetched into a file, whole and checked, or not at all.
+
+The address that GitHub gives lives a minute and names whoever may read it. So no credentials go
+along, each attempt asks for a new one, and an error never shows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import IO, TYPE_CHECKING, Final, NoReturn
+
+import httpx
+
+from ciguard.github.refusals import GIVEN_PLACE, GitHubError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_READ_BYTES: Final = 1 << 20
+# 403: the address is too old.
+_AGAIN: Final = frozenset(
+    {
+        HTTPStatus.FORBIDDEN,
+        HTTPStatus.REQUEST_TIMEOUT,
+        HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+        HTTPStatus.TOO_MANY_REQUESTS,
+    }
+)
+
+
+class Cut(Exception):
+    """The storage was lost, or answered as it does when an address is too old: begin anew."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """What all downloads together may bring; `heard` is told of every piece."""
+
+    left_bytes: int
+    heard: Callable[[int], None] = lambda _: None
+
+    def take(self, size: int) -> None:
+        """Count a piece.
+
+        Raises:
+            GitHubError: it is one too many.
+        """
+        self.left_bytes -= size
+        if self.left_bytes < 0:
+            what = "more than all artifacts of a run together may have"
+            raise GitHubError(what, where=GIVEN_PLACE, status=int(HTTPStatus.OK))
+        self.heard(size)
+
+
+@dataclass(slots=True)
+class Arriving:
+    """One file on its way: `stream` holds what of it is here, `tag` says of which content.
+
+    Attributes:
+        digest: of the whole file as `sha256:...`; "" where GitHub does not know it.
+        most_bytes: of the whole.
+    """
+
+    stream: IO[bytes]
+    budget: Budget
+    digest: str = ""
+    most_bytes: int = 1 << 28
+    here_bytes: int = 0
+    tag: str = ""
+
+    async def fetch(self, client: httpx.AsyncClient, place: str, most_s: float) -> None:
+        """Get what is missing, as far as that is done in `most_s`.
+
+        Raises:
+            Cut: not all of it came; `here_bytes` did.
+            httpx.HTTPStatusError: it is not there.
+            GitHubError: it is too large.
+        """
+        try:
+            async with asyncio.timeout(most_s):
+                await self._get(client, place)
+        except (httpx.TransportError, TimeoutError) as error:
+            if not self.tag:
+                self._restart()
+            if isinstance(error, TimeoutError):
+                error = httpx.ReadTimeout(f"not all of it came in {most_s:g} s")
+            raise Cut from error
+        if self.digest and self.digest != await asyncio.to_thread(self._sha256):
+            self._restart()
+            raise Cut from GitHubError(
+                "what came is not what was uploaded: its digest is another",
+                where=GIVEN_PLACE,
+                fix="run this again; if that does not help, run the job again that uploaded it",
+                status=int(HTTPStatus.OK),
+            )
+
+    async def _get(self, client: httpx.AsyncClient, place: str) -> None:
+        # Packed on its way, the bytes that are here would not tell from where to go on.
+        headers = {"Accept-Encoding": "identity"}
+        if self.here_bytes:
+            headers |= {"Range": f"bytes={self.here_bytes}-", "If-Range": self.tag}
+        async with client.stream(
+            "GET", place, auth=None, headers=headers, follow_redirects=True
+        ) as response:
+            if response.is_error:
+                self._refused(response)
+            self._begin(response)
+            async for piece in response.aiter_bytes():
+                self._take(piece, response.status_code)
+
+    def _refused(self, response: httpx.Response) -> NoReturn:
+        """Raise; the storage's words are not read, for they may have no end."""
+        status = response.status_code
+        bare = httpx.Response(status, request=response.request)
+        error = httpx.HTTPStatusError(str(status), request=response.request, response=bare)
+        if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            self._restart()  # what is here is not the begin of what is there
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _AGAIN:
+            raise Cut from error
+        raise error
+
+    def _begin(self, response: httpx.Response) -> None:
+        """Go on behind what is here where the answer does; else begin at the begin."""
+        range_ = response.headers.get("content-range", "")
+        goes_on = response.status_code == HTTPStatus.PARTIAL_CONTENT
+        if goes_on and not range_.startswith(f"bytes {self.here_bytes}-"):
+            self._restart()
+            raise Cut from httpx.RemoteProtocolError(f"asked for a range, got {range_!r:.80}")
+        if not goes_on:
+            self._restart()
+        tag = response.headers.get("etag", "")
+        packed = "content-encoding" in response.headers
+        # A weak tag does not vouch for bytes.
+        self.tag = "" if tag.startswith("W/") or packed else tag
+
+    def _take(self, piece: bytes, status: int) -> None:
+        self.budget.take(len(piece))
+        self.here_bytes += len(piece)
+        if self.here_bytes > self.most_bytes:
+            what = f"larger than {self.most_bytes >> 20} MiB"
+            raise GitHubError(what, where=GIVEN_PLACE, status=status)
+        self.stream.write(piece)
+
+    def _restart(self) -> None:
+        self.stream.seek(0)
+        self.stream.truncate()
+        self.here_bytes, self.tag = 0, ""
+
+    def _sha256(self) -> str:
+        self.stream.seek(0)
+        found = hashlib.sha256()
+        while piece := self.stream.read(_READ_BYTES):
+            found.update(piece)
+        return f"sha256:{found.hexdigest()}"

@@ -1,0 +1,112 @@
+"""Archives from anybody: the honest are read, the hostile refused with a word, none harms."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+import zipfile
+
+import pytest
+from codec.hostile_zips import HOSTILE, LINE, bomb, made
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.codec.archive import Limits, members
+from ciguard.errors import InputError
+
+
+def read(content: bytes, limits: Limits | None = None) -> list[tuple[str, bytes]]:
+    return list(members(io.BytesIO(content), "record-1", limits or Limits()))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_an_honest_archive_is_read_in_its_order(method: int) -> None:
+    entries = [
+        ("supervisor.jsonl", LINE * 1000),
+        ("01/process-001.jsonl", b""),
+        ("01/results/process-001/reports/a [b].xml", b"<testsuite/>"),
+        ("ünïcödé.jsonl", LINE),
+        ("SUPERVISOR.jsonl", LINE),  # another file, where cases count and where nothing is written
+    ]
+    assert read(made(*entries, method=method)) == entries
+
+
+def test_folders_are_passed_over_and_so_is_what_nobody_wants() -> None:
+    content = made(("a/", b""), ("a/b.jsonl", LINE), ("a/core.dump", b"x"))
+    wanted = members(io.BytesIO(content), "r", wanted=lambda name: name.endswith(".jsonl"))
+    assert list(wanted) == [("a/b.jsonl", LINE)]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_archive_is_refused_whole(name: str) -> None:
+    content, said = HOSTILE[name]
+    with pytest.raises(InputError) as told:
+        read(content)
+    assert said in told.value.what
+    assert told.value.where.startswith("record-1")
+    assert all(line.isprintable() for line in str(told.value).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (Limits(members=2), "3 members, 2 are allowed"),
+        (Limits(member_bytes=100), "300 bytes, 0 MiB are allowed"),
+        (Limits(bytes=700), "more than 0 MiB unpacked"),
+    ],
+)
+def test_each_limit_holds(limits: Limits, said: str) -> None:
+    line = b"x" * 300
+    content = made(("a", line), ("b", line * 2), ("c", line))
+    assert len(read(content)) == 3
+    with pytest.raises(InputError, match=said):
+        read(content, limits)
+
+
+def test_what_is_packed_tightly_and_small_is_honest() -> None:
+    assert read(made(("a.jsonl", bytes(1 << 20)))) == [("a.jsonl", bytes(1 << 20))]
+
+
+@pytest.mark.parametrize("name", ["bomb", "long contents", "lying size"])
+def test_a_bomb_takes_no_memory(name: str) -> None:
+    content = HOSTILE[name][0]
+    stream = io.BytesIO(content)
+    tracemalloc.start()
+    with pytest.raises(InputError):
+        list(members(stream, "r"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+HONEST = made(("supervisor.jsonl", LINE * 50), ("results/process-001/a.xml", b"<testsuite/>" * 30))
+
+
+@settings(deadline=None)
+@given(
+    changes=st.lists(
+        st.tuples(st.integers(0, len(HONEST) - 1), st.integers(0, 255)), min_size=1, max_size=8
+    ),
+    cut=st.integers(0, len(HONEST)),
+)
+def test_damage_is_refused_or_makes_no_difference(changes: list[tuple[int, int]], cut: int) -> None:
+    content = bytearray(HONEST)
+    for place, value in changes:
+        content[place] = value
+    for damaged in (bytes(content), bytes(content[:cut])):
+        try:
+            found = read(damaged)
+        except InputError:
+            continue
+        # A name or time that differs is no damage; what is inside is vouched for by its sum.
+        assert [body for _, body in found] == [body for _, body in read(HONEST)][: len(found)]
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes_are_an_archive_or_an_error(content: bytes) -> None:
+    for tried in (content, HONEST[:-22] + content, content + bomb()[-60:]):
+        try:
+            read(tried)
+        except InputError as error:
+            assert error.what  # noqa: PT017  # either is fine; nothing else may come
