@@ -50,17 +50,25 @@ def _names(name: str, by_name: Mapping[str, object]) -> list[str]:
 def last_run(jobs: Iterable[Job]) -> Job | None:
     """Of one job's attempts the last in which it ran; None where an attempt has it twice.
 
-    A later attempt lists a job that was not run again once more: with the times of the earlier one.
+    A later attempt lists a job that was not run again once more, with the start that it had before
+    (newrelic-experimental/gha-new-relic-exporter#38): nothing begins again before it has ended.
     """
     by_attempt: dict[int, Job] = {}
     for job in jobs:
         if job.run_attempt in by_attempt:
             return None
         by_attempt[job.run_attempt] = job
-    ran: list[Job] = []
+    last: Job | None = None
     for _, job in sorted(by_attempt.items()):
-        times = (job.started_at, job.completed_at)
-        again = not ran or None in times or times != (ran[-1].started_at, ran[-1].completed_at)
-        if again:
-            ran.append(job)
-    return ran[-1] if ran else None
+        if last is None or not _is_listed_again(job, last):
+            last = job
+    return last
+
+
+def _is_listed_again(job: Job, before: Job) -> bool:
+    """Say that a later attempt only repeats what it lists; where times are missing, it ran."""
+    if job.started_at is None or before.started_at is None:
+        return False
+    return job.started_at < (before.completed_at or before.started_at) or (
+        job.started_at == before.started_at
+    )

@@ -343,9 +343,12 @@ def rerun(*shards: str) -> World:
 
 
 COPIES = tuple(job(shard, attempt=2, began=job(shard).started_at) for shard in ("01", "02"))
+TOUCHED = tuple(replace(one, completed_at=None) for one in COPIES)
 
 
-@pytest.mark.parametrize("copies", [(), COPIES], ids=["left out", "listed again"])
+@pytest.mark.parametrize(
+    "copies", [(), COPIES, TOUCHED], ids=["left out", "listed again", "with another end"]
+)
 def test_attempt_2_ran_failed_legs_only(copies: tuple[Job, ...]) -> None:
     first = failed()
     told = Told((first, *copies, job("03", attempt=2)))
