@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Cause, Failure, Verdict
 
 SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
+_CHARS: Final = 400  # of what a test said; GitHub takes 64 KB, and nobody reads them in a margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def annotations_of(verdict: Verdict) -> tuple[Annotation, ...]:
 def _of_failure(failure: Failure) -> Annotation:
     result = failure.result
     title = one_line(unit_name(result.key.unit_key, 120), 120)
-    text = f"{how(result)} (shard {failure.shard})"
+    text = f"{how(result, _CHARS)} (shard {failure.shard})"
     return Annotation("error", text, title, result.file or "", result.line)
 
 
@@ -63,7 +64,7 @@ def _of_cause(cause: Cause) -> Annotation:
         return _of_failure(cause.failures[0])
     placed = next((one for one in cause.failures if one.result.file), cause.failures[0])
     units = tuple(dict.fromkeys(one.result.key.unit_key for one in cause.failures))
-    text = "\n".join([how(placed.result), *some(units)])
+    text = "\n".join([how(placed.result, _CHARS), *some(units)])
     return Annotation(
         "error", text, line_of(cause, 120), placed.result.file or "", placed.result.line
     )

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ciguard.guard.verdict import Cause, Excused, Finding, Leg, Verdict
+    from ciguard.guard.verdict import Cause, Excused, Finding, Flaky, Leg, Verdict
     from ciguard.model import Result, UnitKey
 
 SCHEMA: Final = 1
@@ -31,10 +31,8 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "forgiven": [_excused(one) for one in verdict.forgiven],
         "causes": [_cause(cause) for cause in verdict.causes],
         "offenders": [asdict(offender) for offender in verdict.offenders],
-        "flaky": [
-            {**_key(one.key), "shard": one.shard, "first": result(one.first)}
-            for one in verdict.flaky
-        ],
+        "flaky": [_flaky(one) for one in verdict.flaky],
+        "starved": [_flaky(one) for one in verdict.starved],
         "missing": [
             {**_key(one.key), "shard": one.shard, "reason": one.reason} for one in verdict.missing
         ],
@@ -58,6 +56,10 @@ def result(found: Result) -> dict[str, Any]:
         "file": found.file,
         "line": found.line,
     }
+
+
+def _flaky(one: Flaky) -> dict[str, Any]:
+    return {**_key(one.key), "shard": one.shard, "first": result(one.first)}
 
 
 def _excused(excused: Excused) -> dict[str, Any]:

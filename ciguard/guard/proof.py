@@ -17,7 +17,7 @@ from ciguard.guard.headline import headline
 from ciguard.guard.jobs import findings as findings_of_platform
 from ciguard.guard.legs import LegProof, leg_findings, leg_proof, leg_row, says_failed
 from ciguard.guard.needs import findings as findings_of_jobs
-from ciguard.guard.policy import Policy, weigh
+from ciguard.guard.policy import Policy, Weighed, weigh
 from ciguard.guard.policy import stale as stale_quarantine
 from ciguard.guard.selection import Selection, select
 from ciguard.guard.units import UnitEnd, unit_ends
@@ -86,15 +86,11 @@ def prove(
         found.extend(findings_of_platform(legs, platform))
     planned = {key for leg in legs for key in leg.planned}
     found.extend(stale_quarantine(policy.quarantine, final, planned))
-    excused = (*weighed.quarantined, *weighed.forgiven)
     if needs is not None:
-        explained = bool(failures or excused) or any(says_failed(leg) for leg in legs)
-        red = bool(failures) or any(finding.level == "failed" for finding in found)
-        found.extend(
-            findings_of_jobs(needs, explained=explained, excused=bool(excused) and not red)
-        )
+        found.extend(_of_needs(needs, legs, weighed, found))
     findings = tuple(sorted(found, key=_order))
     state = _state(failures, missing, findings)
+    mended = tuple(_flaky(where, selection))
     verdict = Verdict(
         state=state,
         headline="",
@@ -103,7 +99,8 @@ def prove(
         ended=len(planned) - len({one.key for one in missing}),
         legs=tuple(leg_row(leg, final) for leg in legs),
         failures=failures,
-        flaky=tuple(_flaky(where, selection)),
+        flaky=tuple(one for one in mended if not one.starved),
+        starved=tuple(one for one in mended if one.starved),
         missing=missing,
         findings=findings,
         counts=_counts(legs),
@@ -114,6 +111,16 @@ def prove(
         notes=policy.notes,
     )
     return headline(verdict)
+
+
+def _of_needs(
+    needs: Sequence[Job], legs: Sequence[LegProof], weighed: Weighed, found: Sequence[Finding]
+) -> Iterator[Finding]:
+    """What the jobs before this one say, in the light of what was found without them."""
+    excused = bool(weighed.quarantined or weighed.forgiven)
+    explained = excused or bool(weighed.failures) or any(says_failed(leg) for leg in legs)
+    red = bool(weighed.failures) or any(finding.level == "failed" for finding in found)
+    return findings_of_jobs(needs, explained=explained, excused=excused and not red)
 
 
 def _legs(plan: Plan, selection: Selection, asked: Platform) -> list[LegProof]:

@@ -14,7 +14,7 @@ from ciguard.text import counted, duration, one_line, size, table, unit_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.guard.verdict import Excused, Finding, Leg, Verdict
+    from ciguard.guard.verdict import Excused, Finding, Flaky, Leg, Verdict
     from ciguard.model import Ending, Result, UnitKey
 
 COLUMNS: Final = 80
@@ -33,7 +33,8 @@ def render(verdict: Verdict) -> str:
         _failures(verdict),
         _excused(verdict.quarantined, "failed, quarantined"),
         _excused(verdict.forgiven, "failed as on the base, forgiven"),
-        _flaky(verdict),
+        _mended(verdict.flaky, "flaky, passed in the last try"),
+        _mended(verdict.starved, "passed when tried again, memory had run out"),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -176,7 +177,7 @@ def _failures(verdict: Verdict) -> str:
     lines = [f"{len(verdict.failures):,} failed:"]
     for failure in verdict.failures[:LISTED]:
         lines.append(f"  {_case(failure.result)}")
-        lines.append(f"    shard {failure.shard}: {how(failure.result)}")
+        lines.append(_in_shard(failure.shard, failure.result))
     if len(verdict.failures) > LISTED:
         lines.append(f"  and {len(verdict.failures) - LISTED:,} more")
     return "\n".join(lines)
@@ -188,7 +189,7 @@ def _excused(excused: Sequence[Excused], word: str) -> str:
     lines = [f"{len(excused):,} {word}:"]
     for one in excused[:LISTED]:
         lines.append(f"  {_case(one.result)}")
-        lines.append(f"    shard {one.shard}: {how(one.result)}")
+        lines.append(_in_shard(one.shard, one.result))
         lines.append(_wrapped(one_line(one.why, 200), "    ", "    "))
     if len(excused) > LISTED:
         lines.append(f"  and {len(excused) - LISTED:,} more")
@@ -202,22 +203,28 @@ def _case(result: Result) -> str:
     return name
 
 
-def how(result: Result) -> str:
+def _in_shard(shard: str, result: Result) -> str:
+    head = f"    shard {one_line(shard, 20)}: "
+    return head + how(result, COLUMNS - len(head))
+
+
+def how(result: Result, width: int) -> str:
     """Outcome, ending where it is more than that, and the first line of the message."""
     ending = "" if result.ending == "completed" else f" ({result.ending})"
     said = f"{result.outcome}{ending}"
     first = next((line.strip() for line in (result.message or "").splitlines() if line.strip()), "")
-    return one_line(f"{said}: {first}" if first else said, 60)
+    return one_line(f"{said}: {first}" if first else said, width)
 
 
-def _flaky(verdict: Verdict) -> str:
-    if not verdict.flaky:
+def _mended(found: Sequence[Flaky], words: str) -> str:
+    """Units that passed in the end, each with how it began: beside it or, where long, below."""
+    if not found:
         return ""
-    lines = [f"{len(verdict.flaky):,} flaky, passed in the last try:"]
-    lines += [
-        f"  {unit_name(one.key, 44)}  first {one_line(how(one.first), 24)}"
-        for one in verdict.flaky[:LISTED]
-    ]
-    if len(verdict.flaky) > LISTED:
-        lines.append(f"  and {len(verdict.flaky) - LISTED:,} more")
+    lines = [f"{len(found):,} {words}:"]
+    for one in found[:LISTED]:
+        name, first = unit_name(one.key, COLUMNS - 2), f"first {how(one.first, COLUMNS - 10)}"
+        beside = f"  {name}  {first}"
+        lines += [beside] if len(beside) <= COLUMNS else [f"  {name}", f"    {first}"]
+    if len(found) > LISTED:
+        lines.append(f"  and {len(found) - LISTED:,} more")
     return "\n".join(lines)

@@ -125,11 +125,19 @@ class Offender:
 
 @dataclass(frozen=True, slots=True)
 class Flaky:
-    """A unit that went wrong first and right in its last try."""
+    """A unit that went wrong first and right in its last try.
+
+    One that memory ran out under is no flaky test: beside less it passes, and always did.
+    """
 
     key: UnitKey
     shard: str
     first: Result
+
+    @property
+    def starved(self) -> bool:
+        """Say that it was memory that went wrong."""
+        return self.first.ending in ("out_of_memory", "memory_guard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +155,8 @@ class Verdict:
 
     Attributes:
         legs: one for each shard of the plan, in its order.
-        failures, flaky, missing: by shard, then key.
+        failures, flaky, starved, missing: by shard, then key; starved are those that only memory
+            kept from passing at once.
         quarantined, forgiven: bad cases that are not among the failures, in the same order.
         causes, offenders: of the failures, the largest first.
         findings: what makes it incomplete first, then what makes it fail, then warnings.
@@ -171,6 +180,7 @@ class Verdict:
     causes: tuple[Cause, ...] = ()
     offenders: tuple[Offender, ...] = ()
     notes: tuple[str, ...] = ()
+    starved: tuple[Flaky, ...] = ()
 
     @property
     def endings(self) -> Mapping[Ending, int]:

@@ -55,7 +55,7 @@ def comment(
 
 def _without_what_is_told(comparison: Comparison, verdict: Verdict) -> Comparison:
     """The comparison without flaky and lost units, which the verdict above it has named."""
-    flaky = {one.key for one in verdict.flaky}
+    flaky = {one.key for one in (*verdict.flaky, *verdict.starved)}
     shown = tuple(
         one
         for one in comparison.transitions

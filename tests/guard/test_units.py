@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from guard import damages
 from guard.world import World, make_plan, passed
 
-from ciguard.model import (
-    StartLine,
-    UnitKey,
-)
+from ciguard.guard.text import COLUMNS, render
+from ciguard.model import StartLine, UnitKey
 
 
 def test_a_failure_carries_what_a_reader_needs() -> None:
@@ -28,14 +27,22 @@ def test_fail_then_pass_is_flaky_within_a_leg() -> None:
     assert (flaky.key.unit, flaky.shard, flaky.first.outcome) == ("a.t::two", "01", "failed")
 
 
-def test_a_unit_that_died_and_passed_in_the_next_process_is_flaky() -> None:
+@pytest.mark.parametrize(
+    ("ending", "starved"), [("crash", False), ("out_of_memory", True), ("memory_guard", True)]
+)
+def test_a_unit_that_died_and_passed_in_the_next_process(ending: str, *, starved: bool) -> None:
     world = World()
     world.result("01", "a.t::two", process=2)
-    world.legs["01"].own.insert(0, passed("a.t::two", outcome="died", ending="out_of_memory"))
+    world.legs["01"].own.insert(0, passed("a.t::two", outcome="died", ending=ending))
     world.end("01", counts={"passed": 3}, exit_code=0)
     verdict = world.prove()
     assert verdict.state == "passed"
-    assert [one.first.ending for one in verdict.flaky] == ["out_of_memory"]
+    found, other = verdict.starved, verdict.flaky
+    if not starved:
+        found, other = other, found
+    assert ([one.first.ending for one in found], other) == ([ending], ())
+    words = "passed when tried again, memory had run out" if starved else "flaky, passed in the"
+    assert f"\n1 {words}" in render(verdict)
 
 
 def test_a_second_try_that_did_not_finish_is_missing() -> None:
@@ -64,3 +71,17 @@ def test_two_variants_are_two_units() -> None:
     world.end("01", counts={"passed": 1, "failed": 1}, exit_code=10)
     verdict = world.prove()
     assert [failure.result.variant for failure in verdict.failures] == ["x"]
+
+
+def test_no_word_of_a_flaky_unit_is_cut_while_there_is_room() -> None:
+    short, long = "a.t::two", "a.t::" + "x" * 60
+    message = "AssertionError: assert False is not True, and more to say"
+    world = World(plan=make_plan({"01": (short, long)}))
+    for unit in (short, long):
+        world.result("01", unit, try_number=2)
+        first = passed(unit, outcome="failed", try_number=1, message=message)
+        world.legs["01"].inner.insert(1, first)
+    text = render(world.prove())
+    assert f"\n  {short}\n    first failed: {message}\n" in text
+    assert f"\n  {long}\n    first failed: {message}\n" in text
+    assert max(map(len, text.splitlines())) <= COLUMNS
