@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from guard.world import SHARDS, World, make_leg, make_plan, passed
 
 from ciguard.codec.record import encode
-from ciguard.guard.needs import Job
 from ciguard.model import (
     EndLine,
     EventLine,
     Exclusion,
     InventorySummary,
+    ProcessEndLine,
     Result,
+    Runner,
+    SampleLine,
     ShardLine,
     StartLine,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+GIB = 1 << 30
+BROKEN = "conftest.py: ImportError: No module named 'shop'"
 
 
 def record_removed(world: World) -> None:
@@ -34,6 +36,61 @@ def all_removed(world: World) -> None:
 def empty_files(world: World) -> None:
     del world.legs["02"]
     world.extra = {"record-02-1/supervisor.jsonl": b"", "record-02-1/process-001.jsonl": b""}
+
+
+def dies_in_its_last_test(world: World) -> None:
+    world.drop("03", EndLine, ProcessEndLine)
+    world.drop("03", Result, unit="d.t::eight")
+
+
+def short_of_memory(world: World) -> None:
+    """It dies in its last test, and its samples say of what."""
+    dies_in_its_last_test(world)
+    dying = world.legs["03"]
+    dying.header = replace(dying.header, runner=Runner(memory_bytes=16 * GIB))
+    for at_s, left in ((1.0, 9 * GIB), (2.0, 3 * GIB), (2.5, GIB // 8)):
+        dying.own.append(SampleLine(at_s, headroom_bytes=left))
+
+
+def legs_of_one_unit(world: World, count: int) -> None:
+    world.plan = make_plan(
+        {f"{number:02}": (f"u{number}",) for number in range(1, count + 1)}, job_minutes=15
+    )
+    world.legs = {shard.key: make_leg(world.plan, shard.key) for shard in world.plan.shards}
+
+
+def four_empty_records(world: World) -> None:
+    legs_of_one_unit(world, 4)
+    world.extra = {f"record-{key}-1/supervisor.jsonl": b"" for key in world.legs}
+    world.legs.clear()
+
+
+def half_of_the_matrix(world: World) -> None:
+    legs_of_one_unit(world, 8)
+    for number in range(5, 9):
+        del world.legs[f"{number:02}"]
+
+
+def one_of_116(world: World) -> None:
+    legs_of_one_unit(world, 116)
+    del world.legs["77"]
+
+
+def shard_03_again(world: World) -> None:
+    """Its job ran in attempt 2 as well, and uploaded a record."""
+    world.legs["03 again"] = make_leg(world.plan, "03", attempt=2)
+
+
+def emptied_file(world: World) -> None:
+    replanned(world, InventorySummary(8, {"a.t": 8, "b.t": 0}, "0", emptied=("b.t",)))
+
+
+def a_second_plan(world: World) -> None:
+    """Its records lie in the same folder, and the plan's own are all there."""
+    other = make_plan(head_sha="f" * 40)
+    for key in SHARDS:
+        files = make_leg(other, key, attempt=2).files()
+        world.extra.update({f"other/{path}": content for path, content in files.items()})
 
 
 def only_a_header(world: World) -> None:
@@ -176,7 +233,7 @@ def passed_behind_a_failure_of_the_same_try(world: World) -> None:
 
 
 def collection_error(world: World) -> None:
-    replanned(world, InventorySummary(8, {}, "0", errors=("e.t: ImportError",)))
+    replanned(world, InventorySummary(8, {}, "0", errors=(BROKEN,)))
 
 
 def not_all_planned(world: World) -> None:
@@ -207,26 +264,8 @@ def nothing_planned(world: World) -> None:
 
 
 def replanned(world: World, inventory: InventorySummary) -> None:
-    world.plan = make_plan(inventory=inventory)
+    world.plan = make_plan(inventory=inventory, job_minutes=15)
     world.legs = {key: make_leg(world.plan, key) for key in SHARDS}
-
-
-def job(result: str) -> Callable[[World], None]:
-    def change(world: World) -> None:
-        world.needs = (Job("legs", result), Job("plan", "success"))
-
-    change.__name__ = f"job_{result}"
-    return change
-
-
-def job_failed_as_a_test_did(world: World) -> None:
-    failed(world)
-    world.needs = (Job("legs", "failure"),)
-
-
-def job_cancelled_as_a_test_failed(world: World) -> None:
-    failed(world)
-    world.needs = (Job("legs", "cancelled"),)
 
 
 def copied(world: World) -> None:

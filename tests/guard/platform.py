@@ -1,10 +1,12 @@
-"""What GitHub may say of the three legs of `world.World`: in memory, as a source of facts."""
+"""What GitHub may say of the legs of a `world.World`: in memory, or by the fake server."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+
+from fakegithub.actions import REPOSITORY, add_job
 
 from ciguard.codec.gathering import read_records
 from ciguard.errors import RemoteError
@@ -13,10 +15,43 @@ from ciguard.guard.proof import prove
 from ciguard.model.jobs import Job, Step
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from fakegithub.state import FakeGitHub
     from guard.world import World
 
     from ciguard.guard.verdict import Finding, Leg, Verdict
 
+# As GitHub, its runner and the system say it.
+NEW_LIMIT = "The job has exceeded the maximum execution time of 15m0s"
+OLD_LIMIT = (
+    "The job running on runner GitHub Actions 3 has exceeded the maximum execution time of "
+    "15 minutes."
+)
+SUPERSEDED = "Canceling since a higher priority waiting request for 'tests-7' exists"
+BY_HAND = "The run was canceled by @octocat."
+FAIL_FAST = 'The strategy configuration was canceled because "legs.01" failed'
+LOST = (
+    "The hosted runner: GitHub Actions 8 lost communication with the server. Anything in your "
+    "workflow that terminates the runner process, starves it for CPU/Memory, or blocks its network "
+    "access can cause this error."
+)
+SHUTDOWN = (
+    "The runner has received a shutdown signal. This can happen when the runner service is "
+    "stopped, or a manually started runner is canceled."
+)
+STEP_LIMIT = "The action 'Run the shard' has timed out after 14 minutes."
+EXIT_137 = "Process completed with exit code 137."
+EXIT_143 = "Process completed with exit code 143."
+OPERATION = "The operation was canceled."
+KERNEL = (
+    "2026-11-21T10:04:00.1Z [  518.050606] Out of memory: Killed process 15784 (python3) "
+    "total-vm:11964kB, anon-rss:4288kB, file-rss:3028kB, shmem-rss:0kB"
+)
+DISK = "2026-11-21T10:04:00.1Z OSError: [Errno 28] No space left on device: '/home/x'"
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
 BEGAN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 STEPS = (
     ("Set up job", "success"),
@@ -26,6 +61,8 @@ STEPS = (
 )
 KILLED = (*STEPS[:2], ("Run the shard", "cancelled"), ("Upload", "skipped"))
 FAILED = (*STEPS[:2], ("Run the shard", "failure"), ("Upload", "success"))
+SET_UP = (*STEPS[:1], ("Install", "failure"), ("Run the shard", "skipped"), ("Upload", "skipped"))
+NO_UPLOAD = (*STEPS[:3], ("Upload", "failure"))
 
 
 def job(
@@ -51,6 +88,56 @@ def job(
         completed_at=start + timedelta(seconds=wall_s),
         steps=tuple(Step(step, number, end) for number, (step, end) in enumerate(steps, 1)),
     )
+
+
+def cancelled(wall_s: float = 300.0) -> Job:
+    """The job of shard 03, cancelled while its tests ran."""
+    return job("03", "cancelled", wall_s=wall_s, steps=KILLED)
+
+
+def failed(
+    steps: tuple[tuple[str, str | None], ...] = FAILED, *, shard: str = "03", attempt: int = 1
+) -> Job:
+    """The job of a shard whose tests failed, or another of these steps."""
+    return job(shard, "failure", steps=steps, attempt=attempt)
+
+
+def tell(github: FakeGitHub, job: Job, said: Sequence[str] = (), log: str | None = None) -> None:
+    """Let the server list a job, with its annotations and its log."""
+    times = [
+        None if one is None else f"{one:%Y-%m-%dT%H:%M:%SZ}"
+        for one in (job.started_at, job.completed_at)
+    ]
+    add_job(
+        github,
+        job.name,
+        job.conclusion,
+        attempt=job.run_attempt,
+        status=job.status,
+        steps=[(step.name, step.conclusion) for step in job.steps],
+        started_at=times[0] or "",
+        completed_at=times[1],
+        annotations=said,
+        log=log,
+    )
+
+
+def environ_of(folder: Path, github: FakeGitHub) -> dict[str, str]:
+    """What the last job of run 7 has around it; its payload has to be written."""
+    return {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_API_URL": github.address,
+        "GITHUB_REPOSITORY": REPOSITORY,
+        "GITHUB_RUN_ID": "7",
+        "GITHUB_RUN_ATTEMPT": "1",
+        "GITHUB_EVENT_NAME": "push",
+        "GITHUB_EVENT_PATH": str(folder / "event.json"),
+        "GITHUB_WORKFLOW_REF": f"{REPOSITORY}/.github/workflows/tests.yml@refs/pull/7/merge",
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        "GITHUB_OUTPUT": str(folder / "outputs"),
+        "GITHUB_TOKEN": TOKEN,
+        "NO_PROXY": "*",
+    }
 
 
 class Refusal(RemoteError):

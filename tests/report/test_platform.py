@@ -6,10 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fakegithub.actions import add_job
+from fakegithub.actions import REPOSITORY, add_job
 from fakegithub.conformance import description_path, mistakes, read_description
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
+from guard.platform import TOKEN, environ_of
 from guard.world import World, make_leg, make_plan
 
 from ciguard.model import EndLine, ProcessEndLine, Result
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
 
-TOKEN = "ghs_TheTokenThatMustStaySecret"
-REPOSITORY = "octo-org/shop"
 JOBS = f"GET /repos/{REPOSITORY}/actions/runs/7/jobs"
 SHUTDOWN = "The runner has received a shutdown signal. This can happen when `x` | <b> is stopped."
 FAILED = (("Set up job", "success"), ("Run the shard", "failure"), ("Upload", "success"))
@@ -48,19 +47,7 @@ class Run:
         self.folder = folder
         self.world = World(plan=make_plan(job_minutes=15))
         self._ciguard = ciguard
-        self.environ = {
-            "GITHUB_ACTIONS": "true",
-            "GITHUB_API_URL": server.address,
-            "GITHUB_REPOSITORY": REPOSITORY,
-            "GITHUB_RUN_ID": "7",
-            "GITHUB_RUN_ATTEMPT": "1",
-            "GITHUB_EVENT_PATH": str(folder / "event.json"),
-            "GITHUB_WORKFLOW_REF": f"{REPOSITORY}/.github/workflows/tests.yml@refs/pull/7/merge",
-            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
-            "GITHUB_OUTPUT": str(folder / "outputs"),
-            "GITHUB_TOKEN": TOKEN,
-            "NO_PROXY": "*",
-        }
+        self.environ = environ_of(folder, server)
         self.happens("pull_request", PULL)
 
     def happens(self, name: str, event: dict[str, Any]) -> None:

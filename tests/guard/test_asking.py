@@ -1,0 +1,91 @@
+"""What is asked of GitHub: once, no more than needed, and what it refuses is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from guard.damages import record_removed
+from guard.platform import (
+    FAILED,
+    KILLED,
+    SHUTDOWN,
+    SUPERSEDED,
+    Told,
+    death,
+    failed,
+    job,
+    leg,
+    verdict_of,
+)
+from guard.world import World, make_plan
+
+from ciguard.guard.asking import ASKED_LEGS
+
+REFUSED = "answered 403: Resource not accessible by integration"
+
+
+def test_what_is_said_of_one_cancelled_job_is_true_of_all() -> None:
+    world = World()
+    world.legs.clear()
+    jobs = tuple(job(shard, "cancelled", steps=KILLED) for shard in ("01", "02", "03"))
+    told = Told(jobs, {"02": [SUPERSEDED]})
+    verdict = verdict_of(world, told)
+    assert {one.ending for one in verdict.legs} == {"superseded"}
+    assert verdict.headline.startswith(
+        "INCOMPLETE: shards 01, 02, 03 of 3 have no record (superseded)"
+    )
+    assert death(verdict, "03").evidence[0] == ("annotation of another job", SUPERSEDED, "")
+    # One that failed is not explained by it.
+    jobs = (*jobs[:2], failed())
+    told = Told(jobs, {"02": [SUPERSEDED]}, {"03": f"##[error]{SHUTDOWN}"})
+    assert leg(verdict_of(world, told)).ending == "runner_shutdown"
+
+
+def test_whether_a_record_was_uploaded_is_known_where_all_artifacts_are() -> None:
+    world = World()
+    record_removed(world)
+    others = ("ciguard-record-9f2c-01-1", "ciguard-record-9f2c-02-1", "coverage")
+    seen, fixes = [], []
+    for names in (others, (*others, "ciguard-record-9f2c-03-1"), ("coverage",), None):
+        found = death(verdict_of(world, Told((job("03"),), artifacts=names)))
+        seen.append([text for source, text, _ in found.evidence if source == "artifacts"])
+        fixes.append(found.fix)
+    assert seen == [
+        ["none of the run's 2 records ends in -03-1: nothing was uploaded"],
+        ["ciguard-record-9f2c-03-1 was uploaded"],
+        [],
+        [],
+    ]
+    assert "uploads its record" in fixes[0]
+    assert "downloads the records" in fixes[1]
+
+
+@pytest.mark.parametrize("faulty", ["annotations", "log"])
+def test_what_github_refuses_of_a_dead_leg_is_named_and_asked_once(faulty: str) -> None:
+    world = World()
+    world.legs.clear()
+    jobs = tuple(job(shard, "failure", steps=FAILED) for shard in ("01", "02", "03"))
+    told = Told(jobs, fault=REFUSED, faulty=(faulty,))
+    verdict = verdict_of(world, told)
+    assert {one.ending for one in verdict.legs} == {"unknown"}
+    assert told.calls.count(faulty) == 1
+    for shard in ("01", "02", "03"):
+        assert any(
+            source == "not known" and "403" in text
+            for source, text, _ in death(verdict, shard).evidence
+        )
+
+
+def test_a_report_makes_two_calls_for_a_dead_leg_and_no_more_than_for_sixty() -> None:
+    shards = {f"{number:03}": (f"u{number}", f"v{number}") for number in range(100)}
+    world = World(plan=make_plan(dict[str, tuple[str, ...]](shards)))
+    world.legs.clear()
+    jobs = tuple(
+        replace(job("00", "failure", steps=FAILED, name=f"tests ({key})"), id=int(key))
+        for key in shards
+    )
+    told = Told(jobs)
+    verdict = verdict_of(world, told)
+    assert told.calls.count("annotations") == told.calls.count("log") == ASKED_LEGS
+    assert "was not asked about all" in death(verdict, "099").evidence[-1].text

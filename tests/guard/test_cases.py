@@ -1,0 +1,187 @@
+"""Every row of `cases.py` through the real command, with the jobs at a server on this machine."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakegithub.server import serving
+from fakegithub.state import FakeGitHub, Login
+from guard.cases import CASES, DEATHS, Case
+from guard.platform import FAILED, STEPS, TOKEN, environ_of, job, tell
+from guard.world import World, make_plan
+from test_policies import Checkout
+
+from ciguard.errors import ExitCode
+from ciguard.github import judged
+from ciguard.github.patience import Patience
+from ciguard.guard import endings, sayings
+from ciguard.guard.command import command
+from ciguard.invocation import Invocation
+from ciguard.model import ENDINGS, EndLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ciguard.model.jobs import Job
+
+EXIT = {"passed": ExitCode.OK, "failed": ExitCode.TESTS_FAILED, "incomplete": ExitCode.INCOMPLETE}
+LATER = datetime.now(UTC).date() + timedelta(days=20)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    with serving() as github:
+        github.tokens[TOKEN] = Login()
+        yield github
+
+
+@pytest.fixture(autouse=True)
+def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What GitHub keeps one waiting for is tested elsewhere."""
+    monkeypatch.setattr(judged, "PATIENCE", Patience(attempts=2, total_s=1.0, first_s=0.01))
+    monkeypatch.setattr(judged, "TIMEOUT_S", 0.5)
+
+
+def jobs_of(world: World, case: Case) -> list[Job]:
+    """All jobs of the run, the others in it too."""
+    taken = {(one.name, one.run_attempt) for one in case.jobs}
+    taken |= {(f"tests ({shard})", 1) for shard in case.without}
+    found = []
+    for shard in world.plan.shards:
+        leg = world.legs.get(shard.key)
+        ends = [line for line in leg.own if isinstance(line, EndLine)] if leg else []
+        bad = bool(ends and ends[-1].exit_code)
+        ended = ("failure", FAILED) if bad else ("success", STEPS)
+        found.append(job(shard.key, ended[0], steps=ended[1]))
+    others = [job("90", name="plan"), job("91", None, status="in_progress", name="ciguard")]
+    kept = [one for one in found if (one.name, one.run_attempt) not in taken]
+    return [*kept, *others, *case.jobs]
+
+
+@dataclass
+class Answer:
+    """What the command said, ended with, and asked."""
+
+    code: int
+    verdict: dict[str, Any]
+    errors: list[str]
+    outputs: str
+    asked: list[str]
+
+    @property
+    def legs(self) -> dict[str, dict[str, Any]]:
+        return {leg["shard"]: leg for leg in self.verdict["legs"]}
+
+    def of(self, shard: str) -> dict[str, Any]:
+        """What is said of a shard that makes the run incomplete; one finding."""
+        found = [one for one in self.verdict["findings"] if one["shard"] == shard]
+        last: dict[str, Any]
+        (last,) = [one for one in found if one["level"] == "incomplete"]
+        return last
+
+
+def kinds(asked: list[str]) -> list[str]:
+    """Calls by what they are for; the storage of a log is no call of the API."""
+    words = {"jobs": "jobs", "annotations": "annotations", "logs": "log", "artifacts": "artifacts"}
+    found = [re.search(r"/(\w+)$", one) for one in asked if "/storage/" not in one]
+    return [words[one[1]] for one in found if one]
+
+
+def proposed(case: Case, folder: Path) -> tuple[Path, dict[str, str]]:
+    """The checkout of what is tested of a proposal, by the real git, and what its job has set."""
+    change = {name: text.replace("UNTIL", f"{LATER}") for name, text in (case.change or {}).items()}
+    checkout = Checkout(folder).propose({"ciguard.toml": ""}, dict[str, str | None](change), 2)
+    name, more = case.event
+    if name == "merge_group":
+        checkout.event = {"merge_group": {"base_sha": checkout.tip, "base_ref": "refs/heads/main"}}
+    else:
+        checkout.event["pull_request"]["head"].update(more)
+    return checkout.folder, checkout.environ(GITHUB_EVENT_NAME=name or "pull_request")
+
+
+def judge(
+    case: Case, folder: Path, server: FakeGitHub, capsys: pytest.CaptureFixture[str]
+) -> Answer:
+    world = World(plan=make_plan(job_minutes=15))
+    for damage in case.happens:
+        damage(world)
+    plan, records = world.write(folder)
+    for path, content in case.files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    jobs = jobs_of(world, case)
+    loud = [one for one in jobs if one.name == f"tests ({case.shard})"]
+    everybody = case.said if len(case.jobs) > 2 else ()
+    for one in jobs:
+        newest = bool(loud) and one is loud[-1]
+        tell(server, one, case.said if newest else everybody, case.log if newest else None)
+    server.faults += [replace(fault) for fault in case.faults]  # each counts down
+    environ = {**environ_of(folder, server), "GITHUB_RUN_ATTEMPT": str(case.attempt)}
+    (folder / "event.json").write_text("{}")
+    place = folder
+    if case.change is not None:
+        place, more = proposed(case, folder)
+        environ |= more
+    last = {one.name: one.conclusion for one in jobs}
+    legs = case.legs or ("failure" if "failure" in last.values() else "success")
+    needs = {"plan": {"result": "success"}, "legs": {"result": legs}}
+    given = case.words or ("--records", str(records))
+    words = ["--plan", str(plan), *given, "--needs", json.dumps(needs), "--json", "--github"]
+    code = command.main(args=words, standalone_mode=False, obj=Invocation(environ, place))
+    said = capsys.readouterr()
+    assert TOKEN not in said.out + said.err
+    return Answer(
+        code,
+        json.loads(said.out),
+        [line for line in said.err.splitlines() if line.startswith("::error")],
+        (folder / "outputs").read_text(),
+        kinds(server.asked()),
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run(
+    name: str, tmp_path: Path, server: FakeGitHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = CASES[name]
+    answer = judge(case, tmp_path, server, capsys)
+    verdict = answer.verdict
+    assert (verdict["verdict"], answer.code) == (case.verdict, EXIT[case.verdict]), verdict
+    assert verdict["headline"].startswith(f"{case.verdict.upper()}: ")
+    if answer.legs:
+        assert answer.legs[case.shard]["ending"] == case.ending
+    told = [one["what"] for one in verdict["findings"] if one["shard"] in (case.shard, None)]
+    assert case.says in " / ".join([verdict["headline"], *told])
+    if case.shows:
+        assert case.shows in answer.of(case.shard)["evidence"][0]["text"]
+    if case.calls is not None:
+        assert answer.asked == ["jobs", *case.calls]
+    dead = [leg for leg in answer.legs.values() if leg["ending"] != "completed"]
+    pages = -(-len(answer.legs) // 100)
+    assert len(answer.asked) <= 5 + pages + 2 * len(dead)
+    # What GitHub is told is what the caller is told.
+    assert f"verdict<<ciguard_end\n{case.verdict}\n" in answer.outputs
+    assert bool(answer.errors) == (case.verdict != "passed")
+    assert len(answer.errors) <= 10
+    for finding in verdict["findings"]:
+        decisive = finding["level"] != "warning"
+        assert finding["fix"] or not decisive, finding
+        assert decisive <= (case.verdict != "passed")
+    if name in DEATHS:
+        last = {"suite": "", "variant": "", "unit": "d.t::eight"}
+        assert last in answer.of("03")["units"], "what did not run"
+        assert answer.of("03")["culprits"] == [last] * answer.legs["03"]["recorded"]
+
+
+def test_the_table_has_every_ending_that_only_the_platform_can_tell() -> None:
+    told = {case.ending for case in DEATHS.values()}
+    own = {"completed", "crash", "deadline", "memory_guard"}  # a leg's own words
+    assert told == set(ENDINGS) - own
+    assert {saying.ending for saying in sayings.SAYINGS} <= told
+    assert set(endings.ADVICE) == set(ENDINGS) - {"completed"}

@@ -1,0 +1,85 @@
+"""Which job is which shard's, and in which attempt it ran last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from guard.damages import shard_03_again
+from guard.platform import BEGAN, Told, death, failed, job, verdict_of
+from guard.world import World
+
+from ciguard.errors import ExitCode
+
+if TYPE_CHECKING:
+    from ciguard.model.jobs import Job
+
+
+def shard_03_ran_again() -> World:
+    world = World()
+    shard_03_again(world)
+    return world
+
+
+def test_names_that_several_jobs_have_are_nobody_s() -> None:
+    twins = (job("03", name="a / tests (03)"), job("03", "failure", name="b / tests (03)"))
+    verdict = verdict_of(World(), Told(twins, without=("03",)))
+    assert [one.kind for one in verdict.findings] == ["job_ambiguous"]
+    called = tuple(job(shard, name=f"ci / tests ({shard})") for shard in ("01", "02", "03"))
+    assert verdict_of(World(), Told(called, without=("01", "02", "03"))).findings == ()
+
+
+def test_jobs_that_are_called_otherwise_are_found_by_the_record_or_not_at_all() -> None:
+    world = World()
+    for shard, one in world.legs.items():
+        one.header = replace(one.header, job=f"mine {shard}")
+    mine = tuple(job(shard, name=f"mine {shard}") for shard in world.legs)
+    gone = ("01", "02", "03")
+    assert verdict_of(world, Told(mine, without=gone)).findings == ()
+    (said,) = verdict_of(world, Told(without=gone)).findings
+    assert 'is called like "tests (01)"' in said.what
+    assert said.fix == "give the matrix job `name: ${{ matrix.name }}`"
+
+
+def test_what_failed_first_and_passed_again_is_flaky() -> None:
+    world = shard_03_ran_again()
+    world.result("03", "d.t::six", outcome="failed", message="flaked")
+    verdict = verdict_of(world, Told((failed(), job("03", attempt=2))), attempt=2)
+    assert verdict.exit_code == ExitCode.OK
+    assert [one.key.unit for one in verdict.flaky] == ["d.t::six"]
+
+
+TWICE = tuple(job(shard, attempt=2, began=job(shard).started_at) for shard in ("01", "02"))
+TOUCHED = tuple(replace(one, completed_at=None) for one in TWICE)
+
+
+@pytest.mark.parametrize(
+    "copies", [(), TWICE, TOUCHED], ids=["left out", "listed again", "with another end"]
+)
+def test_a_job_that_was_not_run_again_keeps_its_record(copies: tuple[Job, ...]) -> None:
+    told = Told((failed(), *copies, job("03", attempt=2)))
+    verdict = verdict_of(shard_03_ran_again(), told, attempt=2)
+    assert verdict.exit_code == ExitCode.OK
+    assert [one.run_attempt for one in verdict.legs] == [1, 1, 2]
+
+
+def test_a_job_that_began_behind_its_last_end_ran_again() -> None:
+    """Also where nothing else is known: an older record is then no proof."""
+    again = job("01", attempt=2)
+    for one in (again, replace(again, started_at=None)):
+        verdict = verdict_of(World(), Told((one,)), attempt=2)
+        assert "its job ran last in attempt 2" in death(verdict, "01").what
+
+
+def test_an_older_record_is_no_proof_where_nobody_says_what_ran() -> None:
+    verdict = verdict_of(shard_03_ran_again(), None, attempt=2)
+    assert verdict.exit_code == ExitCode.INCOMPLETE
+    assert {one.shard for one in verdict.findings if one.kind == "attempt_unknown"} == {"01", "02"}
+    assert verdict_of(World(), None).exit_code == ExitCode.OK
+
+
+def test_begun_is_where_the_clock_of_the_table_stands() -> None:
+    """The helper's attempts do not overlap: a copy is told by its times."""
+    assert job("03").started_at != job("03", attempt=2).started_at
+    assert job("03", began=BEGAN).started_at == BEGAN
