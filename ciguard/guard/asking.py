@@ -67,6 +67,7 @@ class Platform:
     Attributes:
         run_id, run_attempt: of the run that is judged, now.
         legs: by shard, of those whose job is known, and of those that have none.
+        twins: by shard, jobs of which one is its own, and nobody knows which.
         unknown: what is not known, and why; "" where the jobs are known.
         fix: what to do about that.
     """
@@ -74,6 +75,7 @@ class Platform:
     run_id: int | None = None
     run_attempt: int | None = None
     legs: Mapping[str, Facts] = field(default_factory=dict)
+    twins: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     unknown: str = ""
     fix: str = ""
 
@@ -113,15 +115,16 @@ def ask(plan: Plan, records: Sequence[Record], judged: Judged | None) -> Platfor
         return replace(empty, unknown=unknown, fix=fix)
     legs = {
         shard.key: Facts(
-            matched[shard.key],
+            next(iter(matched[shard.key]), None),
             plan.job_name(shard),
             limit_s=_seconds(plan.job_minutes),
             shard=shard.key,
         )
         for shard in plan.shards
-        if shard.key in matched
+        if len(matched[shard.key]) <= 1
     }
-    known = replace(empty, legs=legs)
+    twins = {shard: found for shard, found in matched.items() if len(found) > 1}
+    known = replace(empty, legs=legs, twins=twins)
     dead = _dead(plan, records, known)
     return replace(known, legs={**legs, **_asked(legs, dead, judged.source)})
 

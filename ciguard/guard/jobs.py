@@ -32,20 +32,16 @@ def findings(legs: Sequence[LegProof], platform: Platform) -> Iterator[Finding]:
 
 def _of_leg(leg: LegProof, platform: Platform) -> Iterator[Finding]:
     shard = leg.shard.key
+    failed = says_failed(leg) or bool(unexplained(leg))
     facts = platform.legs.get(shard)
     if facts is None:
-        what = (
-            f"shard {shard}: several jobs of this run are called like it, so none was asked about"
-        )
-        fix = "give the jobs of a run names of their own"
-        yield Finding("warning", "job_ambiguous", what, shard, fix=fix)
+        yield _ambiguous(shard, platform.twins.get(shard, ()), failed=failed)
         return
     if facts.job is None:
         what = f'shard {shard} has a record, and no job of this run is called "{facts.name}"'
         fix = "who wrote it? Look at the jobs of the run, and run it again"
         yield Finding("incomplete", "no_job", what, shard, fix=fix)
         return
-    failed = says_failed(leg) or bool(unexplained(leg))
     said = meaning(facts.job, failed=failed)
     seen = (shown(facts.job, facts.limit_s),)
     if said == "open":
@@ -62,6 +58,19 @@ def _of_leg(leg: LegProof, platform: Platform) -> Iterator[Finding]:
             what += f": {death.words or WORDS[death.ending]}"
         fix = "look at the steps behind its tests in the log of its job, and run it again"
         yield Finding("incomplete", "job_contradicts", what, shard, (), fix, death.evidence)
+
+
+def _ambiguous(shard: str, twins: Sequence[Job], *, failed: bool) -> Finding:
+    """Where one of them ended otherwise than the record says, it may be the shard's own."""
+    bad = [one for one in twins if meaning(one, failed=failed) in ("contradicts", "unknown")]
+    what = f"shard {shard}: several jobs of this run are called like it, so none was asked about"
+    if bad:
+        what += f", and one of them is {_word(bad[0])}"
+    fix = "give the jobs of a run names of their own"
+    seen = tuple(shown(one, None) for one in bad[:3])
+    return Finding(
+        "incomplete" if bad else "warning", "job_ambiguous", what, shard, fix=fix, evidence=seen
+    )
 
 
 def _word(job: Job) -> str:

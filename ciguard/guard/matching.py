@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 def jobs_of_legs(
     plan: Plan, records: Iterable[Record], jobs: Sequence[Job]
-) -> dict[str, Job | None]:
+) -> dict[str, tuple[Job, ...]]:
     """The job of each shard in the attempt in which it ran last.
 
     Returns:
-        Only shards that are sure: None where no job has the shard's name; no key where several
-        have, so that nobody knows which is meant.
+        For each shard one; none where no job has its name; several where nobody knows which of
+        them is meant.
     """
     by_name: dict[str, list[Job]] = defaultdict(list)
     for job in jobs:
@@ -29,14 +29,11 @@ def jobs_of_legs(
         header = record.header
         if header is not None and header.plan_id == plan.id and header.job:
             recorded[header.shard].add(header.job)
-    found: dict[str, Job | None] = {}
+    found: dict[str, tuple[Job, ...]] = {}
     for shard in plan.shards:
         names = _names(plan.job_name(shard), by_name)
         names = names or [name for name in sorted(recorded[shard.key]) if name in by_name]
-        if not names:
-            found[shard.key] = None
-        elif len(names) == 1 and (last := last_run(by_name[names[0]])) is not None:
-            found[shard.key] = last
+        found[shard.key] = tuple(job for name in names for job in last_run(by_name[name]))
     return found
 
 
@@ -47,22 +44,20 @@ def _names(name: str, by_name: Mapping[str, object]) -> list[str]:
     return sorted(one for one in by_name if one.endswith(f" / {name}"))
 
 
-def last_run(jobs: Iterable[Job]) -> Job | None:
-    """Of one job's attempts the last in which it ran; None where an attempt has it twice.
+def last_run(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """Of one job's attempts the last in which it ran; all of it that an attempt lists.
 
     A later attempt lists a job that was not run again once more, with the start that it had before
     (newrelic-experimental/gha-new-relic-exporter#38): nothing begins again before it has ended.
     """
-    by_attempt: dict[int, Job] = {}
+    by_attempt: dict[int, list[Job]] = defaultdict(list)
     for job in jobs:
-        if job.run_attempt in by_attempt:
-            return None
-        by_attempt[job.run_attempt] = job
-    last: Job | None = None
-    for _, job in sorted(by_attempt.items()):
-        if last is None or not _is_listed_again(job, last):
-            last = job
-    return last
+        by_attempt[job.run_attempt].append(job)
+    last: list[Job] = []
+    for _, found in sorted(by_attempt.items()):
+        again = len(found) == 1 == len(last) and _is_listed_again(found[0], last[0])
+        last = last if again else found
+    return tuple(last)
 
 
 def _is_listed_again(job: Job, before: Job) -> bool:

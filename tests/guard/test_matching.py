@@ -23,9 +23,13 @@ def shard_03_ran_again() -> World:
 
 
 def test_names_that_several_jobs_have_are_nobody_s() -> None:
-    twins = (job("03", name="a / tests (03)"), job("03", "failure", name="b / tests (03)"))
-    verdict = verdict_of(World(), Told(twins, without=("03",)))
-    assert [one.kind for one in verdict.findings] == ["job_ambiguous"]
+    said = ""
+    for second, level in (("success", "warning"), ("failure", "incomplete")):
+        twins = (job("03", name="a / tests (03)"), job("03", second, name="b / tests (03)"))
+        verdict = verdict_of(World(), Told(twins, without=("03",)))
+        assert [(one.level, one.kind) for one in verdict.findings] == [(level, "job_ambiguous")]
+        said = verdict.headline
+    assert "called like it, so none was asked about, and one of them is 'failure'" in said
     called = tuple(job(shard, name=f"ci / tests ({shard})") for shard in ("01", "02", "03"))
     assert verdict_of(World(), Told(called, without=("01", "02", "03"))).findings == ()
 
