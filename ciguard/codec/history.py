@@ -117,6 +117,14 @@ def unmeasured(count: int) -> NDArray[np.float64]:
     return np.broadcast_to(np.float64(np.nan), (count,))
 
 
+def is_unmeasured(column: NDArray[Any]) -> bool:
+    """Say that a column is `unmeasured`, without looking at all of it.
+
+    A column that is read and holds one value throughout takes no memory either.
+    """
+    return column.strides == (0,) and bool(np.isnan(column[:1]).all())
+
+
 def of_columns(columns: Mapping[str, NDArray[Any]]) -> Values:
     """Rows of columns by name; a measure that is not among them was not measured."""
     count = len(columns["key"])

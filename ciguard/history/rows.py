@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.codec.history import KEPT, MEASURES, WORDS, Values, of_columns
+from ciguard.codec.history import KEPT, MEASURES, WORDS, Values, is_unmeasured, of_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ def _filled(values: Values) -> dict[str, NDArray[Any]]:
     return {
         name: column
         for name, column in columns.items()
-        if name not in MEASURES or column.strides != (0,)
+        if name not in MEASURES or not is_unmeasured(column)
     }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ciguard.codec.history import is_unmeasured
 from ciguard.codec.joining import join
 from ciguard.codec.series import (
     in_complete_leg,
@@ -104,7 +105,7 @@ def past(history: History, found: Inventory, places: Places | None = None) -> tu
 
 def _bounds(column: Floats, row: Positions, divisor: Floats) -> Floats | None:
     """Bounds of the peak delta by row; None where nobody measured any."""
-    if column.strides == (0,):
+    if is_unmeasured(column):
         return None
     return np.where(divisor > 1, np.nan, column[row])
 

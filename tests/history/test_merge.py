@@ -124,6 +124,26 @@ def test_adding_twice_changes_nothing_and_what_is_read_is_what_was_written(
     assert read.spellings == history.spellings
 
 
+@given(additions(30, whole=True))
+@settings(max_examples=50, deadline=None)
+def test_joining_what_was_read_is_joining_what_was_written(found: list[History]) -> None:
+    joined = read = empty()
+    for one_more in found:
+        joined = join(joined, one_more)
+        read = join(decode(encode(read), "x"), decode(encode(one_more), "x"))
+    assert encode(read) == encode(joined)
+
+
+def test_a_column_of_one_value_throughout_outlives_runs_that_did_not_measure_it() -> None:
+    found = [Result(unit, "passed", wall_s=2.0, retained_bytes=0) for unit in ("a", "b")]
+    kept = decode(encode(history_of([record(1, *found)])), "x")
+    assert encode(join(empty(), kept)) == encode(kept)
+    first, _, second = lines(join(kept, history_of([record(2, Result("a", "passed"))])))
+    for line in (first, second):
+        assert '"wall_s":2.0' in line
+        assert '"retained_bytes":0' in line
+
+
 def test_the_last_twenty_values_of_a_key_are_kept_and_the_runs_they_need() -> None:
     history = reduce(join, [one(run_id) for run_id in range(1, 26)])
     assert [run for run, _, _ in walls(history)] == list(range(6, 26))
