@@ -7,18 +7,18 @@ give the same answer, and a policy that seems to be absent must not be taken for
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ciguard.errors import RemoteError
-from ciguard.history.branch_carrier import REMOTE, with_token, without_secrets
+from ciguard.errors import CiguardError, RemoteError
+from ciguard.git import git, with_token, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from subprocess import CompletedProcess
 
-TIMEOUT_S: Final = 300
+REMOTE: Final = "origin"
 MAX_BYTES: Final = 1 << 20  # of a file; who writes policy by hand writes less
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FILE_MODES: Final = ("100644", "100755")
@@ -93,22 +93,13 @@ class Repository:
 
     def _git(
         self, *words: str, environ: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[bytes]:
-        told = {**(environ or self.environ), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    ) -> CompletedProcess[bytes]:
         try:
-            return subprocess.run(
-                # A replaced object would be another one under the name that was vouched for.
-                ["git", "--no-replace-objects", *words],
-                cwd=self.folder,
-                env=told,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=TIMEOUT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            what = f"git {words[0]} cannot be run: {error}"
-            raise RemoteError(what, where="git", fix=_FIX) from error
+            # A replaced object would be another one under the name that was vouched for.
+            words = ("--no-replace-objects", *words)
+            return git(self.folder, *words, environ=environ or self.environ)
+        except CiguardError as error:
+            raise RemoteError(error.what, where="git", fix=_FIX) from error
 
 
 def _text(content: bytes) -> str:

@@ -48,7 +48,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "config": ("errors", "model", "run.frameworks"),
     "configured": ("config", "errors", "model", "codec", "runners", "run.frameworks"),
     "cli": ("__version__", "errors", "console", "invocation"),
-    "repository": ("errors", "history.branch_carrier"),
+    "git": ("errors",),
+    "repository": ("errors", "git"),
     "policies": (
         *("codec", "config", "errors", "files", "github", "invocation", "model", "repository"),
         *("compare.failing", "guard.policy", "guard.verdict"),
@@ -57,7 +58,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "plan": (*SPOKEN, "rendering"),
     "guard": SPOKEN,
     "compare": SPOKEN,
-    "history": (*SPOKEN, "files"),
+    "history": (*SPOKEN, "files", "git"),
     "init": (*SPOKEN, "rendering"),
     "report": (*SPOKEN, "rendering", "guard", "compare"),
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import clean_environment
 from guard.world import SHARDS, World, make_leg, make_plan
-from history.test_carriers import environment, git
+from history.gits import environment, git
 
 from ciguard.codec.history import empty
 from ciguard.compare.failing import WORDS

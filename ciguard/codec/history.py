@@ -54,6 +54,10 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+class DamagedHistory(InputError):
+    """A history file that is not what was written; of a newer schema is none of these."""
+
+
 class Spelling(NamedTuple):
     """How a file of another program spells a key. Without a name: the total of a class or file."""
 
@@ -179,7 +183,14 @@ def _json(content: Any) -> bytes:
 
 
 def encode(history: History) -> bytes:
-    """The history file's bytes, O(values): 0.6 s for 2,000,000 values of 100,000 keys."""
+    """The history file's bytes, O(values): 0.6 s for 2,000,000 values of 100,000 keys.
+
+    Raises:
+        InputError: more keys than a reader takes.
+    """
+    if len(history.keys) > MAX_KEYS:
+        what = f"{len(history.keys)} cases, at most {MAX_KEYS} are kept"
+        raise InputError(what, where="history", fix="look for ids that change from run to run")
     writer = Writer()
     values = history.values
     writer.blob("runs", _json(runs_as_json(history.runs)))
@@ -352,13 +363,13 @@ def decode(content: bytes, source: str) -> History:
     """Read a history file.
 
     Raises:
-        InputError: it is none, of a newer schema, or not what was written (cut, changed, or made
-            by somebody else).
+        DamagedHistory: it is none, or not what was written (cut, changed, made by somebody else).
+        InputError: it is of another schema.
     """
     line = content[:MAX_HEAD_BYTES].partition(b"\n")[0]
     words = line.split(b" ")
     if not content.startswith(_MAGIC) or len(words) != 3 or not words[1].isdigit():  # noqa: PLR2004
-        raise InputError("no history file", where=source, fix="name a file that ciguard wrote")
+        raise DamagedHistory("no history file", where=source, fix="name a file that ciguard wrote")
     if words[1] != b"%d" % SCHEMA:
         fix = "use the version of ciguard that wrote it, or a newer one"
         what = f"schema {words[1].decode()[:20]} is not {SCHEMA}"
@@ -366,8 +377,8 @@ def decode(content: bytes, source: str) -> History:
     damaged = "fetch it again, or start a new one: later runs fill it"
     rest = memoryview(content)[len(line) + 1 :]  # no copy: it may be 100 MB
     if words[2] != hashlib.sha256(rest).hexdigest().encode():
-        raise InputError("the file was cut or changed", where=source, fix=damaged)
+        raise DamagedHistory("the file was cut or changed", where=source, fix=damaged)
     try:
         return _decode(rest)
     except (Damage, LineError, ValueError, RecursionError) as error:
-        raise InputError(f"damaged history: {error}", where=source, fix=damaged) from None
+        raise DamagedHistory(f"damaged history: {error}", where=source, fix=damaged) from None

@@ -1,104 +1,107 @@
-"""A history in an orphan branch of a git repository's `origin`: one commit with one file.
+"""A history in an orphan branch of a git remote: one commit with one file.
 
 Every write is a new commit without parents, so the branch never grows; it is pushed only where the
-branch still is what was read (compare-and-swap). The working tree, the index and the local branches
-are not touched, and a shallow clone will do.
+branch still is what was read (compare-and-swap). Of the clone around, the working tree, the index,
+branches and tags are not touched, and a shallow or partial clone will do.
 """
 
 from __future__ import annotations
 
-import base64
-import re
-import subprocess
+import logging
+import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from ciguard.codec.history import FILE_NAME
-from ciguard.errors import InputError, RemoteError
+from ciguard.errors import CiguardError, InputError, RemoteError
+from ciguard.git import TRANSFER_S, git, with_token, without_secrets
 from ciguard.history.kept import Kept
+from ciguard.history.refusals import advice, in_brief, is_passing, lost_race
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from subprocess import CompletedProcess
 
+DEFAULT: Final = "ciguard-history"
 REMOTE: Final = "origin"
-TIMEOUT_S: Final = 300
 _AUTHOR: Final = {
     f"GIT_{role}_{what}": value
     for role in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "ciguard"), ("EMAIL", "ciguard@localhost.invalid"))
 }
 _ABSENT: Final = 2  # of ls-remote --exit-code
-# What `git push --porcelain` says where somebody else was there first.
-_LOST_RACE: Final = re.compile(
-    r"stale info|fetch first|non-fast-forward|cannot lock ref|failed to (update|lock)|"
-    r"reference already exists|incorrect old value"
+_JUST_GONE: Final = "couldn't find remote ref"  # of fetch
+# Settings that a clone may have and that would touch more than the one commit.
+_ONLY_THAT: Final = (
+    *("--no-tags", "--no-recurse-submodules", "--no-prune", "--no-filter", "--no-auto-gc"),
+    "--refmap=",
 )
 
-
-def with_token(environ: Mapping[str, str], url: str) -> dict[str, str]:
-    """The environment in which git may speak to `url`: with the token, if that is GitHub.
-
-    A token goes by the environment (GIT_CONFIG_*), never by the command line, which other processes
-    can read; and only to the server that the workflow says is GitHub.
-    """
-    told = {**environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    server = environ.get("GITHUB_SERVER_URL") or "https://github.com"
-    token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN")
-    there, github = urlsplit(url), urlsplit(server)
-    same = (there.scheme, there.hostname, there.port) == (
-        github.scheme, github.hostname, github.port,
-    )  # fmt: skip
-    if not token or not same or github.scheme not in {"https", "http"}:
-        return told
-    secret = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-    key = f"http.{github.scheme}://{github.netloc}/.extraheader"
-    known = environ.get("GIT_CONFIG_COUNT", "")
-    count = int(known) if known.isdigit() else 0
-    # The empty value first: a header that the checkout left would be sent as well, and GitHub
-    # refuses two.
-    for value in ("", f"AUTHORIZATION: basic {secret}"):
-        told[f"GIT_CONFIG_KEY_{count}"] = key
-        told[f"GIT_CONFIG_VALUE_{count}"] = value
-        count += 1
-    told["GIT_CONFIG_COUNT"] = str(count)
-    return told
+# stamina reports each retry by logging; without a handler Python would print it to stderr.
+logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
-def without_secrets(text: str) -> str:
-    """What git said, without names and passwords in addresses."""
-    return re.sub(r"//[^/@\s]+@", "//", text).strip()
+class _Passing(RemoteError):
+    """The network or the server failed; another try may do better."""
+
+    is_lasting = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a remote is waited for, and how often it is asked again when the network fails."""
+
+    look_up_s: float = 60.0  # a few hundred bytes: whoever needs longer does not answer
+    transfer_s: float = TRANSFER_S
+    tries: int = 3
+    wait_s: float = 1.0  # before the second try; then twice as long
 
 
 @dataclass(frozen=True, slots=True)
 class BranchCarrier:
-    """The branch `name` of `origin` of the repository around `folder`."""
+    """The branch `name` of a remote (its name in the clone around `folder`, or its address)."""
 
     name: str
     folder: Path
     environ: Mapping[str, str] = field(repr=False)
+    remote: str = REMOTE
+    limits: Limits = Limits()
 
     @property
     def place(self) -> str:
         """As it is written on the command line."""
-        return f"branch:{self.name}"
+        other = "" if self.remote == REMOTE else f" of {without_secrets(self.remote)}"
+        return f"branch:{self.name}{other}"
+
+    @property
+    def anew(self) -> str:
+        """How a person takes away what cannot be read."""
+        return f"git push {without_secrets(self.remote)} --delete {self.name}"
 
     def read(self) -> Kept:
         """The branch's file; without such a branch there is nothing yet.
 
         Raises:
-            RemoteError: `origin` cannot be reached, or its branch holds no history.
+            RemoteError: the remote cannot be reached, or its branch holds no history.
             InputError: not a branch name, no git, or no repository here.
         """
         ref = self._ref()
-        found = self._git("ls-remote", "--exit-code", REMOTE, ref, remote=True)
+        found = self._ask(self.limits.look_up_s, "ls-remote", "--exit-code", self.remote, ref)
         if found.returncode == _ABSENT:
             return Kept(None)
         self._done(found, "the branch cannot be looked up")
-        fetched = self._git("fetch", "--no-tags", "--quiet", REMOTE, ref, remote=True)
-        self._done(fetched, "the branch cannot be fetched")
-        commit = self._said("rev-parse", "--verify", "FETCH_HEAD^{commit}")
+        # A name of its own: other programs in this clone use FETCH_HEAD as well.
+        aside = f"refs/ciguard/{secrets.token_hex(8)}"
+        words = ("fetch", "--quiet", *_ONLY_THAT, self.remote, f"+{ref}:{aside}")
+        try:
+            fetched = self._ask(self.limits.transfer_s, *words)
+            if fetched.returncode and _JUST_GONE in _text(fetched):
+                return Kept(None)
+            self._done(fetched, "the branch cannot be fetched")
+            commit = self._said("rev-parse", "--verify", f"{aside}^{{commit}}")
+        finally:
+            self._git("update-ref", "-d", aside)
         shown = self._git("cat-file", "blob", f"{commit}:{FILE_NAME}")
         self._done(shown, f"the branch holds no {FILE_NAME}", "name another branch")
         return Kept(shown.stdout, commit)
@@ -114,65 +117,88 @@ class BranchCarrier:
         entry = f"100644 blob {blob}\t{FILE_NAME}\n".encode()
         tree = self._said("mktree", given=entry)
         commit = self._said("commit-tree", tree, "-m", "ciguard history", extra=_AUTHOR)
-        pushed = self._git(
-            "push", "--porcelain", "--no-verify", f"--force-with-lease={ref}:{seen.version}",
-            REMOTE, f"{commit}:{ref}", remote=True,
-        )  # fmt: skip
-        if pushed.returncode and _LOST_RACE.search(_text(pushed)):
+        pushed = self._ask(
+            self.limits.transfer_s,
+            *("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed"),
+            *("--recurse-submodules=no", f"--force-with-lease={ref}:{seen.version}"),
+            *(self.remote, f"{commit}:{ref}"),
+        )
+        if pushed.returncode and lost_race(_text(pushed)):
             return False
-        fix = "the job needs `permissions: contents: write` and GITHUB_TOKEN in its environment"
-        self._done(pushed, "the branch cannot be written", fix)
+        self._done(pushed, "the branch cannot be written", writing=True)
         return True
 
     def _ref(self) -> str:
         ref = f"refs/heads/{self.name}"
         if not self.name or self._git("check-ref-format", ref).returncode:
             what = f"no branch name: {self.name!r:.80}"
-            raise InputError(what, where="--history", fix="write branch:ciguard-history")
+            raise InputError(what, where="--history", fix=f"write branch:{DEFAULT}")
         return ref
+
+    def _ask(self, limit_s: float, *words: str) -> CompletedProcess[bytes]:
+        """Run git against the remote; what fails for the moment is tried again.
+
+        A push whose answer was lost may be done: the second one then finds another commit than it
+        expects, loses its race, and whoever reads again finds nothing left to add.
+        """
+        from stamina import retry_context  # noqa: PLC0415 - only a branch needs it
+
+        environ = with_token(self.environ, self._address(pushing=words[0] == "push"))
+        limits, done = self.limits, None
+        try:
+            for attempt in retry_context(
+                on=_Passing,
+                attempts=limits.tries,
+                timeout=None,
+                wait_initial=limits.wait_s,
+                wait_jitter=limits.wait_s / 2,
+            ):
+                with attempt:
+                    done = self._git(*words, environ=environ, limit_s=limit_s)
+                    if done.returncode and is_passing(_text(done)):
+                        raise _Passing(f"git {words[0]} failed for the moment")
+        except _Passing:
+            pass  # told by what git said last
+        assert done is not None
+        return done
 
     def _git(
         self,
         *words: str,
         given: bytes = b"",
-        remote: bool = False,
-        extra: Mapping[str, str] | None = None,
-    ) -> subprocess.CompletedProcess[bytes]:
-        environ = with_token(self.environ, self._url() if remote else "")
+        environ: Mapping[str, str] | None = None,
+        limit_s: float = TRANSFER_S,
+    ) -> CompletedProcess[bytes]:
+        told = self.environ if environ is None else environ
         try:
-            return subprocess.run(
-                ["git", *words],
-                cwd=self.folder,
-                env={**environ, **(extra or {})},
-                input=given,
-                capture_output=True,
-                timeout=TIMEOUT_S,
-                check=False,
-            )
-        except FileNotFoundError as error:
-            raise InputError("git is not installed", where=self.place) from error
-        except subprocess.TimeoutExpired as error:
-            what = f"git {words[0]} took more than {TIMEOUT_S} s"
-            raise RemoteError(what, where=self.place) from error
+            return git(self.folder, *words, environ=told, given=given, limit_s=limit_s)
+        except CiguardError as error:
+            raise type(error)(error.what, where=self.place, fix=error.fix) from error
 
-    def _url(self) -> str:
-        found = self._git("remote", "get-url", REMOTE)
-        if found.returncode:
-            what = without_secrets(_text(found))
-            fix = f"run it in a clone that has a remote {REMOTE}, or name a file"
-            raise InputError(what, where=self.place, fix=fix)
-        return found.stdout.decode("utf-8", "replace").strip()
+    def _address(self, *, pushing: bool) -> str:
+        found = self._git("remote", "get-url", *(["--push"] if pushing else []), "--", self.remote)
+        if not found.returncode:
+            return found.stdout.decode("utf-8", "replace").strip()
+        inside = not self._git("rev-parse", "--git-dir").returncode
+        if inside and not self.remote.startswith("-") and set("/:") & set(self.remote):
+            return self.remote  # no remote of this clone, so an address
+        what = in_brief(without_secrets(_text(found)))
+        fix = f"run it in a clone that has a remote {self.remote}, or name a file"
+        raise InputError(what, where=self.place, fix=fix)
 
     def _said(self, *words: str, given: bytes = b"", extra: Mapping[str, str] | None = None) -> str:
-        done = self._git(*words, given=given, extra=extra)
+        done = self._git(*words, given=given, environ={**self.environ, **(extra or {})})
         self._done(done, f"git {words[0]} failed")
         return done.stdout.decode("ascii").strip()
 
-    def _done(self, process: subprocess.CompletedProcess[bytes], what: str, fix: str = "") -> None:
+    def _done(
+        self, process: CompletedProcess[bytes], what: str, fix: str = "", *, writing: bool = False
+    ) -> None:
         if process.returncode:
             said = without_secrets(_text(process))
-            raise RemoteError(f"{what}: {said}", where=self.place, fix=fix)
+            fix = fix or advice(said, writing=writing)
+            raise RemoteError(f"{what}: {in_brief(said)}", where=self.place, fix=fix)
 
 
-def _text(process: subprocess.CompletedProcess[bytes]) -> str:
+def _text(process: CompletedProcess[bytes]) -> str:
     return (process.stdout[-2000:] + process.stderr[-2000:]).decode("utf-8", "replace")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ciguard.codec import history as history_codec
-from ciguard.errors import RemoteError
+from ciguard.codec.history import DamagedHistory
+from ciguard.errors import InputError, RemoteError
 from ciguard.history import branch_carrier, file_carrier
 from ciguard.history.merge import join
 
@@ -20,7 +21,17 @@ if TYPE_CHECKING:
     from ciguard.codec.history import History
     from ciguard.history.kept import Kept
 
-WRITES: Final = 5  # whoever loses so many races in a row has another problem
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often who loses a race comes back, and when: each time twice as late, and a bit."""
+
+    tries: int = 20  # in each race somebody wins: enough for as many writers at once
+    wait_s: float = 0.2
+    longest_s: float = 10.0
+
+
+PATIENCE: Final = Patience()
 
 
 class Carrier(Protocol):
@@ -29,6 +40,10 @@ class Carrier(Protocol):
     @property
     def place(self) -> str:
         """What a person calls it."""
+
+    @property
+    def anew(self) -> str:
+        """The command by which a person takes away what cannot be read."""
 
     def read(self) -> Kept:
         """What is there now.
@@ -81,41 +96,68 @@ def load(carrier: Carrier) -> Loaded:
     Raises:
         CiguardError: it cannot be reached, or is damaged.
     """
-    return _decoded(carrier.read(), carrier.place)
+    return _decoded(carrier.read(), carrier)
 
 
-def _decoded(kept: Kept, place: str) -> Loaded:
+def _decoded(kept: Kept, carrier: Carrier) -> Loaded:
     if kept.content is None:
         return Loaded(history_codec.empty(), found=False)
-    return Loaded(history_codec.decode(kept.content, place), True, len(kept.content))
+    try:
+        history = history_codec.decode(kept.content, carrier.place)
+    except DamagedHistory as error:
+        fix = f"take it away: {carrier.anew}; then put a copy back, or let later runs fill it"
+        raise InputError(error.what, where=error.where, fix=fix) from error
+    return Loaded(history, True, len(kept.content))
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What adding came to."""
+    """What adding came to; `tries` is more than 1 where others wrote at the same time."""
 
     history: History
     changed: bool
     size_bytes: int
+    tries: int
 
 
-def update(carrier: Carrier, addition: History) -> Update:
-    """Add runs to what is kept; of two writers at once neither loses anything.
+class _OvertakenError(Exception):
+    """Somebody else wrote between our reading and our writing."""
+
+
+def update(carrier: Carrier, addition: History, patience: Patience = PATIENCE) -> Update:
+    """Add runs to what is kept; of writers at once none loses anything.
 
     Raises:
-        RemoteError: others wrote in between, `WRITES` times in a row.
+        RemoteError: others wrote in between, as often as it was tried.
         CiguardError: the history cannot be read or written, or contradicts the addition.
     """
-    for _ in range(WRITES):
-        kept = carrier.read()
-        history = join(_decoded(kept, carrier.place).history, addition)
-        content = history_codec.encode(history)
-        if content == kept.content:
-            return Update(history, changed=False, size_bytes=len(content))
-        if carrier.write(content, kept):
-            return Update(history, changed=True, size_bytes=len(content))
-    raise RemoteError(
-        f"others wrote to it {WRITES} times while this was being added",
-        where=carrier.place,
-        fix="add it again",
-    )
+    from stamina import retry_context  # noqa: PLC0415 - who only reads need not pay for it
+
+    try:
+        for attempt in retry_context(
+            on=_OvertakenError,
+            attempts=patience.tries,
+            timeout=None,
+            wait_initial=patience.wait_s,
+            wait_max=patience.longest_s,
+            wait_jitter=5 * patience.wait_s,  # or who lost together would come back together
+        ):
+            with attempt:
+                return _update_once(carrier, addition, attempt.num)
+    except _OvertakenError as error:
+        raise RemoteError(
+            f"others wrote to it {patience.tries} times while this was being added",
+            where=carrier.place,
+            fix="add it again",
+        ) from error
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _update_once(carrier: Carrier, addition: History, tries: int) -> Update:
+    kept = carrier.read()
+    history = join(_decoded(kept, carrier).history, addition)
+    content = history_codec.encode(history)
+    changed = content != kept.content
+    if changed and not carrier.write(content, kept):
+        raise _OvertakenError
+    return Update(history, changed, len(content), tries)

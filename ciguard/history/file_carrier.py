@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,11 @@ class FileCarrier:
     def path(self) -> Path:
         """Where it is."""
         return self.folder / self.place
+
+    @property
+    def anew(self) -> str:
+        """How a person takes away what cannot be read."""
+        return f"rm {shlex.quote(self.place)}"
 
     def read(self) -> Kept:
         """The file's bytes.

@@ -1,0 +1,142 @@
+"""Several writers of one branch, at the same time: nobody loses anything."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import clean_environment
+from history.gits import NAME, PLACE, branch, clone, git, ids, one
+
+from ciguard.codec.history import encode
+from ciguard.errors import RemoteError
+from ciguard.history.carriers import Patience, load, update
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ciguard.history.branch_carrier import BranchCarrier
+    from ciguard.history.kept import Kept
+
+SOON = Patience(tries=4, wait_s=0.001)
+
+
+class Overtaken:
+    """The real carrier of a writer; between its reading and its writing, something happens."""
+
+    def __init__(self, carrier: BranchCarrier, *happenings: Callable[[], object]) -> None:
+        self.carrier = carrier
+        self.happenings = list(happenings)
+        self.place = carrier.place
+        self.anew = carrier.anew
+
+    def read(self) -> Kept:
+        kept = self.carrier.read()
+        if self.happenings:
+            self.happenings.pop(0)()
+        return kept
+
+    def write(self, content: bytes, seen: Kept) -> bool:
+        return self.carrier.write(content, seen)
+
+
+def test_who_is_overtaken_reads_again_and_nobody_loses_anything(origin: Path) -> None:
+    rival = branch(clone(origin, "rival"))
+    slow = Overtaken(
+        branch(clone(origin, "slow")),
+        lambda: update(rival, one(1)),  # first use by both
+        lambda: update(rival, one(2)),
+    )
+    done = update(slow, one(3), SOON)
+    assert (ids(done.history), done.tries) == ([1, 2, 3], 3)
+    assert ids(load(rival).history) == [1, 2, 3]
+    assert git(origin, "rev-list", "--count", NAME) == "1"
+
+
+def test_who_always_loses_is_told(origin: Path) -> None:
+    rival = branch(clone(origin, "rival"))
+    races = [lambda number=number: update(rival, one(number)) for number in range(1, 5)]
+    slow = Overtaken(branch(clone(origin, "slow")), *races)
+    with pytest.raises(RemoteError, match="others wrote to it 4 times") as caught:
+        update(slow, one(20), SOON)
+    assert caught.value.fix == "add it again"
+    assert ids(load(rival).history) == [1, 2, 3, 4]
+
+
+def test_what_somebody_took_out_meanwhile_does_not_come_back(origin: Path) -> None:
+    admin = branch(clone(origin, "admin"))
+    update(admin, one(1))
+    update(admin, one(2))
+    slow = Overtaken(
+        branch(clone(origin, "slow")), lambda: admin.write(encode(one(2)), admin.read())
+    )
+    assert ids(update(slow, one(3), SOON).history) == [2, 3]
+
+
+def test_a_branch_that_is_deleted_meanwhile_is_begun_anew(origin: Path) -> None:
+    update(branch(clone(origin, "first")), one(1))
+    slow = Overtaken(
+        branch(clone(origin, "slow")), lambda: git(origin, "update-ref", "-d", f"refs/heads/{NAME}")
+    )
+    assert ids(update(slow, one(2), SOON).history) == [2]
+
+
+def test_a_push_whose_answer_was_lost_is_not_done_twice(origin: Path) -> None:
+    carrier = branch(clone(origin, "one"))
+    update(carrier, one(1))
+    slow = Overtaken(carrier, lambda: update(carrier, one(2)))
+    assert ids(update(slow, one(2), SOON).history) == [1, 2]
+    assert ids(load(carrier).history) == [1, 2]
+
+
+@pytest.mark.parametrize(("writers", "rounds"), [(2, 4), (4, 2)])
+def test_writers_at_the_same_time_lose_nothing(origin: Path, writers: int, rounds: int) -> None:
+    carriers = [branch(clone(origin, f"clone{number}")) for number in range(writers)]
+    for begin in range(1, rounds * writers, writers):  # the first round is the first use
+        runs = [one(begin + number, f"t{begin + number}") for number in range(writers)]
+        threads = [
+            threading.Thread(target=update, args=(carrier, run, Patience(wait_s=0.01)))
+            for carrier, run in zip(carriers, runs, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert ids(load(carriers[0]).history) == list(range(1, begin + writers))
+    assert git(origin, "rev-list", "--count", NAME) == "1"
+
+
+@pytest.mark.soak
+def test_fifty_rounds_of_two_programs_lose_nothing(origin: Path) -> None:
+    """As runs of the base branch that end together: each adds by the command, in its own clone."""
+    clones = [clone(origin, "one"), clone(origin, "two")]
+    told = ""
+    for begin in range(1, 101, 2):
+        programs = []
+        for folder, run in zip(clones, (begin, begin + 1), strict=True):
+            (folder / "durations.json").write_text(json.dumps({f"t{run}": run}))
+            words = ["history", "add", "durations.json", "--history", PLACE, "--run-id", str(run)]
+            programs.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "ciguard", *words],
+                    cwd=folder,
+                    env=clean_environment(),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            )
+        for program in programs:
+            said = program.communicate(timeout=120)[0]
+            assert program.returncode == 0, said
+            told += said
+        assert ids(load(branch(clones[0])).history) == list(range(1, begin + 2))
+    races = told.count("others wrote at the same time")
+    print(f"50 rounds, {races} races lost, no run")
+    assert races, "they never met, so nothing was shown"
+    assert git(origin, "rev-list", "--count", NAME) == "1"

@@ -1,0 +1,91 @@
+"""What git servers say, and what is taken from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ciguard.history.refusals import advice, in_brief, is_passing, lost_race
+
+LINE = "To https://github.com/o/r\n!\t4f2a:refs/heads/h\t{}\nDone\n"
+RACES = (
+    "[rejected] (stale info)",
+    "[rejected] (fetch first)",
+    "[remote rejected] (cannot lock ref 'refs/heads/h': is at 4f2a but expected 5b1c)",
+    "[remote rejected] (failed to update ref)",
+    "[remote rejected] (reference already exists)",
+    "[remote rejected] (incorrect old value provided)",
+)
+RULES = (
+    "[remote rejected] (protected branch hook declined)",
+    "[remote rejected] (push declined due to repository rule violations)",
+    "[remote rejected] (pre-receive hook declined)",
+    "[remote rejected] (non-fast-forward)",
+    "[remote rejected] (GH003: Sorry, force-pushing to h is not allowed.)",
+)
+RIGHTS = (
+    "remote: Write access to repository not granted.\nfatal: unable to access 'https://x/': The "
+    "requested URL returned error: 403",
+    "remote: Permission to o/r.git denied to github-actions[bot].",
+    "fatal: could not read Username for 'https://github.com': terminal prompts disabled",
+    "remote: Invalid username or token.\nfatal: Authentication failed for 'https://x/'",
+    "remote: This repository was archived so it is read-only.",
+    "ERROR: The key you are authenticating with has been marked as read only.",
+    "remote: Repository not found.",
+)
+FAULTS = (
+    "fatal: unable to access 'https://x/': Could not resolve host: github.com",
+    "fatal: unable to access 'https://x/': The requested URL returned error: 503",
+    "error: RPC failed; HTTP 502 curl 22 The requested URL returned error: 502",
+    "fatal: the remote end hung up unexpectedly",
+    "fatal: early EOF",
+    "remote: Internal Server Error",
+)
+
+
+@pytest.mark.parametrize("said", RACES)
+def test_who_was_overtaken_comes_back(said: str) -> None:
+    assert lost_race(LINE.format(said))
+    assert not is_passing(LINE.format(said))
+
+
+@pytest.mark.parametrize("said", [*RULES, *RIGHTS, *FAULTS])
+def test_everything_else_is_no_lost_race(said: str) -> None:
+    assert not lost_race(LINE.format(said))
+    assert not lost_race(said)
+
+
+@pytest.mark.parametrize("said", RULES)
+def test_a_rule_is_for_the_repository_s_settings(said: str) -> None:
+    assert "repository's rules" in advice(LINE.format(said), writing=True)
+
+
+@pytest.mark.parametrize("said", RIGHTS)
+def test_a_missing_right_is_for_the_job_s_permissions(said: str) -> None:
+    assert "`permissions: contents: write`" in advice(said, writing=True)
+    assert "`permissions: contents: read`" in advice(said, writing=False)
+    assert not is_passing(said)
+
+
+@pytest.mark.parametrize("said", FAULTS)
+def test_a_fault_that_passes_is_tried_again_and_needs_no_advice(said: str) -> None:
+    assert is_passing(said)
+    assert advice(said, writing=True) == ""
+
+
+def test_a_file_too_large_leads_to_what_makes_it_large() -> None:
+    said = "remote: error: GH001: Large files detected.\n" + LINE.format(RULES[2])
+    assert "ciguard history show" in advice(said, writing=True)
+
+
+def test_what_was_said_is_told_in_one_line() -> None:
+    said = LINE.format(RULES[0]) + (
+        "remote: error: GH006: Protected branch update failed for refs/heads/h.        \n"
+        "remote: \nremote: - Cannot force-push to this branch        \n"
+        "error: failed to push some refs to 'https://github.com/o/r'\n"
+    )
+    assert in_brief(said) == (
+        "[remote rejected] (protected branch hook declined); GH006: Protected branch update failed "
+        "for refs/heads/h.; - Cannot force-push to this branch"
+    )
+    assert in_brief("fatal: not a git repository\n") == "not a git repository"
+    assert in_brief("") == ""
