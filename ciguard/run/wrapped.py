@@ -32,13 +32,16 @@ def suite_of(command: Sequence[str], results: Sequence[str] = ()) -> Suite:
 
 
 class Wrapped:
-    """An executor whose program writes nothing; `supervisor` itself writes the result."""
+    """An executor whose program owes nothing: `supervisor` itself writes the result.
+
+    What the program may add is numbers of its own, as `metric` lines.
+    """
 
     ANNOUNCES: Final = False
 
     def execution(self, suite: Suite, variant: str, batch: Batch) -> Invocation:  # noqa: ARG002
-        """The command itself, with nothing added."""
-        return Invocation(suite.command)
+        """The command itself, which is told where its record is."""
+        return Invocation(suite.command, {"CIGUARD_RECORD_FILE": batch.record_file})
 
     def is_clean(self, exit_code: int, *, had_results: bool) -> bool:  # noqa: ARG002
         """An exit code is an answer; a signal is not."""

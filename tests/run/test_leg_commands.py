@@ -13,7 +13,7 @@ import pytest
 from run.legs import no_survivor, plan_of, start, start_shard
 from run.replaying import replays
 
-from ciguard.model import LegPolicy, PlannedUnit, Suite, Variant
+from ciguard.model import LegPolicy, MetricLine, PlannedUnit, Suite, Variant
 from ciguard.run.frameworks import command
 
 PROJECT = Path(__file__).parent.parent / "samples" / "projects" / "tables"
@@ -181,6 +181,19 @@ def test_any_command_is_measured_as_one_unit(tmp_path: Path) -> None:
     assert result.cpu_s is not None
     assert [line.unit for line in leg.record().starts] == [result.unit]
     no_survivor(leg)
+
+
+def test_a_command_may_add_numbers_of_its_own(tmp_path: Path) -> None:
+    line = '{"type":"metric","name":"loss","value":0.5,"key":{"steps":"4"}}'
+    stray = '{"type":"result","unit":"somebody else","outcome":"passed"}'
+    script = 'printf "%s\\n%s\\n" "$0" "$1" >> "$CIGUARD_RECORD_FILE"'
+    leg = start(tmp_path, "--record", "record", "--", "sh", "-c", script, line, stray).wait(0)
+    record = leg.record()
+    assert record.damage == ()
+    assert record.metrics == (MetricLine("loss", 0.5, key={"steps": "4"}),)
+    assert [one.outcome for one in record.results if one.unit == record.starts[0].unit] == [
+        "passed"
+    ]
 
 
 def test_a_command_that_fails_is_10_whatever_it_said(tmp_path: Path) -> None:
