@@ -1,20 +1,15 @@
-"""Which runs a candidate is held against, and their values in tables, a row a case. Pure.
-
-First form of "nearest ancestors with data": a history file knows few parents, so the runs of the
-base's branch before the candidate, and the base itself; the result says so.
-"""
+"""The values that a candidate is held against, in tables, a row a case. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.codec.history import KEPT
-from ciguard.codec.history_runs import UNDATED
 from ciguard.codec.series import in_complete_leg, latest, leg_of
-from ciguard.compare.comparison import BaselineFacts, LeftOut, RunName
+from ciguard.compare.choice import how_chosen
+from ciguard.compare.comparison import BaselineFacts, RunName, Unused
 from ciguard.compare.runs import CODE
 
 if TYPE_CHECKING:
@@ -23,51 +18,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.codec.history import History
-    from ciguard.codec.history_runs import HistoryRun
+    from ciguard.compare.choice import Choice
     from ciguard.compare.runs import Codes, Floats, Run
     from ciguard.model import CaseKey
 
     Integers = NDArray[np.int64]
 
-_PULL_REQUEST: Final = ("pull_request", "pull_request_target")
 _NO_GROUP: Final = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Positions of the history's runs that are a baseline, oldest first, and the others."""
-
-    used: tuple[int, ...]
-    left_out: tuple[LeftOut, ...]
-
-
-def choose(history: History, candidate: Run, base: Run | None) -> Choice:
-    """The last 20 runs of the history that may be a baseline of the candidate."""
-    used: list[int] = []
-    left_out: list[LeftOut] = []
-    for position, run in enumerate(history.runs):
-        reason = _objection(run, candidate, base)
-        if reason:
-            left_out.append(LeftOut(run.run_id, reason))
-        else:
-            used.append(position)
-    old = f"older than the last {KEPT}"
-    left_out.extend(LeftOut(history.runs[position].run_id, old) for position in used[:-KEPT])
-    return Choice(tuple(used[-KEPT:]), tuple(left_out))
-
-
-def _objection(run: HistoryRun, candidate: Run, base: Run | None) -> str:
-    if run.run_id == candidate.run_id:
-        return "it is the candidate itself"
-    if run.event in _PULL_REQUEST:
-        return "it is a pull request's"
-    if run.workflow and candidate.workflow and run.workflow != candidate.workflow:
-        return f"of another workflow: {run.workflow}"
-    if base is not None and run.branch and base.branch and run.branch != base.branch:
-        return f"on another branch: {run.branch}"
-    if candidate.at is not None and UNDATED < candidate.at <= run.at:
-        return "not before the candidate"
-    return ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,14 +35,24 @@ class Table:
         wall_s, peak_delta_bytes: (cases, 20), NaN where there are fewer.
         wall_group, peak_group: whose value it is: a position in `run_of_group`; -1 where none.
         run_of_group: a group is a leg of a run; the run's position.
-        cut: values that are not here because their leg did not end by itself.
+        cut, bad, otherwise: values that are not here because their leg did not end by itself, they
+            did not pass, or their memory was measured in another way.
+        given: by run, how many of the candidate's cases it has a value of.
+        retained_bytes: as `wall_s`; None where the candidate has none.
+        is_used, probe_s: of each group, whether it gives a value, and its runner's probe, or NaN.
     """
 
     wall_s: Floats
     peak_delta_bytes: Floats
     wall_group: Integers
     run_of_group: Integers
+    given: Integers
+    retained_bytes: Floats | None
+    is_used: NDArray[np.bool_]
+    probe_s: Floats
     cut: int
+    bad: int
+    otherwise: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,8 +63,10 @@ class _Rows:
     group: Integers
     wall_s: Floats
     peak_delta_bytes: Floats
+    retained_bytes: Floats
     measured_by: Codes
     cut: int = 0
+    bad: int = 0
 
 
 def _usable(outcome: Codes, ending: Codes) -> NDArray[np.bool_]:
@@ -119,11 +88,8 @@ def _of_history(
     chosen = np.zeros(len(history.runs), np.bool_)
     chosen[list(used)] = True
     target = np.fromiter((at.get(key, -1) for key in history.keys), np.int32, len(history.keys))
-    good = (
-        chosen[values.run]
-        & (target[values.key] >= 0)
-        & _usable(values.outcome, values.ending)
-    )  # fmt: skip
+    there = chosen[values.run] & (target[values.key] >= 0)
+    good = there & _usable(values.outcome, values.ending)
     complete = in_complete_leg(history, values)
     keep = np.flatnonzero(good & complete)
     return _Rows(
@@ -131,8 +97,10 @@ def _of_history(
         group=leg_of(history, values)[keep].astype(np.int64) + origin,
         wall_s=values.wall_s[keep],
         peak_delta_bytes=values.peak_delta_bytes[keep],
+        retained_bytes=values.retained_bytes[keep],
         measured_by=values.measured_by[keep],
         cut=int((good & ~complete).sum()),
+        bad=int((there & ~good).sum()),
     )
 
 
@@ -141,13 +109,16 @@ def _of_run(run: Run, at: Mapping[CaseKey, int], origin: int) -> _Rows:
     complete = np.array([leg.complete for leg in run.legs], np.bool_)
     good = (target >= 0) & usable(run)
     keep = np.flatnonzero(good & complete[run.leg])
+    kept = run.retained_bytes
     return _Rows(
         key=target[keep],
         group=run.leg[keep].astype(np.int64) + origin,
         wall_s=run.wall_s[keep],
         peak_delta_bytes=run.peak_delta_bytes[keep],
+        retained_bytes=np.full(len(keep), np.nan) if kept is None else kept[keep],
         measured_by=run.measured_by[keep],
-        cut=len(np.flatnonzero(good)) - len(keep),
+        cut=int(good.sum()) - len(keep),
+        bad=int(((target >= 0) & ~good).sum()),
     )
 
 
@@ -167,23 +138,28 @@ def table_of(
     at = {key: position for position, key in enumerate(candidate.keys)}
     parts: list[_Rows] = []
     run_of_group: list[int] = []
+    probes: list[float | None] = []
     if history is not None and used:
         parts.append(_of_history(history, used, at, 0))
         run_of_group = [n for n, run in enumerate(history.runs) for _ in run.legs]
+        probes = [leg.runner.probe_s for run in history.runs for leg in run.legs]
     for number, run in enumerate(bases):
         parts.append(_of_run(run, at, len(run_of_group)))
-        known = len(history.runs) if history is not None else 0
+        known = len(history.runs) if history is not None and used else 0
         run_of_group += [known + number] * len(run.legs)
-    return _filled(_joined(parts), candidate, np.array(run_of_group, np.int64))
+        probes += [leg.probe_s for leg in run.legs]
+    probe_s = np.array(probes, np.float64)
+    probe_s[~(probe_s > 0)] = np.nan
+    return _filled(_joined(parts), candidate, np.array(run_of_group, np.int64), probe_s)
 
 
 def _joined(parts: Sequence[_Rows]) -> _Rows:
     if len(parts) == 1:
         return parts[0]
-    columns = ("key", "group", "wall_s", "peak_delta_bytes", "measured_by")
+    columns = ("key", "group", "wall_s", "peak_delta_bytes", "retained_bytes", "measured_by")
     if not parts:
         return _Rows(
-            np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0), np.zeros(0),
+            np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0),
             np.zeros(0, np.uint8),
         )  # fmt: skip
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
@@ -191,23 +167,41 @@ def _joined(parts: Sequence[_Rows]) -> _Rows:
     return _Rows(
         **{name: column[order] for name, column in joined.items()},
         cut=sum(part.cut for part in parts),
+        bad=sum(part.bad for part in parts),
     )
 
 
-def _filled(rows: _Rows, candidate: Run, run_of_group: Integers) -> Table:
+def _filled(rows: _Rows, candidate: Run, run_of_group: Integers, probe_s: Floats) -> Table:
     count = len(candidate.keys)
     timed = np.flatnonzero(rows.wall_s > 0)
-    weighed = np.flatnonzero(
-        ~np.isnan(rows.peak_delta_bytes) & (rows.measured_by == candidate.measured_by[rows.key])
-    )
+    has_peak = ~np.isnan(rows.peak_delta_bytes)
+    alike = rows.measured_by == candidate.measured_by[rows.key]
+    weighed = np.flatnonzero(has_peak & alike)
+    runs = int(run_of_group.max(initial=-1)) + 1
+    given = (rows.wall_s > 0) | (has_peak & alike)
     group = latest(rows.group[timed], rows.key[timed], count)
     return Table(
         wall_s=latest(rows.wall_s[timed], rows.key[timed], count),
         peak_delta_bytes=latest(rows.peak_delta_bytes[weighed], rows.key[weighed], count),
         wall_group=np.where(np.isnan(group), _NO_GROUP, np.nan_to_num(group)).astype(np.int64),
         run_of_group=run_of_group,
+        retained_bytes=_retained(rows, candidate),
+        is_used=np.bincount(rows.group, minlength=len(run_of_group)) > 0,
+        probe_s=probe_s,
+        given=np.bincount(run_of_group[rows.group[given]], minlength=runs),
         cut=rows.cut,
+        bad=rows.bad,
+        # Of a case without memory in the candidate nobody would compare any.
+        otherwise=int((has_peak & ~alike & (candidate.measured_by[rows.key] > 0)).sum()),
     )
+
+
+def _retained(rows: _Rows, candidate: Run) -> Floats | None:
+    asked = candidate.retained_bytes
+    if asked is None or not (np.nan_to_num(asked) > 0).any():
+        return None
+    kept = np.flatnonzero(~np.isnan(rows.retained_bytes))
+    return latest(rows.retained_bytes[kept], rows.key[kept], len(candidate.keys))
 
 
 def places(run: Run, other: Run) -> Integers:
@@ -251,6 +245,7 @@ def name_of(run: Run) -> RunName:
         run_attempt=run.run_attempt,
         sha=run.sha,
         branch=run.branch,
+        event=run.event,
         at=run.at,
         cases=len(run.keys),
         complete=run.complete,
@@ -258,8 +253,12 @@ def name_of(run: Run) -> RunName:
     )
 
 
-def facts(history: History | None, choice: Choice, bases: Sequence[Run]) -> BaselineFacts:
-    """Say which runs were used, and how they were chosen."""
+def facts(
+    history: History | None, choice: Choice, bases: Sequence[Run], table: Table
+) -> BaselineFacts:
+    """Say which runs and values were used, how they were chosen, and why others were not."""
+    known = history.runs if history is not None else ()
+    given = dict(enumerate(table.given.tolist()))
     names = [
         RunName(
             name=f"run {run.run_id}",
@@ -267,21 +266,28 @@ def facts(history: History | None, choice: Choice, bases: Sequence[Run]) -> Base
             run_attempt=run.run_attempt,
             sha=run.sha,
             branch=run.branch,
+            event=run.event,
             at=run.at,
             complete=run.complete,
             in_history=True,
+            values=given.get(position, 0),
         )
-        for run in (history.runs[position] for position in choice.used if history is not None)
+        for position, run in ((position, known[position]) for position in choice.used)
     ]
-    names += [name_of(run) for run in bases]
-    how = _how(used=len(choice.used), bases=len(bases), has_history=history is not None)
-    return BaselineFacts(tuple(names), choice.left_out, how)
-
-
-def _how(*, used: int, bases: int, has_history: bool) -> str:
-    given = "the base itself" if bases == 1 else "the runs given as the base"
-    if used:
-        return "the history's runs before the candidate" + f", and {given}" * bool(bases)
-    if bases:
-        return f"only {given}"
-    return "no run of the history can be one" if has_history else "no history, no base"
+    first = len(known) if choice.used else 0
+    names += [
+        replace(name_of(run), values=given.get(first + number, 0))
+        for number, run in enumerate(bases)
+    ]
+    unused = (
+        Unused("did not pass", table.bad),
+        Unused("of a leg that did not end by itself", table.cut),
+        Unused("memory measured in another way", table.otherwise),
+    )
+    return BaselineFacts(
+        runs=tuple(names),
+        left_out=choice.left_out,
+        how=how_chosen(choice, len(bases), has_history=history is not None),
+        values=int(table.given.sum()),
+        unused=tuple(one for one in unused if one.values),
+    )

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.baseline import Choice, beside, choose, facts, name_of, table_of, usable
+from ciguard.compare.around import NOTHING, Around
+from ciguard.compare.baseline import beside, facts, name_of, table_of, usable
+from ciguard.compare.before import with_past
+from ciguard.compare.choice import Choice, choose
 from ciguard.compare.comparison import WORSE, Comparison
 from ciguard.compare.durations import confirming, judge_durations
 from ciguard.compare.headline import headline
 from ciguard.compare.identity import recognised
+from ciguard.compare.jobs import cost, job_changes
+from ciguard.compare.leaks import leaks
 from ciguard.compare.lost import legs_of, losses, reasons
 from ciguard.compare.memory import judge_memory
 from ciguard.compare.normalise import MANY, normalised_baseline, normalised_run
+from ciguard.compare.pace import judge_pace, own_speed
+from ciguard.compare.renames import renamed
 from ciguard.compare.runs import of_history
 from ciguard.compare.transitions import ABSENT, transitions
+from ciguard.compare.trends import trends
 from ciguard.compare.whole import leg_changes, totals
 from ciguard.compare.words import NOUN, few_runs
 from ciguard.text import counted
@@ -26,12 +34,14 @@ if TYPE_CHECKING:
 
     from ciguard.codec.history import History
     from ciguard.compare.baseline import Table
-    from ciguard.compare.comparison import BaselineFacts, Judgement, State, Transition
+    from ciguard.compare.comparison import BaselineFacts, Judgement, Leak, Pace, State, Transition
+    from ciguard.compare.normalise import Baseline
     from ciguard.compare.runs import Floats, Run
     from ciguard.model import Plan
 
 SAME_RUN: Final = "both are the same run, so there is nothing to compare"
 CUT: Final = "no number is judged, as no leg that measured it before ended by itself"
+ONE_LEFT: Final = "no gain is told of a run that is not whole"
 
 
 def compare_run(
@@ -41,6 +51,7 @@ def compare_run(
     *,
     previous: Run | None = None,
     plan: Plan | None = None,
+    around: Around = NOTHING,
 ) -> Comparison:
     """Compare a run with what came before it.
 
@@ -48,7 +59,8 @@ def compare_run(
         candidate: the run in question.
         history: past runs of the base branch; its values are the baseline.
         bases: runs given by hand, oldest first: the last one's outcomes are the ones before, and
-            all are baseline runs. Without any, the history's newest usable run is the base.
+            all are baseline runs, unless they are proposals and the history has better ones.
+            Without any, the history's newest usable run is the base.
         previous: an earlier run of the same change: what both show is confirmed.
         plan: of the candidate, where it is known: what should have run, and the memory budgets.
     """
@@ -58,29 +70,26 @@ def compare_run(
     is_itself = bool(bases) and bases[-1].is_same_as(candidate)
     if is_itself:
         history, previous = None, None
-    given = bases[-1] if bases else None
-    choice = choose(history, candidate, given) if history is not None else Choice((), ())
-    base = given
-    if base is None and history is not None and choice.used:
-        base = of_history(history, choice.used[-1])
-    known = {history.runs[at].run_id for at in choice.used} if history is not None else set()
-    more = tuple(run for run in bases if run.run_id is None or run.run_id not in known)
-    table = table_of(candidate, history, choice.used, more)
     if previous is not None and previous.is_same_as(candidate):
         previous = None
-    durations, memory, speed = _judged(candidate, table, previous)
+    choice, base, more = _baseline(candidate, history, bases, around)
+    table = table_of(candidate, history, choice.used, more)
+    judged = _judged(candidate, table, previous)
     lacking = legs_of(candidate, plan)
-    lost = losses(base, candidate, lacking)
+    names = renamed(base, candidate, lacking.shard_of) if base is not None else {}
+    lost = losses(base, candidate, lacking, frozenset(names.values()))
     units = frozenset(unit for one in lost for unit in one.units)
-    found = transitions(base, candidate, lacking.shard_of, units) if base is not None else ()
-    budgets = {shard.key: shard.budget_bytes for shard in plan.shards} if plan else {}
-    legs = leg_changes(base, candidate, speed, budgets)
+    found = transitions(base, candidate, lacking.shard_of, units, names) if base is not None else ()
+    found = with_past(found, history, choice.used)
     why = tuple(reasons(candidate, lacking))
-    known_runs = facts(history, choice, more)
+    complete = not why and not _has_lost(found)
+    durations, memory = (_of_what_ran(one, complete) for one in (judged.durations, judged.memory))
+    shards = {shard.key: shard for shard in plan.shards} if plan else {}
+    known_runs = facts(history, choice, more, table)
     unjudged = SAME_RUN if is_itself else _unjudged(table, (durations, memory), known_runs)
     return headline(
         Comparison(
-            state=_state(why, found, durations, memory, has_base=base is not None),
+            state=_state(why, found, durations, memory, judged, has_base=base is not None),
             headline="",
             base=name_of(base) if base is not None else None,
             candidate=name_of(candidate),
@@ -89,35 +98,107 @@ def compare_run(
             reasons=why,
             transitions=found,
             lost=lost,
-            legs=legs,
-            totals=totals(base, candidate, complete=not why and not _has_lost(found)),
+            legs=leg_changes(base, candidate, judged.speed, shards, judged.probe_s),
+            totals=totals(base, candidate, complete=complete),
             durations=durations,
             memory=memory,
             unjudged=unjudged if base is not None else "",
             notes=tuple(_notes(candidate, base, found)),
+            jobs=job_changes(base, candidate, around.jobs_before, around.jobs_after),
+            cost_before=cost(base, around.jobs_before, around.prices),
+            cost_after=cost(candidate, around.jobs_after, around.prices),
+            leaks=judged.leaks,
+            pace=judged.pace,
+            trends=trends(candidate, history, choice.used, more, complete=complete),
         )
     )
 
 
-def _judged(
-    candidate: Run, table: Table, previous: Run | None
-) -> tuple[Judgement, Judgement, Floats]:
-    """Durations, memory, and the speed of each of the candidate's legs."""
+def _baseline(
+    candidate: Run, history: History | None, bases: Sequence[Run], around: Around
+) -> tuple[Choice, Run | None, tuple[Run, ...]]:
+    """The history's runs that are used, the base, and the given runs that are used besides."""
+    given = bases[-1] if bases else None
+    branch = around.branch
+    if given is not None and given.branch and not given.is_proposal:
+        branch = given.branch
+    choice = Choice()
+    if history is not None:
+        choice = choose(history, candidate, branch, around.lineage)
+    base = given
+    if base is None and history is not None and choice.used:
+        base = of_history(history, choice.used[-1])
+    known = {history.runs[at].run_id for at in choice.used} if history is not None else set()
+    more = tuple(run for run in bases if run.run_id is None or run.run_id not in known)
+    if choice.used:  # a proposal's own earlier run is none of the branch's
+        more = tuple(run for run in more if not run.is_proposal)
+    return choice, base, more
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judged:
+    """All that was judged of a candidate's numbers.
+
+    `speed` is that of each of its legs, `probe_s` what the probe takes on the baseline's runners.
+    """
+
+    durations: Judgement
+    memory: Judgement
+    speed: Floats
+    pace: Pace
+    leaks: tuple[Leak, ...]
+    probe_s: float | None
+
+
+def _judged(candidate: Run, table: Table, previous: Run | None) -> _Judged:
     baseline = normalised_baseline(table.wall_s, table.wall_group, table.run_of_group)
     comparable = usable(candidate)
     wall_s = np.where(comparable, candidate.wall_s, np.nan)
     speeds = normalised_run(wall_s, candidate.leg, len(candidate.legs), baseline)
     logs = peaks = None
+    pace_before = float("nan")
     if previous is not None:
         earlier = beside(candidate, previous)
-        legs = len(previous.legs)
-        logs = confirming(normalised_run(earlier.wall_s, earlier.leg, legs, baseline), baseline)
-        peaks = earlier.peak_delta_bytes
+        twice = normalised_run(earlier.wall_s, earlier.leg, len(previous.legs), baseline)
+        logs, peaks = confirming(twice, baseline), earlier.peak_delta_bytes
+        pace_before = _pace_of(previous, twice.of_leg)
     durations = judge_durations(candidate, speeds, baseline, logs)
     memory = judge_memory(candidate, comparable, table.peak_delta_bytes, peaks)
     if table.cut:
         durations, memory = _cut(durations), _cut(memory)
-    return durations, memory, speeds.of_leg
+    return _Judged(
+        durations=durations,
+        memory=memory,
+        speed=speeds.of_leg,
+        pace=judge_pace(_pace_of(candidate, speeds.of_leg), _paces(baseline, table), pace_before),
+        leaks=leaks(candidate, comparable, table.retained_bytes, previous),
+        probe_s=_usual_probe(table),
+    )
+
+
+def _pace_of(run: Run, speed: Floats) -> float:
+    probes = np.array([leg.probe_s or np.nan for leg in run.legs], np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = own_speed(np.log(speed), probes, np.zeros(len(probes), np.int64), 1)
+    return float(found[0])
+
+
+def _paces(baseline: Baseline, table: Table) -> Floats:
+    runs = int(table.run_of_group.max(initial=-1)) + 1
+    return own_speed(baseline.speed, table.probe_s, table.run_of_group, runs)
+
+
+def _usual_probe(table: Table) -> float | None:
+    probes = table.probe_s[table.is_used & ~np.isnan(table.probe_s)]
+    return float(np.median(probes)) if len(probes) else None
+
+
+def _of_what_ran(judgement: Judgement, complete: bool) -> Judgement:
+    """What is missing takes its time and memory with it: no gain is told of what is left."""
+    if complete or judgement.word != "improved":
+        return judgement
+    noun = NOUN[judgement.measure]
+    return replace(judgement, word="incomplete", said=f"{noun}: {ONE_LEFT}")
 
 
 def _cut(judgement: Judgement) -> Judgement:
@@ -139,6 +220,7 @@ def _state(
     found: Sequence[Transition],
     durations: Judgement,
     memory: Judgement,
+    judged: _Judged,
     *,
     has_base: bool,
 ) -> State:
@@ -147,19 +229,24 @@ def _state(
     if why:
         return "incomplete"
     worse = bool(kinds & set(WORSE)) or bool(words & {"regressed", "mixed"})
+    worse |= judged.pace.word == "slower" or any(one.tier == "confirmed" for one in judged.leaks)
     # Units that are gone take their failures, time and memory with them: that is no gain.
-    better = not _has_lost(found) and ("fixed" in kinds or "improved" in words)
+    gains = "improved" in words or judged.pace.word == "faster"
+    better = not _has_lost(found) and ("fixed" in kinds or gains)
     if worse:
         return "mixed" if better or "mixed" in words else "worse"
-    if memory.word == "suspects":
+    suspects = judged.pace.word == "maybe slower" or any(
+        one.tier == "suspect" for one in judged.leaks
+    )
+    if memory.word == "suspects" or suspects:
         return "suspect"
     if better:
         return "better"
     if _has_lost(found) or not has_base:
         return "inconclusive"
     # Nearly every run has a duration suspect by chance: alone, they are no difference.
-    judged = words & {"no significant difference", "suspects"}
-    return "same" if judged else "inconclusive"
+    known = words & {"no significant difference", "suspects"}
+    return "same" if known else "inconclusive"
 
 
 def _has_lost(found: Sequence[Transition]) -> bool:

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.words import change_words, lost_words, run_words, sentence
+from ciguard.compare.words import (
+    change_words,
+    leak_words,
+    lost_words,
+    run_words,
+    sentence,
+    trend_words,
+)
 from ciguard.text import case_name, one_line
 
 if TYPE_CHECKING:
@@ -29,6 +36,7 @@ Word = Literal[
     "not enough data",
     "too noisy to judge",
     "not measured",
+    "incomplete",
 ]
 Kind = Literal[
     "newly_out_of_memory",
@@ -41,9 +49,24 @@ Kind = Literal[
     "failing_on_both",
     "flaky",
     "fixed",
+    "moved",
     "removed",
     "added",
 ]
+JobWord = Literal[
+    "unblocked", "newly cancelled", "newly failing", "fixed", "newly skipped", "added", "gone"
+]
+PaceWord = Literal[
+    "slower",
+    "maybe slower",
+    "faster",
+    "maybe faster",
+    "no significant difference",
+    "not enough data",
+    "not measured",
+]
+TrendName = Literal["makespan_s", "sum_s", "peak_bytes"]
+TrendWord = Literal["more than usual", "less than usual", "no significant difference", "no verdict"]
 # In the order in which a reader needs them, with their words.
 KINDS: Final[dict[Kind, str]] = {
     "newly_out_of_memory": "newly out of memory",
@@ -56,6 +79,7 @@ KINDS: Final[dict[Kind, str]] = {
     "failing_on_both": "failing on both",
     "flaky": "flaky",
     "fixed": "fixed",
+    "moved": "moved or renamed",
     "removed": "removed",
     "added": "added",
 }
@@ -72,7 +96,9 @@ WORSE: Final[tuple[Kind, ...]] = (
 class Transition:
     """A case whose outcome is another than the base's, or is worth a word: both in words.
 
-    `shard` is the candidate's; "" where the case is in none, or nobody knows in which.
+    `shard` is the candidate's; "" where the case is in none, or nobody knows in which. `was` is its
+    name on the base, where that is another one. `bad_before` counts the baseline runs in which a
+    case went wrong that does so now, of `runs_before` that have it; None where nobody counted.
     """
 
     kind: Kind
@@ -81,6 +107,9 @@ class Transition:
     before: str
     after: str
     message: str | None = None
+    was: CaseKey | None = None
+    bad_before: int | None = None
+    runs_before: int | None = None
 
     @property
     def name(self) -> str:
@@ -182,7 +211,9 @@ class Judgement:
 class LegChange:
     """A leg in both runs, or in one: then the other's values are None.
 
-    `speed` is how slow this runner was: 1.3 took 30 % longer than usual for the same tests.
+    `speed` is how slow this runner was: 1.3 took 30 % longer than usual for the same tests;
+    `probe_ratio` is the same of a fixed piece of CPU work, against the baseline's median (the
+    base's without a baseline). `predicted_...` are the candidate's plan's.
     """
 
     shard: str
@@ -196,12 +227,107 @@ class LegChange:
     memory_bytes: int | None = None
     speed: float | None = None
     probe_ratio: float | None = None
+    predicted_wall_s: float | None = None
+    predicted_peak_bytes: int | None = None
+    pool: str = ""
 
     @property
     def endings(self) -> str:
         """ "completed", "completed -> deadline", "absent -> completed"."""
         before, after = self.before or "absent", self.after or "no record"
         return after if before == after else f"{before} -> {after}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """A job whose conclusion is another than on the base; None where it was not there.
+
+    `word` is None for a pair of conclusions that has no name of its own.
+    """
+
+    name: str
+    before: str | None
+    after: str | None
+    word: JobWord | None = None
+    wall_before_s: float | None = None
+    wall_after_s: float | None = None
+    url: str = ""
+
+    @property
+    def words(self) -> str:
+        """ "unblocked: cancelled -> success"."""
+        change = f"{self.before or 'absent'} -> {self.after or 'absent'}"
+        return f"{self.word}: {change}" if self.word else change
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Billed minutes; the price where that of every pool is known. Not `whole`: of legs alone."""
+
+    minutes: int
+    price_usd: float | None
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """A process whose memory grew from test to test.
+
+    Attributes:
+        growth_bytes: what all of its tests kept together.
+        steady_bytes: without the tenth that keeps most, of the tests that the base has too.
+        before_bytes: the same of the baseline; None where it has too few of these tests.
+    """
+
+    shard: str
+    process: int
+    tests: int
+    growth_bytes: int
+    steady_bytes: int
+    before_bytes: int | None
+    n: int
+    tier: Tier
+
+    @property
+    def words(self) -> str:
+        """What grew, by how much, and how sure that is new."""
+        return leak_words(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The suite's own speed, that of the runners taken out by their probes: 0.1 is 10 % slower.
+
+    `low` and `high` are its 95 % interval, `n` the baseline runs with a probe.
+    """
+
+    word: PaceWord
+    said: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A measure of the whole run, and the baseline's median; 95 % of runs lie in `low`..`high`."""
+
+    name: TrendName
+    before: float
+    after: float
+    word: TrendWord
+    n: int
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def words(self) -> str:
+        """ "slowest leg: no significant difference (124 s and 122 s, n=12)"."""
+        return trend_words(self)
+
+
+NO_PACE: Final = Pace("not measured", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,17 +346,19 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class RunName:
-    """Which run it was; None is not known."""
+    """Which run it was; None is not known. `values`: of how many cases it is baseline."""
 
     name: str
     run_id: int | None = None
     run_attempt: int | None = None
     sha: str | None = None
     branch: str | None = None
+    event: str | None = None
     at: datetime | None = None
     cases: int = 0
     complete: bool = False
     in_history: bool = False
+    values: int | None = None
 
     @property
     def words(self) -> str:
@@ -247,12 +375,22 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Unused:
+    """Values of baseline runs that are not in the baseline, and why."""
+
+    reason: str
+    values: int
+
+
+@dataclass(frozen=True, slots=True)
 class BaselineFacts:
     """The runs whose values are the baseline; `how` says in words how they were chosen."""
 
     runs: tuple[RunName, ...]
     left_out: tuple[LeftOut, ...]
     how: str
+    values: int = 0
+    unused: tuple[Unused, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +421,12 @@ class Comparison:
     memory: Judgement
     unjudged: str = ""
     notes: tuple[str, ...] = ()
+    jobs: tuple[JobChange, ...] = ()
+    cost_before: Cost | None = None
+    cost_after: Cost | None = None
+    leaks: tuple[Leak, ...] = ()
+    pace: Pace = NO_PACE
+    trends: tuple[Trend, ...] = ()
 
     @property
     def groups(self) -> tuple[tuple[str, tuple[Transition, ...]], ...]:

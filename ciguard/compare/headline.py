@@ -35,6 +35,12 @@ def headline(comparison: Comparison) -> Comparison:
 def _parts(comparison: Comparison) -> Iterator[str]:
     yield from comparison.reasons
     yield from _lost(comparison.lost)
+    unblocked = sum(one.word == "unblocked" for one in comparison.jobs)
+    if unblocked:
+        yield f"{counted(unblocked, 'job')} unblocked"
+    cancelled = sum(one.word == "newly cancelled" for one in comparison.jobs)
+    if cancelled:
+        yield f"{counted(cancelled, 'job')} newly cancelled"
     kinds: tuple[Kind, ...] = (*WORSE, "no_longer_run", "fixed")
     for kind in kinds:
         found = len(comparison.of_kind(kind))
@@ -56,6 +62,11 @@ def _lost(lost: Sequence[Lost]) -> Iterator[str]:
 
 def _numbers(comparison: Comparison) -> Iterator[str]:
     """The verdicts; without any, only what has numbers to show."""
+    for leak in comparison.leaks[:1]:
+        more = len(comparison.leaks) - 1
+        yield leak.words + (f", and {more} more" if more else "")
+    if comparison.pace.word in ("slower", "maybe slower", "faster"):
+        yield comparison.pace.said
     for judgement in comparison.judgements:
         if judgement.word != "not measured":
             yield judgement.said

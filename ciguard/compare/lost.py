@@ -13,10 +13,10 @@ from ciguard.compare.words import some
 from ciguard.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from ciguard.compare.runs import Run
-    from ciguard.model import Plan, UnitKey
+    from ciguard.model import CaseKey, Plan, UnitKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,16 @@ def reasons(run: Run, legs: Legs) -> Iterator[str]:
             yield f"{counted(silent, 'planned unit')} of whole shards {has} no result"
 
 
-def losses(base: Run | None, candidate: Run, legs: Legs) -> tuple[Lost, ...]:
+def losses(
+    base: Run | None, candidate: Run, legs: Legs, elsewhere: Collection[CaseKey] = frozenset()
+) -> tuple[Lost, ...]:
     """The units that a run has no result of because their leg gave none.
 
     A plan says in which shard each was. Without one, what the base had and the candidate has not
     may have been lost or removed, and nobody can tell which: `Lost.sure` says so.
+
+    Args:
+        elsewhere: cases of the base that the candidate has under another name.
     """
     if legs.whole:
         return ()
@@ -97,6 +102,7 @@ def losses(base: Run | None, candidate: Run, legs: Legs) -> tuple[Lost, ...]:
     found = [Lost((leg,), tuple(sorted(units)), sure=True) for leg, units in of_leg.items()]
     found.sort(key=lambda lost: lost.shards)
     if legs.shard_of is None and base is not None:
+        have |= {key.unit_key for key in elsewhere}
         missed = sorted({key.unit_key for key in base.keys} - have)
         if missed:
             found.append(Lost(tuple(sorted(gone)), tuple(missed), sure=False))

@@ -34,12 +34,14 @@ class Baseline:
         reference: median of each row; NaN without a value.
         steady: cases long enough (>= 50 ms) to tell a speed by, and to be judged.
         spread: residual noise of a run held against the others; NaN where there are too few.
+        speed: of each group, as a logarithm; NaN where it could not be told.
     """
 
     logs: Floats
     reference: Floats
     steady: Flags
     spread: float
+    speed: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,14 +101,16 @@ def normalised_baseline(wall_s: Floats, group: Integers, run_of_group: Integers)
     cells = (group >= 0) & steady[:, None]
     rows = np.nonzero(cells)[0]
     values, members = raw[cells], group[cells]
+    known = np.full(len(run_of_group), np.nan)
     for _ in range(PASSES):
         if not len(values):
             break
-        speed = np.nan_to_num(factors(values - reference[rows], members, run_of_group))
+        known = factors(values - reference[rows], members, run_of_group)
+        speed = np.nan_to_num(known)
         logs = raw - np.where(group >= 0, speed[np.maximum(group, 0)], 0.0)
         reference = medians(logs)
     spread = _spread(logs[steady], group[steady], run_of_group)
-    return Baseline(logs, reference, steady, spread)
+    return Baseline(logs, reference, steady, spread, known)
 
 
 def _spread(logs: Floats, group: Integers, run_of_group: Integers) -> float:

@@ -126,6 +126,9 @@ def _run(records: list[Record], name: str) -> Run:
         run_id=header.run_id,
         run_attempt=max(attempts, default=0) or None,
         sha=header.tested_sha or header.head_sha,
+        head_sha=header.head_sha,
+        parents=header.tested_parents,
+        repository=header.repository,
         branch=header.branch,
         event=header.event,
         workflow=header.workflow,
@@ -151,6 +154,14 @@ def _columns(ordered: Sequence[tuple[int, Result]]) -> dict[str, Any]:
         "leg": np.array([position for position, _ in ordered], np.int32),
         "wall_s": np.array([one.wall_s for one in results], np.float64),
         "peak_delta_bytes": np.array([one.peak_delta_bytes for one in results], np.float64),
+        "retained_bytes": np.array(
+            # Of what runs side by side nobody knows who retained it.
+            [None if (one.concurrent or 1) > 1 else one.retained_bytes for one in results],
+            np.float64,
+        ),
+        "process": np.array(
+            [-1 if one.process is None else one.process for one in results], np.int32
+        ),
     }
 
 
@@ -177,4 +188,5 @@ def _leg(record: Record) -> RunLeg:
         peak_bytes=record.peak_bytes,
         memory_bytes=header.runner.memory_bytes,
         probe_s=header.runner.probe_s,
+        pool=header.runner.pool,
     )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
     Floats = NDArray[np.float64]
 
+PROPOSALS: Final = ("pull_request", "pull_request_target", "merge_group")
 CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
     name: {word or None: code for code, word in enumerate(words)} for name, words in WORDS.items()
 }
@@ -39,6 +40,8 @@ class RunLeg:
     peak_bytes: int | None = None
     memory_bytes: int | None = None  # of the runner
     probe_s: float | None = None  # a fixed piece of CPU work: how fast the runner is
+    pool: str = ""
+    units: int | None = None  # planned, where the history says so
 
     @property
     def name(self) -> str:
@@ -57,6 +60,9 @@ class Run:
         outcome, ending, measured_by: positions in `codec.history.WORDS`.
         leg: position in `legs`.
         in_history: the history has this very run.
+        retained_bytes: what stayed resident after each; None where nobody asks for it.
+        process: the number of the process that ran each, -1 not known.
+        sha: the tested commit, `parents` are its parents; `head_sha` is what was proposed.
         flaky: went wrong in a try and right in the last one.
         messages: of bad results, where they have one.
     """
@@ -74,6 +80,9 @@ class Run:
     run_id: int | None = None
     run_attempt: int | None = None
     sha: str | None = None
+    head_sha: str | None = None
+    parents: tuple[str, ...] = ()
+    repository: str | None = None
     branch: str | None = None
     event: str | None = None
     workflow: str | None = None
@@ -81,11 +90,18 @@ class Run:
     in_history: bool = False
     flaky: tuple[CaseKey, ...] = ()
     messages: Mapping[CaseKey, str] = field(default_factory=dict)
+    retained_bytes: Floats | None = None
+    process: NDArray[np.int32] | None = None
 
     @property
     def complete(self) -> bool:
         """Say that every leg that is known ended by itself."""
         return bool(self.legs) and all(leg.complete for leg in self.legs)
+
+    @property
+    def is_proposal(self) -> bool:
+        """Say that the run tested what is to be merged, and so is no baseline of anything."""
+        return self.event in PROPOSALS
 
     def is_same_as(self, other: Run) -> bool:
         """Say that both are the same measurement: comparing them would tell nothing."""
@@ -112,15 +128,20 @@ def of_history(history: History, position: int, name: str = "") -> Run:
     good = values.outcome[rows] == CODE["outcome"]["passed"]
     columns: dict[str, Any] = {
         column: getattr(values, column)[rows]
-        for column in ("outcome", "ending", "measured_by", "leg", "wall_s", "peak_delta_bytes")
+        for column in (
+            *("outcome", "ending", "measured_by", "leg"),
+            *("wall_s", "peak_delta_bytes", "retained_bytes"),
+        )
     }
     return Run(
         name=name or f"run {run.run_id}",
         keys=tuple(history.keys[key] for key in keys),
-        legs=tuple(map(_leg, run.legs)),
+        legs=tuple(map(leg_of_history, run.legs)),
         run_id=run.run_id,
         run_attempt=run.run_attempt,
         sha=run.sha,
+        parents=run.parents,
+        repository=run.repository,
         branch=run.branch,
         event=run.event,
         workflow=run.workflow,
@@ -131,7 +152,8 @@ def of_history(history: History, position: int, name: str = "") -> Run:
     )
 
 
-def _leg(leg: HistoryLeg) -> RunLeg:
+def leg_of_history(leg: HistoryLeg) -> RunLeg:
+    """What the history knows of a leg."""
     return RunLeg(
         shard=leg.shard,
         job=leg.job,
@@ -141,4 +163,6 @@ def _leg(leg: HistoryLeg) -> RunLeg:
         peak_bytes=leg.peak_bytes if leg.peak_bytes is not None else leg.process_peak_bytes,
         memory_bytes=leg.runner.memory_bytes,
         probe_s=leg.runner.probe_s,
+        pool=leg.runner.pool,
+        units=leg.units_planned,
     )

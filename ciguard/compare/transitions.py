@@ -99,6 +99,7 @@ def transitions(
     candidate: Run,
     shard_of: Mapping[UnitKey, str] | None = None,
     lost: Collection[UnitKey] = frozenset(),
+    names: Mapping[CaseKey, CaseKey] | None = None,
 ) -> tuple[Transition, ...]:
     """Compare the outcomes of two runs.
 
@@ -108,27 +109,36 @@ def transitions(
         shard_of: units of the candidate's plan, where that is known: then what is gone was
             removed, and what was planned and has no result is no longer run.
         lost: units that have no result because their leg gave none: no word about their tests.
+        names: cases that the base has under another name, as `renamed` finds them.
 
     Returns:
         By kind in the order of `KINDS`, then by key.
     """
     before, after = _Side.of(base), _Side.of(candidate)
+    names = names or {}
     flaky = frozenset(candidate.flaky)
     found = [
-        *(one for one in _there(before, after) if one.kind != "added" or one.key not in flaky),
-        *_gone(before, after, shard_of),
-        *_flaky(before, after),
+        *(
+            one
+            for one in _there(before, after, names)
+            if one.kind != "added" or one.key not in flaky
+        ),
+        *_gone(before, after, shard_of, frozenset(names.values())),
+        *_flaky(before, after, names),
     ]
     told = [one for one in found if one.kind != "no_longer_run" or one.key.unit_key not in lost]
     order = {kind: place for place, kind in enumerate(KINDS)}
     return tuple(sorted(told, key=lambda one: (order[one.kind], one.key)))
 
 
-def _there(before: _Side, after: _Side) -> Iterator[Transition]:
+def _there(before: _Side, after: _Side, names: Mapping[CaseKey, CaseKey]) -> Iterator[Transition]:
     for position, key in enumerate(after.run.keys):
         fate = int(after.fates[position])
-        old = before.place(key)
+        was = names.get(key)
+        old = before.place(key if was is None else was)
         kind = _kind(None if old is None else int(before.fates[old]), fate)
+        if was is not None and kind is None:
+            kind = "moved"
         if kind is not None:
             yield Transition(
                 kind=kind,
@@ -137,6 +147,7 @@ def _there(before: _Side, after: _Side) -> Iterator[Transition]:
                 before=ABSENT if old is None else in_words(before.run, old),
                 after=in_words(after.run, position),
                 message=after.run.messages.get(key),
+                was=was,
             )
 
 
@@ -155,10 +166,13 @@ def _kind(old: int | None, new: int) -> Kind | None:
 
 
 def _gone(
-    before: _Side, after: _Side, shard_of: Mapping[UnitKey, str] | None
+    before: _Side,
+    after: _Side,
+    shard_of: Mapping[UnitKey, str] | None,
+    elsewhere: Collection[CaseKey],
 ) -> Iterator[Transition]:
     for position, key in enumerate(before.run.keys):
-        if key in after.at:
+        if key in after.at or key in elsewhere:
             continue
         new = after.worst.get(key.unit_key)
         fate = int(before.fates[position])
@@ -185,10 +199,10 @@ def _gone(
         )
 
 
-def _flaky(before: _Side, after: _Side) -> Iterator[Transition]:
+def _flaky(before: _Side, after: _Side, names: Mapping[CaseKey, CaseKey]) -> Iterator[Transition]:
     for key in after.run.flaky:
         position = after.at[key]
         word = in_words(after.run, position)
-        added = before.place(key) is None
+        added = before.place(names.get(key, key)) is None
         said = "added, failed in an earlier try" if added else "failed in an earlier try"
         yield Transition("flaky", key, after.shard(position), said, word)

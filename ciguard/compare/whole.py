@@ -13,32 +13,41 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.compare.runs import Floats, Run, RunLeg
+    from ciguard.model import Shard
 
 
 def leg_changes(
-    base: Run | None, candidate: Run, speed: Floats, budgets: Mapping[str, int | None]
+    base: Run | None,
+    candidate: Run,
+    speed: Floats,
+    shards: Mapping[str, Shard],
+    probe_s: float | None = None,
 ) -> tuple[LegChange, ...]:
     """The legs of both runs side by side, by name.
 
     Args:
         speed: of each leg of the candidate; NaN could not be told.
-        budgets: of the candidate's shards, in bytes, where its plan is known.
+        shards: of the candidate's plan, by key, where it is known.
+        probe_s: what the probe takes on the baseline's runners; None leaves the base's own.
     """
     before = {leg.name: leg for leg in base.legs} if base is not None else {}
     after = {leg.name: (leg, speed[at]) for at, leg in enumerate(candidate.legs)}
     return tuple(
-        _leg_change(name, before.get(name), after.get(name), budgets.get(name))
+        _leg_change(name, before.get(name), after.get(name), shards.get(name), probe_s)
         for name in sorted({*before, *after})
     )
 
 
 def _leg_change(
-    name: str, old: RunLeg | None, new: tuple[RunLeg, float] | None, budget: int | None
+    name: str,
+    old: RunLeg | None,
+    new: tuple[RunLeg, float] | None,
+    shard: Shard | None,
+    probe_s: float | None,
 ) -> LegChange:
     leg, speed = new if new is not None else (None, float("nan"))
-    probe = None
-    if old is not None and leg is not None and old.probe_s and leg.probe_s:
-        probe = leg.probe_s / old.probe_s
+    usual = probe_s or (old.probe_s if old is not None else None)
+    probe = leg.probe_s / usual if usual and leg is not None and leg.probe_s else None
     return LegChange(
         shard=name,
         before=old.ending if old is not None else None,
@@ -47,10 +56,13 @@ def _leg_change(
         wall_after_s=leg.wall_s if leg is not None else None,
         peak_before_bytes=old.peak_bytes if old is not None else None,
         peak_after_bytes=leg.peak_bytes if leg is not None else None,
-        budget_bytes=budget,
+        budget_bytes=shard.budget_bytes if shard is not None else None,
         memory_bytes=leg.memory_bytes if leg is not None else None,
         speed=None if np.isnan(speed) else float(speed),
         probe_ratio=probe,
+        predicted_wall_s=shard.predicted.wall_s if shard is not None else None,
+        predicted_peak_bytes=shard.predicted.peak_bytes if shard is not None else None,
+        pool=leg.pool if leg is not None else "",
     )
 
 

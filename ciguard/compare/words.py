@@ -9,7 +9,18 @@ from ciguard.text import counted, duration, size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.compare.comparison import Change, Lost, Measure, RunName, Word
+    from ciguard.compare.comparison import (
+        Change,
+        Leak,
+        Lost,
+        Measure,
+        PaceWord,
+        RunName,
+        Tier,
+        Trend,
+        TrendName,
+        Word,
+    )
 
 NAMED: Final = 3  # shards in a sentence; the rest is counted
 NEEDED: Final = 3  # baseline runs without which no number is judged
@@ -147,6 +158,52 @@ def lost_words(lost: Lost) -> str:
     if lost.sure:
         return f"{units} lost with {shards}"
     return f"{units} of the base without a result: lost with {shards}, or no longer there"
+
+
+TRENDS: Final[dict[TrendName, str]] = {
+    "makespan_s": "slowest leg",
+    "sum_s": "sum of the legs",
+    "peak_bytes": "largest peak of a leg",
+}
+_TIERS: Final[dict[Tier, str]] = {
+    "confirmed": "confirmed leak",
+    "suspect": "maybe a leak",
+    "moved": "memory that grows",
+}
+
+
+def trend_words(trend: Trend) -> str:
+    """ "slowest leg: no significant difference (124 s and 122 s, n=12)"."""
+    show = size if trend.name == "peak_bytes" else duration
+    usual = ""
+    if trend.low is not None and trend.high is not None and "usual" in trend.word:
+        usual = f", 95 % of runs {show(trend.low)} to {show(trend.high)}"
+    values = f"{show(trend.before)} and {show(trend.after)}, n={trend.n}{usual}"
+    return f"{TRENDS[trend.name]}: {trend.word} ({values})"
+
+
+def leak_words(leak: Leak) -> str:
+    """ "maybe a leak: +640 MiB over 120 tests in process 2 of shard 03 (40 MiB before, n=12)"."""
+    shard = f" of shard {leak.shard}" if leak.shard else ""
+    before = "not known before"
+    if leak.before_bytes is not None:
+        before = f"{size(leak.before_bytes)} before, n={leak.n}"
+    return (
+        f"{_TIERS[leak.tier]}: {size(leak.steady_bytes)} kept by "
+        f"{counted(leak.tests, 'test')} in process {leak.process}{shard} ({before})"
+    )
+
+
+def pace_words(
+    word: PaceWord, *, ratio: float = 0.0, low: float = 0.0, high: float = 0.0, n: int = 0
+) -> str:
+    """ "whole suite: slower (+12 %, n=20, 95 % CI +8..+16)"."""
+    if word == "not measured":
+        return "whole suite: no CPU probe beside a known speed"
+    if word == "not enough data":
+        return f"whole suite: no verdict from {counted(n, 'baseline run')} ({NEEDED} are needed)"
+    numbers = f"{percent(ratio)}, n={n}, 95 % CI {100 * low:+,.0f}..{100 * high:+,.0f}"
+    return f"whole suite: {word} ({numbers})"
 
 
 def few_runs(number: int) -> str:

@@ -268,11 +268,11 @@ def test_a_folder_that_is_in_the_history_is_not_counted_twice(
     by_folder = ciguard("compare", "run2", "run3", "--history", "h", cwd=tmp_path).stdout
     by_id = ciguard("compare", "2", "run3", "--history", "h", cwd=tmp_path).stdout
     assert "base       run2, run 2 of the history, 1 case" in by_folder
-    assert "baseline   2 runs: the history's runs before the candidate\n" in by_folder
+    assert "baseline   2 runs: the history's runs before the candidate, by date\n" in by_folder
     assert by_folder.replace("run2, run 2", "run 2") == by_id
     itself = ciguard("compare", "1", "run2", "--history", "h", cwd=tmp_path).stdout
     assert "candidate  run2, run 2 of the history, 1 case" in itself
-    assert "baseline   1 run: the history's runs before the candidate\n" in itself
+    assert "baseline   1 run: the history's runs before the candidate, by date\n" in itself
 
 
 def test_a_history_that_is_not_there_is_no_baseline(ciguard: Ciguard, place: Path) -> None:

@@ -93,7 +93,7 @@ def test_the_base_is_counted_once_and_gives_no_verdict_that_its_id_would_not(
 ) -> None:
     found = compare_run(by_hand(3), history, [by_hand(2)])
     assert [run.run_id for run in found.baseline.runs] == [1, 2]
-    assert found.baseline.how == "the history's runs before the candidate"
+    assert found.baseline.how == "the history's runs before the candidate, by date"
     assert found.base is not None
     assert found.base.words.startswith("run2, run 2 of the history, 2222222, main, ")
     assert found.memory.word == "not enough data"

@@ -1,0 +1,50 @@
+"""How often a test that goes wrong now went wrong in the baseline's runs. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.codec.series import bounds
+from ciguard.compare.comparison import WORSE
+from ciguard.compare.runs import CODE
+from ciguard.model import BAD_OUTCOMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.codec.history import History
+    from ciguard.compare.comparison import Transition
+
+KINDS: Final = (*WORSE, "failing_on_both", "flaky")
+_BAD: Final = tuple(CODE["outcome"][outcome] for outcome in BAD_OUTCOMES)
+
+
+def with_past(
+    found: Sequence[Transition], history: History | None, used: Sequence[int]
+) -> tuple[Transition, ...]:
+    """The transitions, those to the worse with how often that was so before.
+
+    Args:
+        used: positions of the history's runs that are the baseline.
+    """
+    if history is None or not used or not any(one.kind in KINDS for one in found):
+        return tuple(found)
+    wanted = {one.was or one.key for one in found if one.kind in KINDS}
+    at = {key: place for place, key in enumerate(history.keys) if key in wanted}
+    values, edges = history.values, bounds(history.values.key, len(history.keys))
+    chosen = np.zeros(len(history.runs), np.bool_)
+    chosen[list(used)] = True
+
+    def told(one: Transition) -> Transition:
+        place = at.get(one.was or one.key)
+        if one.kind not in KINDS or place is None:
+            return one
+        rows = slice(int(edges[place]), int(edges[place + 1]))
+        there = chosen[values.run[rows]]
+        bad = np.isin(values.outcome[rows], _BAD) & there
+        return replace(one, bad_before=int(bad.sum()), runs_before=int(there.sum()))
+
+    return tuple(map(told, found))

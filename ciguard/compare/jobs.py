@@ -1,0 +1,144 @@
+"""Jobs and legs as a whole: how each ended in both runs, and what they cost. Pure.
+
+GitHub's word counts where it was asked; else a leg's own record, which knows nothing of other jobs
+and of what came before or after the leg's own step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.compare.comparison import Cost, JobChange
+from ciguard.compare.runs import CODE
+from ciguard.model import BAD_OUTCOMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ciguard.compare.comparison import JobWord
+    from ciguard.compare.runs import Run
+    from ciguard.model import Ending
+    from ciguard.model.jobs import Job
+
+# From a conclusion to another one; what is not here is told without a word.
+_WORDS: Final[Mapping[tuple[str, str], JobWord]] = {
+    ("cancelled", "success"): "unblocked",
+    ("cancelled", "failure"): "unblocked",
+    ("success", "cancelled"): "newly cancelled",
+    ("failure", "cancelled"): "newly cancelled",
+    ("success", "failure"): "newly failing",
+    ("failure", "success"): "fixed",
+    ("success", "skipped"): "newly skipped",
+}
+_CONCLUSIONS: Final[Mapping[Ending, str]] = {
+    "cancelled": "cancelled",
+    "superseded": "cancelled",
+    "never_started": "skipped",
+}
+_UNKNOWN: Final = ("unknown", "lost_runner")  # a record that was cut does not say by whom
+_MINUTE_S: Final = 60
+
+
+def newest(jobs: Sequence[Job]) -> dict[str, Job]:
+    """Each job in the last attempt in which it ran, by name."""
+    return {job.name: job for job in sorted(jobs, key=lambda job: job.run_attempt)}
+
+
+def job_changes(
+    base: Run | None, candidate: Run, before: Sequence[Job], after: Sequence[Job]
+) -> tuple[JobChange, ...]:
+    """The jobs that ended in another way than on the base, by name.
+
+    Args:
+        before, after: of both runs, as GitHub knows them; empty where it was not asked. What only
+            one side was asked of is not compared with the other's records.
+    """
+    if before and after:
+        old, new = newest(before), newest(after)
+        found = [
+            _change(
+                name,
+                (old[name].conclusion, old[name].wall_s) if name in old else None,
+                (new[name].conclusion, new[name].wall_s) if name in new else None,
+                new[name].url if name in new else "",
+            )
+            for name in sorted({*old, *new})
+        ]
+    elif base is not None:
+        sides = _of_legs(base), _of_legs(candidate)
+        found = [
+            _change(name, sides[0].get(name), sides[1].get(name))
+            for name in sorted(sides[0].keys() & sides[1].keys())
+        ]
+    else:
+        found = []
+    return tuple(one for one in found if one.before != one.after)
+
+
+def _change(
+    name: str,
+    before: tuple[str | None, float | None] | None,
+    after: tuple[str | None, float | None] | None,
+    url: str = "",
+) -> JobChange:
+    was, walled = before or (None, None)
+    is_, walls = after or (None, None)
+    word: JobWord | None = _WORDS.get((was or "", is_ or ""))
+    if before is None or after is None:
+        word = "added" if before is None else "gone"
+    return JobChange(name, was, is_, word, walled, walls, url)
+
+
+def _of_legs(run: Run) -> dict[str, tuple[str | None, float | None]]:
+    """What the legs' own records say; None of one that was cut."""
+    bad_codes = [CODE["outcome"][outcome] for outcome in BAD_OUTCOMES]
+    bad = set(run.leg[np.isin(run.outcome, bad_codes)].tolist())
+    found: dict[str, tuple[str | None, float | None]] = {}
+    for position, leg in enumerate(run.legs):
+        conclusion: str | None = "failure"
+        if leg.ending in _CONCLUSIONS:
+            conclusion = _CONCLUSIONS[leg.ending]
+        elif leg.ending in _UNKNOWN or (leg.ending == "completed" and not leg.complete):
+            continue
+        elif leg.ending == "completed" and position not in bad:
+            conclusion = "success"
+        found[leg.name] = (conclusion, leg.wall_s)
+    return found
+
+
+def cost(run: Run | None, jobs: Sequence[Job], prices: Mapping[str, float]) -> Cost | None:
+    """Billed minutes, each job rounded up, and the price of those of known pools.
+
+    Without GitHub's word only the legs, from their own start on: less than is billed.
+    """
+    if run is None:
+        return None
+    known = newest(jobs)
+    if known:
+        walls = [job.wall_s for job in known.values() if job.conclusion != "skipped"]
+    else:
+        walls = [leg.wall_s for leg in run.legs]
+    if not walls or None in walls:
+        return None
+    minutes = sum(_minutes(wall) for wall in walls if wall is not None)
+    return Cost(minutes, _price(run, known, prices), whole=bool(known))
+
+
+def _price(run: Run, jobs: Mapping[str, Job], prices: Mapping[str, float]) -> float | None:
+    paid = list(_paid(run, jobs, prices))
+    return None if not paid or None in paid else sum(one for one in paid if one is not None)
+
+
+def _paid(run: Run, jobs: Mapping[str, Job], prices: Mapping[str, float]) -> Iterator[float | None]:
+    for leg in run.legs:
+        job = jobs.get(leg.job or "")
+        wall_s = job.wall_s if job is not None and job.wall_s is not None else leg.wall_s
+        price = prices.get(leg.pool)
+        yield None if wall_s is None or price is None else _minutes(wall_s) * price
+
+
+def _minutes(wall_s: float) -> int:
+    return max(1, math.ceil(wall_s / _MINUTE_S))

@@ -1,0 +1,119 @@
+"""Tests that are the same under another name: moved to another file or class, or renamed. Pure.
+
+Only where both have the same parameters and one name is by far the likeliest: a test that is taken
+for another one hides that a test is gone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ciguard.compare.runs import Run
+    from ciguard.model import CaseKey, UnitKey
+
+ALIKE: Final = 0.8  # of names in one place; 1 is the same
+PAIRS: Final = 10_000  # of one group: a whole file of new names is no renamed test
+_PARAMETERS: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
+_BEGIN: Final = re.compile(r"^test_?", re.IGNORECASE)
+
+
+class _Spelled(NamedTuple):
+    key: CaseKey
+    place: str
+    name: str
+    parameters: str
+
+    @property
+    def last(self) -> str:
+        """The name without its class."""
+        return self.name.rpartition("::")[2]
+
+
+def _spelled(key: CaseKey) -> _Spelled:
+    found = _PARAMETERS.search(key.case)
+    head = key.case[: found.start()] if found else key.case
+    place, mark, name = head.partition("::")
+    if not mark:
+        place, _, name = head.rpartition(".")
+    return _Spelled(key, place, name, found[0].strip() if found else "")
+
+
+def renamed(
+    base: Run, candidate: Run, planned: Mapping[UnitKey, str] | None = None
+) -> dict[CaseKey, CaseKey]:
+    """Cases of the candidate that the base has under another name: the new key -> the old one.
+
+    Args:
+        planned: units of the candidate's plan: those are not gone, whether they ran or not.
+    """
+    before = {key.unit_key for key in base.keys}
+    after = {key.unit_key for key in candidate.keys}
+    still = after | set(planned or ())
+    gone = [_spelled(key) for key in base.keys if key.unit_key not in still]
+    new = [_spelled(key) for key in candidate.keys if key.unit_key not in before]
+    found: dict[CaseKey, CaseKey] = {}
+    if gone and new:
+        for likeness in (_moved, _moved_class, _renamed):
+            taken = set(found.values())
+            left = [one for one in gone if one.key not in taken]
+            found |= dict(_pairs(left, [one for one in new if one.key not in found], likeness))
+    return found
+
+
+def _moved(one: _Spelled) -> tuple[str, ...]:
+    return (one.name, one.parameters)
+
+
+def _moved_class(one: _Spelled) -> tuple[str, ...]:
+    return (one.last, one.parameters)
+
+
+def _renamed(one: _Spelled) -> tuple[str, ...]:
+    return (one.place, one.name.rpartition("::")[0], one.parameters)
+
+
+def _pairs(
+    gone: Iterable[_Spelled],
+    new: Iterable[_Spelled],
+    likeness: Callable[[_Spelled], tuple[str, ...]],
+) -> Iterator[tuple[CaseKey, CaseKey]]:
+    """Each new case with the old one that is its likeliest, where it is that one's, too."""
+    groups: dict[tuple[str, ...], tuple[list[_Spelled], list[_Spelled]]]
+    groups = defaultdict(lambda: ([], []))
+    for side, found in enumerate((gone, new)):
+        for one in found:
+            groups[(one.key.suite, one.key.variant, *likeness(one))][side].append(one)
+    for old, now in groups.values():
+        if not old or not now or len(old) * len(now) > PAIRS:
+            continue
+        scores = [[_score(a, b, same_name=likeness is not _renamed) for b in now] for a in old]
+        for row, a in enumerate(old):
+            column = _best(scores[row])
+            if column is not None and _best([line[column] for line in scores]) == row:
+                yield now[column].key, a.key
+
+
+def _best(scores: Sequence[float]) -> int | None:
+    """Where the one highest score is; None where it is too low, or two are the same."""
+    top = max(scores)
+    return scores.index(top) if top > 0 and scores.count(top) == 1 else None
+
+
+def _score(old: _Spelled, new: _Spelled, *, same_name: bool) -> float:
+    if same_name:  # of several places that have a test of this name, the likest
+        return 0.01 + _ratio(f"{old.place}.{old.name}", f"{new.place}.{new.name}")
+    a, b = (_BEGIN.sub("", one.last) for one in (old, new))
+    if re.findall(r"\d+", a) != re.findall(r"\d+", b):  # the second of a row is not the first
+        return 0.0
+    ratio = _ratio(a, b)
+    return ratio if ratio >= ALIKE else 0.0
+
+
+def _ratio(a: str, b: str) -> float:
+    return SequenceMatcher(None, a, b, autojunk=False).ratio()

@@ -1,0 +1,74 @@
+"""Tests under another name: which are recognised, and which are not."""
+
+from __future__ import annotations
+
+import pytest
+from compare.making import case, run_of
+
+from ciguard.compare.comparing import compare_run
+from ciguard.compare.renames import renamed
+from ciguard.model import UnitKey
+
+PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
+    (["a.py::t"], ["b.py::t"], {"b.py::t": "a.py::t"}),
+    (["a.py::C::t"], ["a.py::D::t"], {"a.py::D::t": "a.py::C::t"}),
+    (["a.py::t[1]"], ["b.py::t[1]"], {"b.py::t[1]": "a.py::t[1]"}),
+    (["a.py::t[1]"], ["b.py::t[2]"], {}),
+    (["a.py::test_logs_in"], ["a.py::test_login"], {"a.py::test_login": "a.py::test_logs_in"}),
+    (["a.py::test_parse"], ["a.py::test_render"], {}),
+    (["a.py::test_a"], ["a.py::test_b"], {}),
+    (["a.py::test_case_1"], ["a.py::test_case_2"], {}),
+    (["a.py::test_logs_in"], ["b.py::test_login"], {}),  # moved and renamed: nobody knows
+    (["x/a.py::t", "y/a.py::t"], ["z/a.py::t"], {}),  # which of the two?
+    (
+        ["one/a.py::t", "two/a.py::t"],
+        ["one/b/a.py::t", "two/b/a.py::t"],
+        {"one/b/a.py::t": "one/a.py::t", "two/b/a.py::t": "two/a.py::t"},
+    ),
+    (["N.One.T(x: 1)"], ["N.Two.T(x: 1)"], {"N.Two.T(x: 1)": "N.One.T(x: 1)"}),
+    (["a.py::t"], ["a.py::t"], {}),
+]
+
+
+@pytest.mark.parametrize(("gone", "new", "expected"), PAIRS)
+def test_pairs(gone: list[str], new: list[str], expected: dict[str, str]) -> None:
+    found = renamed(run_of({"01": [*map(case, gone)]}), run_of({"01": [*map(case, new)]}))
+    assert {now.case: was.case for now, was in found.items()} == expected
+
+
+def test_never_across_suites_and_never_what_is_still_planned() -> None:
+    base = run_of({"01": [case("a.py::t")]})
+    assert not renamed(base, run_of({"01": [case("b.py::t", suite="s")]}))
+    head = run_of({"01": [case("b.py::t")]})
+    assert not renamed(base, head, {UnitKey("", "", "a.py::t"): "01"})
+
+
+OUTCOMES = [
+    ("passed", "passed", "moved"),
+    ("passed", "failed", "newly_failing"),
+    ("failed", "failed", "failing_on_both"),
+    ("failed", "passed", "fixed"),
+    ("passed", "skipped", "newly_skipped"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "kind"), OUTCOMES)
+def test_a_test_that_moved_is_held_against_what_it_was(before: str, after: str, kind: str) -> None:
+    base = run_of({"01": [case("a.py::t", outcome=before)]})
+    head = run_of({"01": [case("b.py::t", outcome=after)]}, run_id=2)
+    (found,) = compare_run(head, None, [base]).transitions
+    assert (found.kind, found.was) == (kind, base.keys[0])
+    assert (found.before, found.after) == (before, after)
+
+
+def test_what_moved_is_neither_lost_nor_a_gap() -> None:
+    base = run_of({"01": [case("a.py::u")], "02": [case("a.py::t")]})
+    head = run_of({"02": [case("b.py::t")]}, run_id=2)
+    (lost,) = compare_run(head, None, [base]).lost
+    assert [unit.unit for unit in lost.units] == ["a.py::u"]
+
+
+def test_a_whole_suite_of_new_names_costs_no_time() -> None:
+    gone = [case(f"a.py::test_old{n}") for n in range(2000)]
+    new = [case(f"a.py::test_new{n}") for n in range(2000)]
+    assert not renamed(run_of({"01": gone}), run_of({"01": new}))

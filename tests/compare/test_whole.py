@@ -1,0 +1,249 @@
+"""Whole legs, jobs and runs: conclusions, cost, leaks, the suite's own pace, trends."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from compare.making import MIB, case, column_run, run_of
+from guard.world import make_plan
+
+from ciguard.compare.around import Around
+from ciguard.compare.comparing import compare_run
+from ciguard.compare.jobs import cost, job_changes
+from ciguard.compare.pace import judge_pace
+from ciguard.compare.runs import Run
+from ciguard.model import Runner
+from ciguard.model.jobs import Job
+
+BEGIN = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+def job(name: str, conclusion: str | None, seconds: int = 61, attempt: int = 1) -> Job:
+    end = BEGIN + timedelta(seconds=seconds)
+    return Job(1, name, attempt, "completed", conclusion, BEGIN, end, url="https://x/1")
+
+
+WORDS = [
+    ("cancelled", "success", "unblocked: cancelled -> success"),
+    ("cancelled", "failure", "unblocked: cancelled -> failure"),
+    ("success", "cancelled", "newly cancelled: success -> cancelled"),
+    ("success", "failure", "newly failing: success -> failure"),
+    ("failure", "success", "fixed: failure -> success"),
+    ("success", "skipped", "newly skipped: success -> skipped"),
+    ("neutral", "action_required", "neutral -> action_required"),
+    (None, "success", "added: absent -> success"),
+    ("success", None, "gone: success -> absent"),
+    ("success", "success", ""),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "words"), WORDS)
+def test_conclusions(before: str | None, after: str | None, words: str) -> None:
+    run = run_of({"01": [case("a")]})
+    old = [job("lint", "success"), *([job("tests (01)", before)] if before else [])]
+    new = [job("lint", "success"), *([job("tests (01)", after)] if after else [])]
+    found = job_changes(run, run, old, new)
+    assert [one.words for one in found] == ([words] if words else [])
+
+
+def test_of_a_job_that_ran_again_the_last_attempt_counts() -> None:
+    run = run_of({"01": [case("a")]})
+    again = [job("t", "success", attempt=2), job("t", "cancelled", attempt=1)]
+    assert not job_changes(run, run, [job("t", "success")], again)
+
+
+RECORDS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"ending": "cancelled"}, {}, "unblocked: cancelled -> success"),
+    ({}, {"ending": "superseded"}, "newly cancelled: success -> cancelled"),
+    ({"ending": "deadline"}, {}, "fixed: failure -> success"),
+    ({"ending": None}, {}, ""),  # a record that was cut does not say by whom
+]
+
+
+@pytest.mark.parametrize(("before", "after", "words"), RECORDS)
+def test_conclusions_that_records_tell(
+    before: dict[str, Any], after: dict[str, Any], words: str
+) -> None:
+    base = run_of({"01": [case("a")]}, **before)
+    found = compare_run(run_of({"01": [case("a")]}, run_id=2, **after), None, [base])
+    assert [one.words for one in found.jobs] == ([words] if words else [])
+    assert ("1 job unblocked" in found.headline) == words.startswith("unblocked")
+
+
+def test_a_leg_with_a_failed_test_is_a_failed_job() -> None:
+    base = run_of({"01": [case("a")]}, ending="cancelled")
+    found = compare_run(run_of({"01": [case("a", outcome="failed")]}, run_id=2), None, [base])
+    assert [one.words for one in found.jobs] == ["unblocked: cancelled -> failure"]
+
+
+def test_minutes_are_rounded_up_a_job_and_priced_by_pool() -> None:
+    run = run_of({"01": [case("a")], "02": [case("b")]}, wall_s=61.0)
+    told = cost(run, (), {"default": 0.006})
+    assert told is not None
+    assert (told.minutes, told.whole) == (4, False)
+    assert told.price_usd == pytest.approx(0.024)
+    unpriced = cost(run, (), {})
+    assert unpriced is not None
+    assert unpriced.price_usd is None
+    asked = cost(run, [job("lint", "success", 10), job("off", "skipped")], {"default": 0.006})
+    assert asked is not None
+    assert (asked.minutes, asked.whole) == (1, True)
+    assert cost(None, (), {}) is None
+
+
+def test_a_leg_without_a_time_has_no_price() -> None:
+    assert cost(column_run([]), (), {}) is not None
+    assert cost(Run("x", (), *[np.zeros(0)] * 6), (), {}) is None  # type: ignore[arg-type]
+
+
+def test_a_plans_prediction_stands_beside_what_came() -> None:
+    head = run_of({"01": [case("a")]}, run_id=2)
+    (leg,) = compare_run(head, None, [run_of({"01": [case("a")]})], plan=make_plan()).legs[:1]
+    assert leg.predicted_wall_s is not None
+    assert leg.wall_after_s == 10.0
+
+
+# --- Leaks ---------------------------------------------------------------------------------------
+
+
+def growing(kept: float, run_id: int, tests: int = 60, first: float = 0.0, **more: Any) -> Run:
+    """A process whose tests keep `kept` MiB each, and the first of them `first` more."""
+    results = [
+        case(f"t{n:02}", retained_bytes=round(MIB * (kept + (first if n == 0 else 0))), **more)
+        for n in range(tests)
+    ]
+    return run_of({"01": results}, run_id=run_id)
+
+
+def test_a_leak_is_a_finding_of_its_own() -> None:
+    bases = [growing(0.01, n) for n in range(1, 13)]
+    found = compare_run(growing(2.0, 20), None, bases)
+    (leak,) = found.leaks
+    assert (leak.tier, leak.process, leak.tests, leak.n) == ("suspect", 1, 60, 12)
+    assert leak.words.startswith("maybe a leak: 108 MiB kept by 60 tests in process 1 of shard 01")
+    assert found.state == "suspect"
+    assert leak.words in found.headline
+    twice = compare_run(growing(2.0, 20), None, bases, previous=growing(2.1, 19))
+    assert [one.tier for one in twice.leaks] == ["confirmed"]
+    assert twice.state == "worse"
+    once = compare_run(growing(2.0, 20), None, bases, previous=growing(0.01, 19))
+    assert [one.tier for one in once.leaks] == ["suspect"]
+
+
+NO_LEAK = [
+    growing(0.01, 20),
+    growing(0.0, 20, first=500.0),  # a large module, loaded once
+    growing(2.0, 20, tests=19),
+    growing(2.0, 20, concurrent=2),  # nobody knows whose it is
+]
+
+
+@pytest.mark.parametrize("head", NO_LEAK)
+def test_what_is_no_leak(head: Run) -> None:
+    assert not compare_run(head, None, [growing(0.01, n) for n in range(1, 13)]).leaks
+
+
+def test_what_leaked_before_is_no_new_leak_and_without_a_baseline_there_is_no_verdict() -> None:
+    assert not compare_run(growing(2.0, 20), None, [growing(1.9, n) for n in range(1, 13)]).leaks
+    (leak,) = compare_run(growing(2.0, 20), None, [growing(0.01, 1)]).leaks
+    assert leak.tier == "moved"
+    (leak,) = compare_run(growing(2.0, 20)).leaks
+    assert leak.words.endswith("(not known before)")
+
+
+# --- The suite's own pace ------------------------------------------------------------------------
+
+TESTS = 40
+
+
+def paced(run_id: int, suite: float, runner: float, seed: int) -> Run:
+    """Two legs; the runner slows its probe, too, and the suite does not."""
+    generator = np.random.default_rng(seed)
+    legs = {
+        f"{leg:02}": [
+            case(f"t{leg}{n:02}", 0.2 * suite * runner * float(np.exp(generator.normal(0, 0.02))))
+            for n in range(TESTS)
+        ]
+        for leg in (1, 2)
+    }
+    probe = 0.3 * runner * float(np.exp(generator.normal(0, 0.005)))
+    return run_of(legs, run_id=run_id, runner=Runner("default", probe_s=probe))
+
+
+BASES = [paced(n, 1.0, 1.3 if n % 4 == 0 else 1.0, n) for n in range(1, 13)]
+
+
+def test_a_slower_runner_is_no_slower_suite() -> None:
+    found = compare_run(paced(20, 1.0, 1.3, 20), None, BASES, previous=paced(19, 1.0, 1.3, 19))
+    assert found.pace.word == "no significant difference"
+    assert found.legs[0].speed == pytest.approx(1.3, rel=0.03)
+    assert found.legs[0].probe_ratio == pytest.approx(1.3, rel=0.03)
+
+
+@pytest.mark.parametrize("runner", [1.0, 1.3])
+def test_a_slower_suite_is_one_on_any_runner(runner: float) -> None:
+    once = compare_run(paced(20, 1.15, runner, 20), None, BASES)
+    assert (once.pace.word, once.state) == ("maybe slower", "suspect")
+    before = paced(19, 1.15, 1.0, 19)
+    twice = compare_run(paced(20, 1.15, runner, 20), None, BASES, previous=before)
+    assert (twice.pace.word, twice.state) == ("slower", "worse")
+    assert twice.pace.low is not None
+    assert twice.pace.high is not None
+    assert twice.pace.low < 0.15 < twice.pace.high
+    assert twice.pace.said in twice.headline
+
+
+def test_a_faster_suite_is_a_gain() -> None:
+    found = compare_run(paced(20, 0.8, 1.0, 20), None, BASES, previous=paced(19, 0.8, 1.3, 19))
+    assert (found.pace.word, found.state) == ("faster", "better")
+
+
+def test_without_probes_nobody_knows_whose_the_speed_is() -> None:
+    runs = [column_run(np.linspace(0.1, 1.0, TESTS), run_id=n) for n in range(1, 13)]
+    assert compare_run(runs[-1], None, runs[:-1]).pace.word == "not measured"
+    assert judge_pace(0.0, np.array([0.0, 0.0])).word == "not enough data"
+    assert judge_pace(float("nan"), np.zeros(12)).word == "not measured"
+
+
+# --- Trends --------------------------------------------------------------------------------------
+
+
+def lasting(run_id: int, wall_s: float, **facts: Any) -> Run:
+    return run_of({"01": [case("a")], "02": [case("b")]}, run_id=run_id, wall_s=wall_s, **facts)
+
+
+def test_null_results_are_said_with_both_numbers() -> None:
+    runs = [lasting(n, 124.0 + (n % 5) - 2) for n in range(1, 13)]
+    found = compare_run(lasting(20, 122.0), None, runs).trends
+    assert (
+        found[0].words == "slowest leg: no significant difference (2 min 04 s and 2 min 02 s, n=12)"
+    )
+    (more, _, _) = compare_run(lasting(20, 180.0), None, runs).trends
+    assert more.words.startswith(
+        "slowest leg: more than usual (2 min 04 s and 3 min 00 s, n=12, 95 %"
+    )
+    (few, *_) = compare_run(lasting(20, 122.0), None, runs[:2]).trends
+    assert "no verdict" in few.words
+
+
+def test_only_complete_runs_have_a_trend() -> None:
+    runs = [lasting(1, 100.0), lasting(2, 50.0, ending="deadline"), lasting(3, 102.0)]
+    (found, *_) = compare_run(lasting(20, 101.0), None, runs).trends
+    assert found.n == 2
+    assert not compare_run(lasting(20, 10.0, ending="deadline"), None, runs).trends
+
+
+def test_a_gain_of_a_run_that_is_not_whole_is_none() -> None:
+    legs = {"01": [case("a", 1.0, 100)], "02": [case("b", 1.0, 100)]}
+    small = {"01": [case("a", 1.0, 40)], "02": [case("b", 1.0, 100)]}
+    bases = [run_of(legs, run_id=n) for n in range(1, 13)]
+    heads = [run_of(small, run_id=n) for n in (20, 21)]
+    assert compare_run(heads[1], None, bases, previous=heads[0]).memory.word == "improved"
+    cut = run_of({"01": small["01"]}, run_id=22)
+    found = compare_run(cut, None, bases, previous=heads[0], around=Around())
+    assert found.memory.word == "incomplete"
+    assert found.memory.said == "peak memory: no gain is told of a run that is not whole"
+    assert [change.tier for change in found.memory.gains] == ["confirmed"]
