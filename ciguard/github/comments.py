@@ -1,7 +1,7 @@
 """The one comment of a pull request that is kept up to date instead of repeated.
 
-It is found again by a hidden marker at its very start and by its author: anybody can write the
-marker, only we can write as ourselves.
+It is found again by a hidden marker at its very start and by its author (`github.marks`). Two runs
+that write at the same moment end with one comment, which says what the newer of them found.
 """
 
 from __future__ import annotations
@@ -9,75 +9,80 @@ from __future__ import annotations
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Literal
-from urllib.parse import quote
 
+from ciguard.github.marks import is_marked, myself, newest, settled, with_marker
 from ciguard.github.models import Account, Comment
-from ciguard.github.refusals import Forbidden, GitHubError, OutcomeUnknown
+from ciguard.github.refusals import GitHubError, OutcomeUnknown
 
 if TYPE_CHECKING:
     from ciguard.github.client import GitHub
 
 MAX_CHARS: Final = 65_536  # GitHub's limit for a comment; over it: 422 "Body is too long"
 
-# The author of what GITHUB_TOKEN writes; the token itself may not ask who it is.
-ACTIONS_BOT: Final = Account(login="github-actions[bot]", type="Bot")
+TURNS: Final = 3  # a comment that is gone when it is to be changed was removed by another run
 
 
 @dataclass(frozen=True, slots=True)
 class KeptComment:
     """What was done, and where to look at it."""
 
-    action: Literal["created", "updated", "unchanged"]
+    action: Literal["created", "updated", "unchanged", "left to a newer run"]
     html_url: str
 
 
-def with_marker(key: str, body: str) -> str:
-    """Put the hidden line in front by which the comment is found again.
-
-    Args:
-        key: what the comment is about (the workflow's file name), so that two workflows of one
-            repository do not overwrite each other.
-    """
-    # Quoted, as a ">" would end the HTML comment early and a line end the marker.
-    return f"<!-- ciguard:{quote(key, safe=' ')} -->\n{body}"
-
-
 def keep_comment(
-    github: GitHub, repository: str, pull_request: int, *, key: str, body: str
+    github: GitHub,
+    repository: str,
+    pull_request: int,
+    *,
+    key: str,
+    body: str,
+    run: tuple[int, int] | None = None,
 ) -> KeptComment:
     """Make `body` the one comment for `key`: update it, or create it where there is none.
 
     Duplicates (two runs created one at the same time) are removed, the oldest stays. Calls: who we
-    are, one per 100 comments, and one to write where the text differs.
+    are, one per 100 comments, and one to write where the text differs; behind a first comment the
+    list once more, for another run may have written its own meanwhile.
+
+    Args:
+        run: run and attempt that say so. What a newer one says is not overwritten.
 
     Raises:
         ValueError: with its marker the text is longer than MAX_CHARS: the caller sheds sections.
+        BodyTooLong: GitHub takes less than that: likewise.
         Forbidden: the token may not write here.
         GitHubError: otherwise not done.
     """
-    text = with_marker(key, body)
+    text = with_marker(key, body, run)
     if len(text) > MAX_CHARS:
         raise ValueError(f"a comment of {len(text)} characters, GitHub takes {MAX_CHARS}")
-    thread = _Thread(github, repository, pull_request, _myself(github), with_marker(key, ""))
+    thread = _Thread(github, repository, pull_request, myself(github), key)
     ours = thread.ours()
     if not ours:
-        return thread.create(text)
-    oldest, *repeated = ours
-    kept = thread.update(oldest, text)
-    for comment in repeated:
-        thread.remove(comment)
-    return kept
+        made = thread.create(text)
+        ours = thread.ours()
+        if len(ours) < 2:  # noqa: PLR2004  # nobody else's beside it
+            return made
+    for _ in range(TURNS - 1):
+        try:
+            return thread.settle(ours, text)
+        except GitHubError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+        ours = thread.ours()
+    return thread.settle(ours, text) if ours else thread.create(text)
 
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    """A pull request's comments, of which `author`'s that start with `marker` are ours."""
+    """A pull request's comments, of which `author`'s that start with the key's marker are ours."""
 
     github: GitHub
     repository: str
     pull_request: int
     author: Account
-    marker: str
+    key: str
 
     @property
     def path(self) -> str:
@@ -92,8 +97,7 @@ class _Thread:
         return sorted((one for one in found if self.is_ours(one)), key=lambda one: one.id)
 
     def is_ours(self, comment: Comment) -> bool:
-        first_line = _settled(comment.body).partition("\n")[0]
-        return comment.user == self.author and first_line == self.marker.strip()
+        return comment.user == self.author and is_marked(comment.body, self.key)
 
     def create(self, text: str) -> KeptComment:
         try:
@@ -104,8 +108,17 @@ class _Thread:
             made = there[0] if there else self.github.create(Comment, self.path, {"body": text})
         return KeptComment("created", made.html_url)
 
+    def settle(self, ours: list[Comment], text: str) -> KeptComment:
+        """Leave the oldest, with the newest of all that is said; whoever does it does the same."""
+        oldest, *repeated = ours
+        said = newest([text, *(one.body for one in ours)])
+        kept = self.update(oldest, said)
+        for comment in repeated:
+            self.remove(comment)
+        return kept if said == text else KeptComment("left to a newer run", kept.html_url)
+
     def update(self, comment: Comment, text: str) -> KeptComment:
-        if _settled(comment.body) == _settled(text):
+        if settled(comment.body) == settled(text):
             return KeptComment("unchanged", comment.html_url)
         changed = self.github.change(Comment, self.path_of(comment), {"body": text})
         return KeptComment("updated", changed.html_url)
@@ -116,15 +129,3 @@ class _Thread:
         except GitHubError as error:
             if error.status != HTTPStatus.NOT_FOUND:  # the other run was faster
                 raise
-
-
-def _myself(github: GitHub) -> Account:
-    try:
-        return github.item(Account, "/user")
-    except Forbidden:
-        return ACTIONS_BOT
-
-
-def _settled(body: str) -> str:
-    """Undo what a web form does to a text on its way: line ends, blanks around it."""
-    return body.replace("\r\n", "\n").strip()

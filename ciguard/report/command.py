@@ -18,8 +18,9 @@ from ciguard.configured import configured_suites
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub
 from ciguard.github.commands import annotation, outputs
-from ciguard.github.comments import MAX_CHARS, keep_comment, with_marker
+from ciguard.github.comments import MAX_CHARS, keep_comment
 from ciguard.github.judged import judged_run
+from ciguard.github.marks import with_marker
 from ciguard.github.payload import current_run
 from ciguard.github.refusals import Forbidden
 from ciguard.guard import needs as jobs_needed

@@ -56,6 +56,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault:
             # An answer held back from a client that hung up is no reason to outlive the test.
             self.server.stopping.wait(fault.delay_s)
+        if github.gate:
+            github.gate(request)
         answer = github.respond(request, fault)
         if answer.status:
             self.send(answer)

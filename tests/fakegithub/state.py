@@ -135,6 +135,7 @@ class FakeGitHub:
         artifacts: names, of which the first has the id 1; `archives` by id, `facts` of the JSON.
         merge_bases: by `base...head`; pulls_of: numbers by commit; files: by path and commit.
         on_change: called after each change of the comments.
+        gate: called with each request before it is answered; may wait.
     """
 
     def __init__(self, address: str, on_change: Callable[[FakeGitHub], None] | None = None) -> None:
@@ -153,6 +154,7 @@ class FakeGitHub:
         self.files: dict[tuple[str, str], bytes] = {}
         self.faults: list[Fault] = []
         self.exchanges: list[Exchange] = []
+        self.gate: Callable[[Request], None] | None = None
         self.lock = threading.RLock()
         self._on_change = on_change
         self._next_id = 1

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,14 +10,15 @@ from fakegithub.state import Fault, Login
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from pydantic import SecretStr
 
-from ciguard.github.comments import MAX_CHARS, KeptComment, keep_comment, with_marker
+from ciguard.github.client import GitHub
+from ciguard.github.comments import MAX_CHARS, KeptComment, keep_comment
+from ciguard.github.marks import newest, with_marker
 from ciguard.github.refusals import Forbidden, GitHubError, OutcomeUnknown
 
 if TYPE_CHECKING:
-    from fakegithub.state import FakeGitHub
-
-    from ciguard.github.client import GitHub
+    from fakegithub.state import FakeGitHub, Request
 
 TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
@@ -25,8 +28,10 @@ ROBOT = Login()
 REVIEWER = Login(name="reviewer", type="User", may_ask_user=True)
 
 
-def keep(github: GitHub, body: str, key: str = "tests.yml") -> KeptComment:
-    return keep_comment(github, REPOSITORY, 7, key=key, body=body)
+def keep(
+    github: GitHub, body: str, key: str = "tests.yml", run: tuple[int, int] | None = None
+) -> KeptComment:
+    return keep_comment(github, REPOSITORY, 7, key=key, body=body, run=run)
 
 
 def link(comment_id: int) -> str:
@@ -36,7 +41,7 @@ def link(comment_id: int) -> str:
 def test_a_first_comment_is_created(server: FakeGitHub, github: GitHub) -> None:
     assert keep(github, "# 3 tests died") == KeptComment("created", link(1))
     assert server.bodies() == ["<!-- ciguard:tests.yml -->\n# 3 tests died"]
-    assert server.asked() == ["GET /user", f"GET {THREAD}", f"POST {THREAD}"]
+    assert server.asked() == ["GET /user", f"GET {THREAD}", f"POST {THREAD}", f"GET {THREAD}"]
 
 
 def test_the_next_run_updates_it(server: FakeGitHub, github: GitHub) -> None:
@@ -127,7 +132,7 @@ def test_a_lost_answer_does_not_make_a_second_comment(
 def test_a_lost_request_is_sent_again_once(server: FakeGitHub, github: GitHub, status: int) -> None:
     server.faults.append(Fault(method="POST", status=status))
     assert keep(github, "green") == KeptComment("created", link(1))
-    assert server.asked()[2:] == [f"POST {THREAD}", f"GET {THREAD}", f"POST {THREAD}"]
+    assert server.asked()[2:5] == [f"POST {THREAD}", f"GET {THREAD}", f"POST {THREAD}"]
 
 
 def test_a_request_lost_twice_is_told(server: FakeGitHub, github: GitHub) -> None:
@@ -152,6 +157,56 @@ def test_the_longest_comment_fits_and_a_longer_one_is_the_caller_s_mistake(
     with pytest.raises(ValueError, match="65537 characters"):
         keep(github, "é" * (room + 1))
     assert len(server.exchanges) == asked
+
+
+def test_a_late_run_does_not_overwrite_a_newer_one(server: FakeGitHub, github: GitHub) -> None:
+    assert keep(github, "of run 12", run=(12, 1)).action == "created"
+    assert keep(github, "of run 11", run=(11, 3)) == KeptComment("left to a newer run", link(1))
+    assert keep(github, "of its second attempt", run=(12, 2)).action == "updated"
+    assert keep(github, "of its first attempt", run=(12, 1)).action == "left to a newer run"
+    assert server.bodies() == [with_marker("tests.yml", "of its second attempt", (12, 2))]
+
+
+@pytest.mark.parametrize("runs", [(11, 12), (12, 11), (12, 12)])
+def test_of_two_writers_at_the_same_moment_one_comment_is_left(
+    server: FakeGitHub, runs: tuple[int, int]
+) -> None:
+    both = threading.Barrier(2, timeout=20)
+
+    def gate(request: Request) -> None:
+        if request.method == "POST":
+            both.wait()  # so that each has read an empty thread before either writes
+
+    server.gate = gate
+
+    def write(run: int) -> KeptComment:
+        with GitHub(server.address, SecretStr(TOKEN), timeout_s=20.0) as github:
+            return keep(github, f"of run {run}", run=(run, 1))
+
+    with ThreadPoolExecutor(2) as writers:
+        done = list(writers.map(write, runs))
+    assert server.asked().count(f"POST {THREAD}") == 2
+    assert server.bodies() == [with_marker("tests.yml", "of run 12", (12, 1))]
+    assert {one.action for one in done} <= {
+        "created",
+        "updated",
+        "unchanged",
+        "left to a newer run",
+    }
+
+
+def test_a_comment_that_another_run_removes_meanwhile_is_looked_for_again(
+    server: FakeGitHub, github: GitHub
+) -> None:
+    keep(github, "of run 11", run=(11, 1))
+    server.faults.append(Fault(method="PATCH", status=404, message="Not Found"))
+    assert keep(github, "of run 12", run=(12, 1)) == KeptComment("updated", link(1))
+
+
+def test_the_newest_text() -> None:
+    texts = [with_marker("w", "a", (9, 1)), with_marker("w", "b", (10, 1)), with_marker("w", "c")]
+    assert newest(texts) == texts[1]
+    assert newest([with_marker("w", "x"), "no marker"]).endswith("x")
 
 
 @given(st.text(), st.text())

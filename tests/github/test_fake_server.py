@@ -18,7 +18,8 @@ from fakegithub.state import Fault, Login
 from pydantic import SecretStr
 
 from ciguard.github.client import GitHub
-from ciguard.github.comments import keep_comment, with_marker
+from ciguard.github.comments import keep_comment
+from ciguard.github.marks import with_marker
 from ciguard.github.models import Comment
 from ciguard.github.refusals import BodyTooLong, Forbidden, GitHubError
 
