@@ -31,6 +31,27 @@ class Comment(GitHubJson):
     user: Account | None
 
 
+class Issue(GitHubJson):
+    """An issue, or a pull request: the list has both; `state` is open or closed."""
+
+    number: PositiveInt
+    html_url: str
+    state: str
+    title: str = ""
+    body: str | None = None
+    user: Account | None
+    pull_request: dict[str, object] | None = None
+
+
+class CheckRun(GitHubJson):
+    """A check of a commit; `external_id` is what its author calls it."""
+
+    id: int
+    html_url: str | None
+    name: str = ""
+    external_id: str | None = None
+
+
 class Repository(GitHubJson):
     full_name: str = ""
     default_branch: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -46,11 +47,14 @@ _OF_ALL: Final = frozenset(
     {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS}
 )
 
-# The permission for a path where GitHub's own header does not name it.
+# The permission for a path where GitHub's own header does not name it; the first that fits.
 _PERMISSIONS: Final[Mapping[str, str]] = {
-    "/issues/": "pull-requests: write",
+    "/comments": "pull-requests: write",
+    "/issues": "issues: write",
     "/actions/": "actions: read",
-    "/check-runs/": "checks: read",
+    "POST /repos/[^ ]+/check-runs": "checks: write",
+    "PATCH /repos/[^ ]+/check-runs": "checks: write",
+    "/check-runs": "checks: read",
     "/contents/": "contents: read",
 }
 
@@ -113,8 +117,8 @@ def _permission_advice(call: str, headers: Mapping[str, str]) -> str:
     """Name the permission in the words of a workflow: `issues=write` -> `issues: write`."""
     named = headers.get("x-accepted-github-permissions", "")
     words = named.replace("=", ": ").replace("_", "-").replace(";", " or")
-    known = [word for path, word in _PERMISSIONS.items() if path in call]
-    permission = words or " and ".join(known)
+    known = (word for path, word in _PERMISSIONS.items() if re.search(path, call))
+    permission = words or next(known, "")
     if not permission:
         return "use a token that may do this"
     advice = f"give the job `permissions:` {permission}"

@@ -27,7 +27,9 @@ _BESIDE: Final = "github-openapi/api.github.com.subset.json"
 # Any call can meet these; the description leaves them out of some operations.
 _EVERYWHERE: Final = frozenset({401, 403, 404})
 # Not in the subset, or no part of the API.
-_NOT_DESCRIBED: Final = re.compile(r"/user|/storage/.*|/repos/[^/]+/[^/]+/contents/.*")
+_NOT_DESCRIBED: Final = re.compile(
+    r"/user|/storage/.*|/repos/[^/]+/[^/]+/(contents/.*|issues|issues/\d+|commits/[^/]+/check-runs)"
+)
 # A pull request in a list has 200 keys, of which its repository has most.
 _SHORTENED: Final = re.compile(r"/repos/[^/]+/[^/]+/commits/[^/]+/pulls")
 

@@ -1,7 +1,7 @@
 """A small GitHub for tests: real HTTP on 127.0.0.1, state in memory, faults on demand.
 
 It knows what ciguard asks: who a token is, a pull request's comments, a run's jobs and what is said
-of them, artifacts, commits. As a program it serves
+of them, artifacts, commits, issues, checks. As a program it serves
 one pull request until it is stopped:
 
     python tests/fakegithub/server.py --port-file FILE --state-file FILE
@@ -29,11 +29,13 @@ if __name__ == "__main__":  # as a program it finds its own folder on the path, 
 
 from fakegithub.actions import ACTIONS
 from fakegithub.state import ROUTES, Answer, FakeGitHub, Login, Request
+from fakegithub.telling import TELLING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROUTES.update(ACTIONS)
+ROUTES.update(TELLING)
 
 
 class _Handler(BaseHTTPRequestHandler):

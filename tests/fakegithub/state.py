@@ -133,6 +133,7 @@ class FakeGitHub:
         exchanges: every request, in the order they were answered.
         jobs: as JSON, of all attempts; `annotations` and `logs` by the id of their job.
         artifacts: names, of which the first has the id 1; `archives` by id, `facts` of the JSON.
+        issues, checks: as JSON, by number; noted: a check's annotations, in the order they came.
         merge_bases: by `base...head`; pulls_of: numbers by commit; files: by path and commit.
         on_change: called after each change of the comments.
         gate: called with each request before it is answered; may wait.
@@ -149,6 +150,9 @@ class FakeGitHub:
         self.artifacts: list[str] = []
         self.archives: dict[int, bytes] = {}
         self.facts: dict[int, dict[str, Json]] = {}
+        self.issues: dict[int, dict[str, Json]] = {}
+        self.checks: dict[int, dict[str, Json]] = {}
+        self.noted: dict[int, list[Json]] = {}
         self.merge_bases: dict[str, str] = {}
         self.pulls_of: dict[str, list[int]] = {}
         self.files: dict[tuple[str, str], bytes] = {}
