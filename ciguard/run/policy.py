@@ -45,6 +45,7 @@ LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom that is worth a word
 LAST_DITCH_BYTES, LAST_DITCH_RATIO = 256 * MIB, 0.015  # headroom below which the runner dies next
 # Of a small container, no floor takes more: a test that fits into it must not be called too large.
 LOW_SHARE, LAST_DITCH_SHARE = 0.25, 0.125
+NOTHING_SHARE: Final = 0.125  # of the last floor: where nothing is left, nothing can fall
 HELPFUL_RATIO: Final = 0.05  # of the machine: a process this large is worth killing anyway
 # Of its time, what a step waits for what runs: a lost runner then costs two steps' work at most.
 # Once only: what is stopped a second time may need more than any step has, and would never end.
@@ -179,7 +180,7 @@ def _next_moment_s(state: State, now_s: float) -> float | None:
 
 
 def _guard_rail(state: State) -> Action | None:
-    """Two samples in a row below the floor; a kill only while memory falls, and where it helps."""
+    """Two samples in a row below the floor; a kill only while it falls or is out, if it helps."""
     rail = state.policy.guard_rail
     if rail == "off" or not state.running or len(state.headrooms) < SAMPLES:
         return None
@@ -187,7 +188,8 @@ def _guard_rail(state: State) -> Action | None:
     memory = state.memory_bytes or 0
     low, last_ditch = floors(memory)
     kill_below = {"observe": 0.0, "auto": last_ditch, "enforce": low}[rail]
-    if max(before, now) < kill_below and now < before:
+    falls = now < before or (now == before and now < NOTHING_SHARE * last_ditch)
+    if max(before, now) < kill_below and falls:
         candidates = [
             (state.process_bytes.get(process, 0), process)
             for process, running in state.running.items()
@@ -220,7 +222,7 @@ def floors(memory_bytes: int) -> tuple[float, float]:
 
 
 def _per_second(fell_bytes: int, took_s: float) -> str:
-    return f", falling by {int(fell_bytes / took_s) // MIB} MiB/s" if took_s > 0 else ""
+    return f", falling by {int(fell_bytes / took_s) // MIB} MiB/s" if took_s and fell_bytes else ""
 
 
 def _at(state: State, process: int) -> str:

@@ -33,6 +33,11 @@ from ciguard.run.state import (
         ("auto", (590, 580), Warn),
         ("auto", (200, 100), Stop),
         ("auto", (100, 200), Warn),  # no longer falling
+        ("auto", (100, 100), Warn),  # neither
+        ("auto", (0, 0), Stop),  # there is nothing left that could fall
+        ("auto", (31, 31), Stop),
+        ("auto", (20, 30), Warn),
+        ("observe", (0, 0), Warn),
         ("observe", (200, 100), Warn),
         ("enforce", (590, 580), Stop),
         ("off", (200, 100), Wait),
