@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ciguard.codec.history_runs import HistoryRun
     from ciguard.model import CaseKey, Outcome
 
-_PULL_REQUEST: Final = ("pull_request", "pull_request_target")
 _BAD: Final = tuple(WORDS["outcome"].index(outcome) for outcome in BAD_OUTCOMES)
 
 
@@ -55,7 +54,7 @@ def base_runs(history: History, asker: Asker) -> Iterator[int]:
 
 
 def _is_base(run: HistoryRun, asker: Asker) -> bool:
-    if run.event in _PULL_REQUEST or run.event == "merge_group":
+    if run.is_proposal:
         return False
     if asker.branch and run.branch and run.branch != asker.branch:
         return False

@@ -13,6 +13,8 @@ from ciguard.model import Ending, Runner, UnitKey
 # When nobody said when a run was: before every run with a date, so that real ones outlive it.
 UNDATED: Final = datetime.min.replace(tzinfo=UTC)
 NO_RUNNER: Final = Runner()
+# Events of what is only proposed: what it says of itself must not become everybody's past.
+PROPOSALS: Final = ("pull_request", "pull_request_target", "merge_group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,11 @@ class HistoryRun:
     def order(self) -> tuple[datetime, int, int]:
         """Oldest first; ties by id."""
         return (self.at, self.run_id, self.run_attempt)
+
+    @property
+    def is_proposal(self) -> bool:
+        """Say that a change was tested that is in no branch yet."""
+        return self.event in PROPOSALS
 
     @property
     def complete(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ciguard.codec.history import WORDS
+from ciguard.codec.history_runs import PROPOSALS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
     Floats = NDArray[np.float64]
 
-PROPOSALS: Final = ("pull_request", "pull_request_target", "merge_group")
 CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
     name: {word or None: code for code, word in enumerate(words)} for name, words in WORDS.items()
 }

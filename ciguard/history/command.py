@@ -17,6 +17,7 @@ from ciguard.codec.placing import ZIP, members
 from ciguard.errors import ExitCode, InputError
 from ciguard.history import export
 from ciguard.history.carriers import load, open_carrier, update
+from ciguard.history.entering import check_entering
 from ciguard.history.facts import Facts, moment
 from ciguard.history.intake import history_of, history_of_durations
 from ciguard.history.merge import join
@@ -78,6 +79,7 @@ def add(
     facts = Facts(at=moment(at, "--at") if at is not None else None, **said)
     plan = files.read_plan(invocation.folder / plan_path) if plan_path is not None else None
     addition = reduce(join, [_read(invocation.folder / path, facts, plan) for path in paths])
+    check_entering(addition, " ".join(paths), invocation.environ.get("GITHUB_EVENT_NAME"))
     carrier = open_carrier(_place(invocation, place), invocation.folder, invocation.environ)
     done = update(carrier, addition)
     values = f"{counted(len(addition.values), 'value')} of {counted(len(addition.runs), 'run')}"

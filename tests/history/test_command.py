@@ -141,6 +141,20 @@ def test_what_cannot_be_added_is_exit_3_and_leaves_nothing(
     assert not (tmp_path / "h").exists()
 
 
+@pytest.mark.parametrize("told_by", ["the record", "the option", "the job"])
+def test_a_pull_request_s_values_never_enter(
+    told_by: str, ciguard: Ciguard, tmp_path: Path
+) -> None:
+    header = ShardLine("p", "01", run_id=7, event="pull_request" if "record" in told_by else None)
+    (tmp_path / "r.jsonl").write_bytes(encode(header) + encode(Result("t", "passed")))
+    words = ("--event", "pull_request") if told_by == "the option" else ()
+    environ = {"GITHUB_EVENT_NAME": "pull_request"} if told_by == "the job" else {}
+    add = ("history", "add", "r.jsonl", "--history", "h", *words)
+    done = ciguard(*add, cwd=tmp_path, expect=3, **environ)
+    assert "r.jsonl: run 7 is of a pull request (pull_request): its values are not" in done.stderr
+    assert not (tmp_path / "h").exists()
+
+
 def test_damage_is_told_and_the_rest_is_added(ciguard: Ciguard, tmp_path: Path) -> None:
     record = write_record(tmp_path / "rec", 7, Result("t", "passed"))
     with (record / "any.jsonl").open("ab") as stream:
