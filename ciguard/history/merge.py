@@ -2,16 +2,17 @@
 
 Joining is made of rules that do not care for order: of a leg the newest attempt, of a key and run
 the last try, of a key the last 20 runs. So adding something twice changes nothing, and whole runs
-added in any order give the same bytes. Two exceptions, where more than 20 newer runs are there
-already: a re-run leg takes its earlier attempt's values away, and a twenty-first value that had
-been dropped for them does not come back; and of an old run that is added leg by leg, legs without
-a value that is kept are forgotten.
+added in any order give the same bytes. Exceptions are old. Of more than `MOST_RUNS` runs that have
+values the oldest are forgotten, with tests that nobody has seen since. Where more than 20 newer
+runs are there already, a re-run leg takes its earlier attempt's values away, and a twenty-first
+value that had been dropped for them does not come back; and of an old run that is added leg by leg,
+legs without a value that is kept are forgotten.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.model import CaseKey
+
+# Runs that some value still needs: the last 20 of each way of running, and of tests that are gone.
+# Without an end, ids that change from run to run would keep every run there ever was.
+MOST_RUNS: Final = 500
 
 
 def _told(run: HistoryRun, name: str, a: Any, b: Any) -> Any:
@@ -147,6 +152,10 @@ def _trimmed(history: History) -> History:
     values, runs, keys = history.values, history.runs, history.keys
     used = np.bincount(values.run, minlength=len(runs)) > 0
     used[-KEPT:] = True
+    forgotten = np.flatnonzero(used)[:-MOST_RUNS]
+    if forgotten.size:
+        used[forgotten] = False
+        values = rows(values, used[values.run])
     if not used.all():
         values = replace(values, run=(np.cumsum(used, dtype=np.int32) - 1)[values.run])
         runs = tuple(run for run, keep in zip(runs, used.tolist(), strict=True) if keep)

@@ -14,7 +14,7 @@ from ciguard.errors import InputError
 from ciguard.history.export import lines
 from ciguard.history.facts import Facts
 from ciguard.history.intake import history_of
-from ciguard.history.merge import join
+from ciguard.history.merge import MOST_RUNS, join
 from ciguard.model import OUTCOMES, EndLine, Record, Result, ShardLine, StartLine, UnitKey
 
 if TYPE_CHECKING:
@@ -153,6 +153,19 @@ def test_the_last_twenty_values_of_a_key_are_kept_and_the_runs_they_need() -> No
     assert walls(both)[-1] == (1, "rare", 9.0)
     assert [run.run_id for run in both.runs] == [1, *range(6, 26)]
     assert len(walls(both)) == KEPT + 1
+
+
+def test_tests_that_nobody_has_seen_for_long_are_forgotten() -> None:
+    steady = Result("steady", "passed", wall_s=1.0)
+    runs = range(1, MOST_RUNS + 6)
+    history = history_of(
+        [record(run, steady, Result(f"t[{run}]", "passed", wall_s=float(run))) for run in runs]
+    )
+    assert [run.run_id for run in history.runs] == list(runs)[5:]
+    assert {key.unit for key in history.keys} == {"steady", *(f"t[{run}]" for run in runs[5:])}
+    assert len(history.values) == KEPT + MOST_RUNS
+    assert encode(decode(encode(history), "x")) == encode(history)
+    assert encode(join(history, history_of([record(3, steady)]))) == encode(history)
 
 
 def test_a_run_older_than_all_that_is_kept_leaves_no_trace() -> None:
