@@ -1,4 +1,4 @@
-"""`ciguard history`: add runs to the history, show it, export it."""
+"""`ciguard history`: add runs to the history, show it, export it, carry it to and from a branch."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ import click
 
 from ciguard import console, files
 from ciguard.codec import durations
+from ciguard.codec import history as history_codec
 from ciguard.codec.base import head_of, unpacked
 from ciguard.codec.formats import format_of
+from ciguard.codec.history import FILE_NAME
 from ciguard.codec.placing import ZIP, members
 from ciguard.errors import ExitCode, InputError
-from ciguard.history import export
+from ciguard.history import branch_carrier, export
+from ciguard.history.branch_carrier import BranchCarrier
 from ciguard.history.carriers import load, open_carrier, update
 from ciguard.history.entering import check_entering
 from ciguard.history.facts import Facts, moment
+from ciguard.history.file_carrier import FileCarrier
 from ciguard.history.intake import history_of, history_of_durations
 from ciguard.history.merge import join
 from ciguard.history.unknown import TAKEN, unknown
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.codec.history import History
+    from ciguard.history.carriers import Carrier
     from ciguard.invocation import Invocation
     from ciguard.model import Plan
 
@@ -40,11 +45,21 @@ _HISTORY: Final = click.option(
     metavar="FILE|branch:NAME",
     help="Where it is kept; else what the configuration says.",
 )
+_BRANCH: Final = click.option(
+    "--branch", metavar="NAME", help=f"Else the configuration's, or {branch_carrier.DEFAULT}."
+)
+_REMOTE: Final = click.option(
+    "--remote",
+    metavar="NAME|URL",
+    default=branch_carrier.REMOTE,
+    show_default=True,
+    help="Where the branch is.",
+)
 
 
 @click.group()
 def command() -> None:
-    """Add runs to the history, show it, export it."""
+    """Add runs to the history, show it, export it, carry it to and from a branch."""
 
 
 @command.command()
@@ -81,11 +96,50 @@ def add(
     addition = reduce(join, [_read(invocation.folder / path, facts, plan) for path in paths])
     check_entering(addition, " ".join(paths), invocation.environ.get("GITHUB_EVENT_NAME"))
     carrier = open_carrier(_place(invocation, place), invocation.folder, invocation.environ)
-    done = update(carrier, addition)
-    values = f"{counted(len(addition.values), 'value')} of {counted(len(addition.runs), 'run')}"
-    what = f"{values} added" if done.changed else f"nothing new in {values}"
-    console.out(f"{carrier.place}: {what}; {_size(done.history, done.size_bytes)}")
-    return ExitCode.OK
+    return _add(carrier, addition)
+
+
+@command.command()
+@click.argument("path", metavar="[FILE]", default=FILE_NAME)
+@_BRANCH
+@_REMOTE
+@click.pass_obj
+def pull(invocation: Invocation, path: str, branch: str | None, remote: str) -> int:
+    """Bring a branch's history into FILE (history.ciguard), beside what is in it.
+
+    A file that is not there is made; "-" prints the branch's file.
+    """
+    source = _branch(invocation, branch, remote)
+    if path == "-":
+        kept = source.read()
+        if kept.content is None:
+            raise _nothing_yet(source)
+        files.write("-", kept.content)
+        return ExitCode.OK
+    loaded = load(source)
+    if not loaded.found:
+        raise _nothing_yet(source)
+    return _add(FileCarrier(path, invocation.folder, invocation.environ), loaded.history)
+
+
+@command.command()
+@click.argument("paths", metavar="[FILE]...", nargs=-1)
+@_BRANCH
+@_REMOTE
+@click.pass_obj
+def push(
+    invocation: Invocation, /, *, paths: tuple[str, ...], branch: str | None, remote: str
+) -> int:
+    """Add the runs of history files (history.ciguard) to a branch, beside what is in it.
+
+    Where others write at the same time it reads again, joins again and pushes again. The branch has
+    one commit, whatever is pushed.
+    """
+    named = paths or (FILE_NAME,)
+    found = [history_codec.decode(files.read(_below(invocation, path)), path) for path in named]
+    addition = reduce(join, found)
+    check_entering(addition, " ".join(named))
+    return _add(_branch(invocation, branch, remote), addition)
 
 
 @command.command()
@@ -114,13 +168,39 @@ def _place(invocation: Invocation, place: str | None) -> str:
     return place if place is not None else invocation.config().history.carrier
 
 
+def _branch(invocation: Invocation, name: str | None, remote: str) -> BranchCarrier:
+    if name is None:
+        word, _, rest = invocation.config().history.carrier.partition(":")
+        name = rest if word == "branch" else branch_carrier.DEFAULT
+    return BranchCarrier(name, invocation.folder, invocation.environ, remote)
+
+
+def _below(invocation: Invocation, path: str) -> Path | str:
+    return path if path == "-" else invocation.folder / path
+
+
+def _add(carrier: Carrier, addition: History) -> int:
+    """Add, and say what came of it."""
+    done = update(carrier, addition)
+    if done.tries > 1:
+        console.err(f"others wrote at the same time: added at try {done.tries}")
+    values = f"{counted(len(addition.values), 'value')} of {counted(len(addition.runs), 'run')}"
+    what = f"{values} added" if done.changed else f"nothing new in {values}"
+    console.out(f"{carrier.place}: {what}; {_size(done.history, done.size_bytes)}")
+    return ExitCode.OK
+
+
 def _known(invocation: Invocation, place: str | None) -> tuple[History, int]:
     carrier = open_carrier(_place(invocation, place), invocation.folder, invocation.environ)
     loaded = load(carrier)
     if not loaded.found:
-        fix = "add a run first: ciguard history add FILE --history " + carrier.place
-        raise InputError("there is no history yet", where=carrier.place, fix=fix)
+        raise _nothing_yet(carrier)
     return loaded.history, loaded.size_bytes
+
+
+def _nothing_yet(carrier: Carrier) -> InputError:
+    fix = "add a run first: ciguard history add FILE; or what was pulled: ciguard history push FILE"
+    return InputError("there is no history yet", where=carrier.place, fix=fix)
 
 
 def _read(path: Path, facts: Facts, plan: Plan | None) -> History:

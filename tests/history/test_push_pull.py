@@ -1,0 +1,131 @@
+"""`ciguard history push` and `pull`: a file to a branch and back, by the real program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from history.gits import NAME, PLACE, branch, clone, git, ids, one
+
+from ciguard.codec.history import decode, encode
+from ciguard.history.carriers import load, update
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+    from ciguard.codec.history import History
+
+
+def kept(path: Path) -> History:
+    return decode(path.read_bytes(), str(path))
+
+
+def test_a_file_goes_to_the_branch_and_comes_back(origin: Path, ciguard: Ciguard) -> None:
+    first, second = clone(origin, "first"), clone(origin, "second")
+    (first / "history.ciguard").write_bytes(encode(one(1)))
+    (first / "more").write_bytes(encode(one(2)))
+    done = ciguard("history", "push", "history.ciguard", "more", cwd=first)
+    assert done.stdout.startswith(f"{PLACE}: 2 values of 2 runs added; 2 runs, 1 case, 2 values (")
+    done = ciguard("history", "push", cwd=first)
+    assert done.stdout.startswith(f"{PLACE}: nothing new in 1 value of 1 run; 2 runs")
+    done = ciguard("history", "pull", cwd=second)
+    assert done.stdout.startswith("history.ciguard: 2 values of 2 runs added; 2 runs")
+    assert (second / "history.ciguard").read_bytes() == branch(first).read().content
+    assert git(origin, "rev-list", "--count", NAME) == "1"
+
+
+def test_both_keep_what_the_other_does_not_know(origin: Path, ciguard: Ciguard) -> None:
+    folder = clone(origin, "one")
+    update(branch(folder), one(1))
+    (folder / "mine").write_bytes(encode(one(2)))
+    ciguard("history", "pull", "mine", cwd=folder)
+    assert ids(kept(folder / "mine")) == [1, 2]
+    assert ids(load(branch(folder)).history) == [1]
+    ciguard("history", "push", "mine", cwd=folder)
+    assert ids(load(branch(folder)).history) == [1, 2]
+
+
+def test_the_branch_s_name_is_said_or_configured(origin: Path, ciguard: Ciguard) -> None:
+    folder = clone(origin, "one")
+    (folder / "history.ciguard").write_bytes(encode(one(1)))
+    (folder / "ciguard.toml").write_text('[history]\ncarrier = "branch:past"\n')
+    assert ciguard("history", "push", cwd=folder).stdout.startswith("branch:past: 1 value")
+    ciguard("history", "push", "--branch", "other/name", cwd=folder)
+    (folder / "ciguard.toml").write_text('[history]\ncarrier = "history.ciguard"\n')
+    ciguard("history", "push", cwd=folder)
+    found = git(origin, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
+    assert found == [NAME, "main", "other/name", "past"]
+
+
+def test_a_history_moves_to_another_repository(
+    origin: Path, tmp_path: Path, ciguard: Ciguard
+) -> None:
+    git(tmp_path, "init", "--quiet", "--bare", str(tmp_path / "other.git"))
+    folder = clone(origin, "one")
+    update(branch(folder), one(1))
+    ciguard("history", "pull", cwd=folder)
+    there = (tmp_path / "other.git").as_uri()
+    done = ciguard("history", "push", "--remote", there, cwd=folder)
+    assert done.stdout.startswith(f"{PLACE} of {there}: 1 value of 1 run added")
+    assert git(tmp_path / "other.git", "rev-list", "--count", NAME) == "1"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("pull",), 3, f"{PLACE}: there is no history yet"),
+        (("pull", "-"), 3, f"{PLACE}: there is no history yet"),
+        (("pull", "--remote", "nobody"), 3, "No such remote 'nobody'"),
+        (("pull", "--branch", "a b"), 3, "no branch name: 'a b'"),
+        (("pull", "--branch", "main"), 4, "the branch holds no history.ciguard"),
+        (("push",), 3, "history.ciguard: cannot be read"),
+        (("push", "file"), 3, "file: no history file"),
+        (("push", "cut"), 3, "cut: the file was cut or changed"),
+        (("push", "newer"), 3, "newer: schema 9 is not 1"),
+        (("push", "good", "cut"), 3, "cut: the file was cut or changed"),
+    ],
+)
+def test_what_cannot_be_carried(
+    words: tuple[str, ...], code: int, says: str, origin: Path, ciguard: Ciguard
+) -> None:
+    folder = clone(origin, "one")
+    (folder / "good").write_bytes(encode(one(1)))
+    (folder / "cut").write_bytes(encode(one(1))[:-1])
+    (folder / "newer").write_bytes(b"ciguard-history 9 abc\n")
+    before = sorted(path.name for path in folder.iterdir())
+    done = ciguard("history", *words, cwd=folder, expect=code)
+    assert says in done.stderr
+    assert "fix: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert git(origin, "for-each-ref", "--format=%(refname:short)") == "main"
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "says", "fix"),
+    [
+        (encode(one(1))[:-1], "was cut or changed", "git push origin --delete ciguard-history"),
+        (b"something else", "no history file", "git push origin --delete ciguard-history"),
+        (b"ciguard-history 2 abc\n", "schema 2 is not 1", "use the version of ciguard that"),
+    ],
+)
+def test_a_branch_that_cannot_be_understood_is_not_overwritten(
+    content: bytes, says: str, fix: str, origin: Path, ciguard: Ciguard
+) -> None:
+    folder = clone(origin, "one")
+    carrier = branch(folder)
+    assert carrier.write(content, carrier.read())
+    (folder / "history.ciguard").write_bytes(encode(one(2)))
+    mine = (folder / "history.ciguard").read_bytes()
+    for verb in ("push", "pull"):
+        done = ciguard("history", verb, cwd=folder, expect=3)
+        assert says in done.stderr
+        assert fix in done.stderr
+    assert carrier.read().content == content
+    assert (folder / "history.ciguard").read_bytes() == mine
+    if "--delete" in fix:
+        git(folder, *fix.split()[1:])
+        ciguard("history", "push", cwd=folder)
+        assert ids(load(carrier).history) == [2]
