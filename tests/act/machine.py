@@ -153,9 +153,10 @@ class GitHub:
             **{f"GIT_{who}_EMAIL": "shop@example.org" for who in ("AUTHOR", "COMMITTER")},
         }
 
-    def run(self, event: str, payload: dict[str, Any], *, run_id: int) -> Run:
+    def run(self, event: str, payload: dict[str, Any], *, run_id: int, attempt: int = 1) -> Run:
         """Run the workflow that `ciguard init` wrote, on the checkout as it stands."""
-        return self.execute(".github/workflows/ciguard.yml", event, payload, run_id=run_id)
+        file = ".github/workflows/ciguard.yml"
+        return self.execute(file, event, payload, run_id=run_id, attempt=attempt)
 
     def execute(
         self, workflow: str, event: str, payload: dict[str, Any], *, run_id: int, attempt: int = 1

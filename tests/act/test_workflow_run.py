@@ -1,7 +1,7 @@
-"""The generated workflow, executed: four runs of one small repository, one after the other.
+"""The generated workflow, executed: runs of one small repository, one after the other.
 
-1. push without history, 2. push with history, 3. a pull request with a test that crashes, 4. the
-same pull request mended. What is asserted of each run stands in a test of its own.
+1. push without history, 2. push with history, and all its jobs again, 3. a pull request with a test
+that crashes, 4. the same pull request mended. What is asserted of each stands in a test of its own.
 """
 
 from __future__ import annotations
@@ -56,9 +56,11 @@ class Story:
     github: GitHub
     first: Run
     second: Run
+    again: Run
     crashed: Run
     mended: Run
-    history_after: tuple[str, str, str]
+    history_after: tuple[str, str, str, str]
+    kept: list[dict[str, Any]]
     comments_after_crash: list[dict[str, Any]]
     comments_after_mending: list[dict[str, Any]]
 
@@ -114,6 +116,8 @@ def story(github: GitHub) -> Story:
     history()
     second = github.run("push", push_event(), run_id=102)
     history()
+    again = github.run("push", push_event(), run_id=102, attempt=2)
+    history()
     github.git("branch", "crash")
     event = propose(github, "tills", CRASH)
     crashed = github.run("pull_request", event, run_id=103)
@@ -121,13 +125,25 @@ def story(github: GitHub) -> Story:
     event = propose(github, "mend the tills", CRASH.replace("os.abort()", "assert True"))
     mended = github.run("pull_request", event, run_id=104)
     history()
-    after = tuple(heads)
-    assert len(after) == 3
-    return Story(github, first, second, crashed, mended, after, comments, github.comments())
+    one, two, three, four = heads
+    exported = github.ciguard("history", "export")
+    assert exported.returncode == 0, exported.stderr
+    return Story(
+        github,
+        first,
+        second,
+        again,
+        crashed,
+        mended,
+        history_after=(one, two, three, four),
+        kept=[json.loads(line) for line in exported.stdout.splitlines()],
+        comments_after_crash=comments,
+        comments_after_mending=github.comments(),
+    )
 
 
 def units_of_plan(run_id: int, artifacts: Path) -> list[dict[str, Any]]:
-    (plan,) = (artifacts / str(run_id)).glob("ciguard-plan-*/plan.json")
+    (plan,) = (artifacts / str(run_id)).glob("ciguard-plan-*-1/plan.json")
     shards = json.loads(plan.read_text("utf-8"))["shards"]
     return [unit for shard in shards for unit in shard["units"]]
 
@@ -146,12 +162,21 @@ def test_each_leg_left_a_record_named_after_plan_shard_and_attempt(story: Story)
 
 
 def test_the_base_branch_writes_history_and_a_pull_request_does_not(story: Story) -> None:
-    first, second, after_pull_request = story.history_after
+    first, second, again, after_pull_requests = story.history_after
     assert first
     assert second not in {"", first}
-    assert after_pull_request == second
+    assert after_pull_requests == again
     assert "history" in story.first.jobs
     assert "history" not in story.crashed.jobs
+
+
+def test_a_run_that_is_run_again_counts_once_and_a_pull_request_s_never(story: Story) -> None:
+    assert story.again.green, story.again.talk
+    found = sorted((one["run_id"], one["run_attempt"], one["unit"]) for one in story.kept)
+    units = sorted(unit["unit"] for unit in units_of_plan(101, story.github.artifacts))
+    assert found == [
+        (run, attempt, unit) for run, attempt in ((101, 1), (102, 2)) for unit in units
+    ]
 
 
 def test_the_second_run_is_planned_on_the_first(story: Story) -> None:
