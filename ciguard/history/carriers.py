@@ -96,10 +96,15 @@ def load(carrier: Carrier) -> Loaded:
     Raises:
         CiguardError: it cannot be reached, or is damaged.
     """
-    return _decoded(carrier.read(), carrier)
+    return decoded(carrier.read(), carrier)
 
 
-def _decoded(kept: Kept, carrier: Carrier) -> Loaded:
+def decoded(kept: Kept, carrier: Carrier) -> Loaded:
+    """What was read, understood.
+
+    Raises:
+        InputError: it is damaged, no history at all, or of a newer schema.
+    """
     if kept.content is None:
         return Loaded(history_codec.empty(), found=False)
     try:
@@ -155,7 +160,7 @@ def update(carrier: Carrier, addition: History, patience: Patience = PATIENCE) -
 
 def _update_once(carrier: Carrier, addition: History, tries: int) -> Update:
     kept = carrier.read()
-    history = join(_decoded(kept, carrier).history, addition)
+    history = join(decoded(kept, carrier).history, addition)
     content = history_codec.encode(history)
     changed = content != kept.content
     if changed and not carrier.write(content, kept):

@@ -12,7 +12,6 @@ import click
 from pydantic import ValidationError
 
 from ciguard import console, files
-from ciguard.codec import history as history_codec
 from ciguard.codec import inventory as inventory_codec
 from ciguard.codec import plan as plan_codec
 from ciguard.codec.base import unpacked
@@ -24,7 +23,7 @@ from ciguard.configured import adopting, pool_of_suites, pools_of, suites_of
 from ciguard.errors import CiguardError, ExitCode, InputError, UsageError, together
 from ciguard.github import commands
 from ciguard.github.payload import current_run
-from ciguard.history.carriers import open_carrier
+from ciguard.history.carriers import decoded, open_carrier
 from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.plan import artifact, summary
 from ciguard.plan.base import Base, BaseCount, count_of_history, count_of_plan, of_history, of_plan
@@ -423,7 +422,7 @@ def _history(invocation: Invocation, place: str) -> tuple[History | None, str]:
         return None, f"the history at {place} could not be reached ({error.what}): {equal}"
     if kept.content is None:
         return None, f"there is no history at {place} yet: {equal}"
-    return history_codec.decode(kept.content, place), ""
+    return decoded(kept, carrier).history, ""
 
 
 def _write(made: Planned, output: str | None, folder: str | None) -> None:

@@ -119,8 +119,9 @@ def test_a_branch_that_cannot_be_understood_is_not_overwritten(
     assert carrier.write(content, carrier.read())
     (folder / "history.ciguard").write_bytes(encode(one(2)))
     mine = (folder / "history.ciguard").read_bytes()
-    for verb in ("push", "pull"):
-        done = ciguard("history", verb, cwd=folder, expect=3)
+    (folder / "units").write_text("a.py::t\n")
+    for words in (("history", "push"), ("history", "pull"), ("plan", "--inventory", "units")):
+        done = ciguard(*words, cwd=folder, expect=3)
         assert says in done.stderr
         assert fix in done.stderr
     assert carrier.read().content == content
