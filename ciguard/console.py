@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TextIO
+from typing import Final, TextIO
 
 from ciguard.errors import InputError
 from ciguard.text import duration, size, table
 
 __all__ = ["duration", "err", "out", "size", "table"]
+
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def out(text: str) -> None:
@@ -33,6 +36,8 @@ def tell_runner(command: str) -> None:
 
 
 def _harmless(text: str) -> str:
+    # A test, a file or an artifact may be called so that a terminal would obey it.
+    text = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
     # The runner obeys any line that begins with "::", and a test may be called so.
     return re.sub(r"(?m)^([^\S\n]*):(?=:)", r"\1\\:", text)
 

@@ -12,20 +12,18 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ciguard.codec import placing
 from ciguard.codec import plan as plan_codec
-from ciguard.codec.gathering import place_of, read_records
+from ciguard.codec.gathering import read_records
 from ciguard.errors import InputError, UsageError
+from ciguard.folders import below, contents_of, kind_of, record_files, shown, too_much
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.model import Plan, Record
-
-MAX_RECORD_BYTES: Final = 1 << 30  # of one record tree; records come from machines nobody trusts
-MAX_RECORD_FILES: Final = 20_000
 
 
 def _unreadable(path: Path | str, error: OSError) -> InputError:
@@ -109,63 +107,17 @@ def read_plan(path: Path | str) -> Plan:
     return plan_codec.decode(read(place), str(place))
 
 
-def record_tree(path: Path | str) -> tuple[tuple[str, bytes], ...]:
-    """All `*.jsonl` files below a folder, or the one file: (path below it, content), sorted.
-
-    Links are not followed: a record says where its lines are, nothing else may.
-
-    Raises:
-        InputError: nothing is there, or it is larger than any honest record.
-    """
-    root = Path(path)
-    if root.is_file():
-        return ((root.name, read(root)),)
-    if not root.is_dir():
-        raise InputError("no such record", where=str(path), fix="name a folder or a file of it")
-    found = sorted(
-        item for item in root.rglob("*.jsonl") if item.is_file() and not item.is_symlink()
-    )
-    size = sum(item.stat().st_size for item in found)
-    if len(found) > MAX_RECORD_FILES or size > MAX_RECORD_BYTES:
-        raise InputError(
-            f"{len(found)} files with {size} bytes: more than "
-            f"{MAX_RECORD_FILES} files or {MAX_RECORD_BYTES} bytes",
-            where=str(path),
-            fix="name the folder of one run",
-        )
-    return tuple((item.relative_to(root).as_posix(), read(item)) for item in found)
-
-
-def result_tree(path: Path | str) -> tuple[tuple[str, bytes], ...]:
-    """What lies in the `results` folders of records: (path below the folder, content), sorted.
-
-    Raises:
-        InputError: it is larger than any honest record.
-    """
-    root = Path(path)
-    found: list[Path] = []
-    for place, folders, names in os.walk(root):  # which does not follow links
-        inside = (Path(place).relative_to(root) / "x").as_posix()
-        if place_of(inside) is not None:
-            found += [item for name in names if _is_plain(item := Path(place) / name)]
-        folders.sort()
-    size = sum(item.stat().st_size for item in found)
-    if len(found) > MAX_RECORD_FILES or size > MAX_RECORD_BYTES:
-        what = f"{len(found)} result files with {size} bytes: more than honest records hold"
-        raise InputError(what, where=str(path), fix="name the folder of one run")
-    return tuple((item.relative_to(root).as_posix(), read(item)) for item in sorted(found))
-
-
 @dataclass(frozen=True, slots=True)
 class Arrived:
     """What there is of a run: records of our own legs, or result files of somebody else's.
 
-    `missing` says that nothing is there.
+    `missing` says that nothing is there, `problems` what was there and is not among these, and why.
     """
 
     records: tuple[Record, ...] = ()
     results: tuple[placing.Placed, ...] = ()
     missing: str = ""
+    problems: tuple[str, ...] = ()
 
 
 def arrived(folder: Path, records: str | None, results: Sequence[str]) -> Arrived:
@@ -173,54 +125,71 @@ def arrived(folder: Path, records: str | None, results: Sequence[str]) -> Arrive
 
     Raises:
         UsageError: neither or both are asked for, or a pattern says no shard.
-        InputError: it is larger than any honest run.
     """
     if (records is None) is not bool(results):
         fix = "--records DIR for legs of `ciguard run`, --results GLOB for jobs of your own"
         what = "both --records and --results" if results else "neither --records nor --results"
         raise UsageError(what, fix=fix)
     if records is None:
-        found = placed_results(folder, results)
-        return Arrived(results=found, missing="" if found else "--results: no such file")
+        placed, problems = placed_results(folder, results)
+        missing = "" if placed or problems else "--results: no such file"
+        return Arrived(results=placed, missing=missing, problems=problems)
     place = folder / records
     if not place.exists():
         return Arrived(missing=f"{records}: no such folder, so there are no records")
-    return Arrived(records=read_record_tree(place))
+    found = record_files(place)
+    return Arrived(read_records(found.files, found.results), problems=found.problems)
 
 
-def placed_results(folder: Path, patterns: Sequence[str]) -> tuple[placing.Placed, ...]:
+def placed_results(
+    folder: Path, patterns: Sequence[str]
+) -> tuple[tuple[placing.Placed, ...], tuple[str, ...]]:
     """Result files of other jobs, each once, with what the pattern that found it says of it.
 
     Links are not followed, neither to files nor to folders.
 
+    Returns:
+        The files, and which of them were not read, and why.
+
     Raises:
-        InputError: they are larger than any honest results.
         UsageError: a pattern that says no shard.
     """
+    sizes: dict[str, int] = {}
     found: dict[str, tuple[Path, Mapping[str, str]]] = {}
+    problems: list[str] = []
     for pattern in map(placing.pattern, patterns):
-        for place, folders, names in os.walk(folder / pattern.begin):
-            folders.sort()
-            for item in (Path(place) / name for name in names):
-                path = item.as_posix()
-                if not Path(pattern.text).is_absolute():
-                    path = item.relative_to(folder).as_posix()
-                said = pattern.names(path)
-                if said is not None and path not in found and _is_plain(item):
-                    found[path] = (item, said)
-    size = sum(item.stat().st_size for item, _ in found.values())
-    if len(found) > MAX_RECORD_FILES or size > MAX_RECORD_BYTES:
-        what = f"{len(found)} result files with {size} bytes: more than honest results are"
-        raise InputError(what, where=f"--results {patterns[0]}", fix="name those of one run")
-    return tuple(
-        placing.Placed(path, read(item), **said) for path, (item, said) in sorted(found.items())
+        root = folder / pattern.begin
+        for inside, status in below(root, problems) if root.is_dir() else ():
+            item = root / inside
+            path = item.as_posix()
+            if not Path(pattern.text).is_absolute():
+                path = item.relative_to(folder).as_posix()
+            said = pattern.names(path)
+            if said is None or path in found:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                found[path], sizes[path] = (item, said), status.st_size
+            elif not stat.S_ISDIR(status.st_mode):
+                problems.append(f"{shown(path)}: {kind_of(status)}")
+    problems += too_much(sizes)
+    items = {path: found[path][0] for path in sorted(sizes)}
+    placed = tuple(
+        placing.Placed(path, content, **found[path][1])
+        for path, content in contents_of(items, problems)
     )
-
-
-def _is_plain(item: Path) -> bool:
-    return stat.S_ISREG(item.lstat().st_mode)
+    return placed, tuple(sorted(set(problems)))
 
 
 def read_record_tree(path: Path | str) -> tuple[Record, ...]:
-    """The records below a folder or in a file; see `codec.gathering.read_records`."""
-    return read_records(record_tree(path), result_tree(path))
+    """The records below a folder or in a file; see `codec.gathering.read_records`.
+
+    Raises:
+        InputError: nothing is there, or a file of them is none that can be read.
+    """
+    found = record_files(path)
+    if found.problems:
+        more = f", and {len(found.problems) - 1} more" if len(found.problems) > 1 else ""
+        raise InputError(
+            f"{found.problems[0]}{more}", where=str(path), fix="take it away, or mend it"
+        )
+    return read_records(found.files, found.results)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from codecs import BOM_UTF8
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from ciguard.model import CaseKey, Line
 
 MAX_DAMAGE: Final = 20  # places named in one file; a file of garbage is one finding, not a million
+# Of one run: its million units have three each, and a line of nothing becomes eight times its size.
+MAX_LINES: Final = 8_000_000
 _RESULT_FILE: Final = re.compile(r"(?:(.*)/)?results/(process-\d{3,}/.+)")
 _PROCESS_FILE: Final = re.compile(r"process-0*(\d+)(-\w+)?\.jsonl")
 
@@ -55,14 +58,27 @@ class _File(NamedTuple):
     damage: list[str]
 
 
-def _decoded(source: str, content: bytes, damage: list[str]) -> Iterator[Line]:
+@dataclass(slots=True)
+class _Budget:
+    """How many lines may still be read."""
+
+    left: int
+
+
+def _decoded(source: str, content: bytes, damage: list[str], budget: _Budget) -> Iterator[Line]:
     """Decode a file; what cannot be read is named in `damage`, and reading goes on behind it."""
     if not content:
         damage.append(f"{source}: empty")
     wrong = 0
+    # One by one: a file of nothing but line ends would take 8 bytes a line in a list.
+    lines = BytesIO(content)
     # Programs on Windows begin a file with a byte order mark; the first line says whose it is.
-    pieces = content[len(BOM_UTF8) * content.startswith(BOM_UTF8) :].split(b"\n")
-    for number, piece in enumerate(pieces, 1):
+    lines.seek(len(BOM_UTF8) * content.startswith(BOM_UTF8))
+    for number, piece in enumerate(lines, 1):
+        budget.left -= 1
+        if budget.left < 0:
+            damage.append(f"{source}:{number}: the records have more than {MAX_LINES:,} lines")
+            return
         if not piece.strip():
             continue
         try:
@@ -70,7 +86,7 @@ def _decoded(source: str, content: bytes, damage: list[str]) -> Iterator[Line]:
         except LineError as error:
             wrong += 1
             if wrong <= MAX_DAMAGE:
-                what = "cut" if number == len(pieces) else str(error)
+                what = str(error) if piece.endswith(b"\n") else "cut"
                 damage.append(f"{source}:{number}: {what}")
             continue
         if line is not None:
@@ -84,11 +100,11 @@ def _identity(line: ShardLine | DefaultsLine, folder: str) -> _Identity:
     return (*named, folder if named == ("", "", None, None) else "")
 
 
-def _read_file(source: str, content: bytes) -> _File:
+def _read_file(source: str, content: bytes, budget: _Budget) -> _File:
     file = _File(source, source.rpartition("/")[0], [], [], [])
     leg: _Identity | None = None
     defaults = DefaultsLine()
-    for line in _decoded(source, content, file.damage):
+    for line in _decoded(source, content, file.damage, budget):
         if isinstance(line, (ShardLine, DefaultsLine)):
             leg = _identity(line, file.folder)
             file.legs.append(leg)
@@ -258,7 +274,8 @@ def read_records(
         key = identity if identity is not None else file.folder
         return legs.setdefault(key, _Gathering(file.source))
 
-    parsed = [_read_file(source, content) for source, content in sorted(files)]
+    budget = _Budget(MAX_LINES)
+    parsed = [_read_file(source, content, budget) for source, content in sorted(files)]
     for file, owner in _owners(parsed):
         leg_of(owner, file).damage.extend(file.damage)
         for identity, line in file.lines:

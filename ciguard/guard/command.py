@@ -20,6 +20,7 @@ from ciguard.guard.as_json import as_json
 from ciguard.guard.asking import ask
 from ciguard.guard.existing import existing
 from ciguard.guard.proof import prove
+from ciguard.guard.refused import refused
 from ciguard.guard.text import render
 from ciguard.history.carriers import load, open_carrier
 from ciguard.policies import applied
@@ -85,7 +86,7 @@ def command(
         configured=now,
         platform=platform,
         policy=judged.policy,
-        also=others.findings,
+        also=(*refused(arrived.problems), *others.findings),
     )
     if wants_json:
         console.out(json.dumps(as_json(verdict), indent=2))

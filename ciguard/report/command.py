@@ -28,6 +28,7 @@ from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.asking import ask
 from ciguard.guard.existing import existing
 from ciguard.guard.proof import prove
+from ciguard.guard.refused import refused
 from ciguard.history.carriers import load, open_carrier
 from ciguard.policies import applied
 from ciguard.report.comment import comment, without_excused, without_plan
@@ -169,7 +170,7 @@ def _answer(  # noqa: PLR0917  # each is one thing it needs
         configured=now,
         platform=platform,
         policy=judged.policy,
-        also=others.findings,
+        also=(*refused(arrived.problems), *others.findings),
     )
     comparison, why = _compare(plan, found, past)
     code = int(verdict.exit_code)
