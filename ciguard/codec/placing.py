@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import io
 import re
-import zipfile
-import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from ciguard.codec import archive
 from ciguard.codec.base import unpacked
 from ciguard.codec.formats import format_of
 from ciguard.errors import InputError, UsageError
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 HELP: Final = (
     "Instead: JUnit or TRX files of jobs of your own, as 'artifacts/{shard}/**/*.trx'; repeatable."
 )
-ZIP: Final = b"PK\x03\x04"
-MAX_MEMBERS: Final = 20_000
-MAX_BYTES: Final = 1 << 30  # unpacked, of one archive
 NAMES: Final = ("shard", "suite", "variant")
 _OPEN: Final = re.compile(r"\*\*|[*?]|\{\w*\}")
 
@@ -114,30 +110,16 @@ def members(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:
     What else lies in an archive is passed over, for jobs upload logs and pictures as well.
 
     Raises:
-        InputError: it is damaged, encrypted, a bomb, or has no results in it.
+        InputError: it is refused (see `archive`), or has no results in it.
     """
-    if not content.startswith(ZIP):
+    if not content.startswith(archive.SIGNATURE):
         yield path, content
         return
-    found, left = 0, MAX_BYTES
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            infos = [info for info in archive.infolist() if not info.is_dir()]
-            if len(infos) > MAX_MEMBERS:
-                raise InputError(f"{len(infos):,} files in it", where=path, fix="upload fewer")
-            for info in infos:
-                with archive.open(info) as stream:
-                    inner = stream.read(left + 1)
-                left -= len(inner)
-                if left < 0:
-                    what = f"more than {MAX_BYTES >> 20} MiB unpacked"
-                    raise InputError(what, where=path, fix="upload less in one archive")
-                if _is_of_a_format(inner):
-                    found += 1
-                    yield f"{path}/{info.filename}", inner
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, zlib.error) as error:
-        what = f"damaged zip: {error}"
-        raise InputError(what, where=path, fix="was its upload cut? Run its job again") from error
+    found = 0
+    for name, inner in archive.members(io.BytesIO(content), path):
+        if _is_of_a_format(inner):
+            found += 1
+            yield f"{path}/{name}", inner
     if not found:
         raise InputError("no result file in it", where=path, fix="name an archive that has some")
 

@@ -12,10 +12,11 @@ import click
 from ciguard import console, files
 from ciguard.codec import durations
 from ciguard.codec import history as history_codec
+from ciguard.codec.archive import SIGNATURE
 from ciguard.codec.base import head_of, unpacked
 from ciguard.codec.formats import format_of
 from ciguard.codec.history import FILE_NAME
-from ciguard.codec.placing import ZIP, members
+from ciguard.codec.placing import members
 from ciguard.errors import ExitCode, InputError
 from ciguard.history import branch_carrier, export
 from ciguard.history.branch_carrier import BranchCarrier
@@ -209,7 +210,7 @@ def _read(path: Path, facts: Facts, plan: Plan | None) -> History:
         return _of_records(path, facts, plan)
     try:
         with path.open("rb") as stream:
-            if stream.read(len(ZIP)) == ZIP:
+            if stream.read(len(SIGNATURE)) == SIGNATURE:
                 stream.seek(0)
                 inside = members(str(path), stream.read())
                 found = [_of_foreign(unpacked(BytesIO(one)), name, facts) for name, one in inside]

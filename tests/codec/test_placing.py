@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zipfile
-from typing import TYPE_CHECKING
 
 import pytest
+from codec.hostile_zips import HOSTILE
 
 from ciguard.codec import placing
+from ciguard.codec.archive import SIGNATURE
 from ciguard.errors import InputError, UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JUNIT = b'<testsuite tests="1"><testcase name="a"/></testsuite>'
 
@@ -67,31 +66,24 @@ def test_a_pattern_that_says_no_shard_is_refused(text: str) -> None:
 def test_a_zip_is_the_result_files_in_it() -> None:
     files = {
         "x/r.xml": JUNIT,
-        "../../up.log": gzip.compress(JUNIT),
+        "y/up.log": gzip.compress(JUNIT),
         "empty.log": b"",
         "log.txt": b"hello",
         "inner.zip": zipped({"r.xml": JUNIT}),
     }
     found = dict(placing.members("a.zip", zipped(files)))
-    assert found == {"a.zip/x/r.xml": JUNIT, "a.zip/../../up.log": files["../../up.log"]}
+    assert found == {"a.zip/x/r.xml": JUNIT, "a.zip/y/up.log": files["y/up.log"]}
     assert dict(placing.members("r.xml", JUNIT)) == {"r.xml": JUNIT}
 
 
-def test_zips_that_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    whole = zipped({"r.xml": JUNIT * 50, "s.xml": JUNIT})
-    wrong = bytearray(whole)
-    wrong[40] ^= 0xFF
-    encrypted = bytearray(zipped({"r.xml": JUNIT}))
-    for place in (6, encrypted.index(b"PK\x01\x02") + 8):
-        encrypted[place] |= 1
-    for content in (whole[:-30], whole[:60], bytes(wrong), bytes(encrypted)):
-        with pytest.raises(InputError, match="damaged zip"):
+@pytest.mark.parametrize("name", HOSTILE)
+def test_zips_that_are_refused(name: str) -> None:
+    content, said = HOSTILE[name]
+    if content.startswith(SIGNATURE):
+        with pytest.raises(InputError, match=re.escape(said)):
             list(placing.members("a.zip", content))
+
+
+def test_a_zip_without_results_is_none() -> None:
     with pytest.raises(InputError, match="no result file"):
         list(placing.members("a.zip", zipped({"log.txt": b"hello"})))
-    monkeypatch.setattr(placing, "MAX_BYTES", 1 << 20)
-    with pytest.raises(InputError, match="more than 1 MiB unpacked"):
-        list(placing.members("a.zip", zipped({"r.xml": bytes(2 << 20)})))
-    monkeypatch.setattr(placing, "MAX_MEMBERS", 1)
-    with pytest.raises(InputError, match="2 files in it"):
-        list(placing.members("a.zip", whole))
