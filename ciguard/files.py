@@ -131,7 +131,7 @@ def arrived(folder: Path, records: str | None, results: Sequence[str]) -> Arrive
         what = "both --records and --results" if results else "neither --records nor --results"
         raise UsageError(what, fix=fix)
     if records is None:
-        placed, problems = placed_results(folder, results)
+        placed, problems = placed_files(folder, results)
         missing = "" if placed or problems else "--results: no such file"
         return Arrived(results=placed, missing=missing, problems=problems)
     place = folder / records
@@ -141,7 +141,24 @@ def arrived(folder: Path, records: str | None, results: Sequence[str]) -> Arrive
     return Arrived(read_records(found.files, found.results), problems=found.problems)
 
 
-def placed_results(
+def placed_results(folder: Path, patterns: Sequence[str]) -> tuple[placing.Placed, ...]:
+    """As `placed_files`.
+
+    Raises:
+        InputError: one of them was not read.
+    """
+    found, problems = placed_files(folder, patterns)
+    _raise_first(problems, f"--results {patterns[0]}")
+    return found
+
+
+def _raise_first(problems: Sequence[str], where: str) -> None:
+    if problems:
+        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+        raise InputError(f"{problems[0]}{more}", where=where, fix="take it away, or mend it")
+
+
+def placed_files(
     folder: Path, patterns: Sequence[str]
 ) -> tuple[tuple[placing.Placed, ...], tuple[str, ...]]:
     """Result files of other jobs, each once, with what the pattern that found it says of it.
@@ -187,9 +204,5 @@ def read_record_tree(path: Path | str) -> tuple[Record, ...]:
         InputError: nothing is there, or a file of them is none that can be read.
     """
     found = record_files(path)
-    if found.problems:
-        more = f", and {len(found.problems) - 1} more" if len(found.problems) > 1 else ""
-        raise InputError(
-            f"{found.problems[0]}{more}", where=str(path), fix="take it away, or mend it"
-        )
+    _raise_first(found.problems, str(path))
     return read_records(found.files, found.results)

@@ -46,6 +46,10 @@ class Repository:
         parents = [line.removeprefix("parent ") for line in lines if line.startswith("parent ")]
         return parents[0] if len(parents) > 1 and parents[1] == head_sha else None
 
+    def remote(self) -> str:
+        """The address of `origin`; "" where there is none."""
+        return _text(self._git("remote", "get-url", REMOTE).stdout)
+
     def files_at(self, commit: str, names: Sequence[str]) -> dict[str, bytes]:
         """Those of the files that a commit has in this folder; it is fetched where it is not here.
 
@@ -77,11 +81,10 @@ class Repository:
         return self._done("cat-file", "blob", blob)
 
     def _fetch(self, commit: str) -> None:
-        url = self._git("remote", "get-url", REMOTE)
         shallow = _text(self._git("rev-parse", "--is-shallow-repository").stdout) == "true"
         depth = ["--depth=1"] if shallow else []  # a whole clone would become shallow by it
         words = ["fetch", "--no-tags", "--quiet", *depth, REMOTE, commit]
-        self._done(*words, environ=with_token(self.environ, _text(url.stdout)))
+        self._done(*words, environ=with_token(self.environ, self.remote()))
 
     def _done(self, *words: str, environ: Mapping[str, str] | None = None) -> bytes:
         done = self._git(*words, environ=environ)
@@ -104,3 +107,12 @@ class Repository:
 
 def _text(content: bytes) -> str:
     return content.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+
+def remote_url(folder: Path, environ: Mapping[str, str]) -> str:
+    """The address of `origin` of the checkout around a folder; "" where there is none."""
+    try:
+        found = Repository(folder, environ).remote()
+    except RemoteError:
+        return ""
+    return without_secrets(found)

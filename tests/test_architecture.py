@@ -27,7 +27,7 @@ SPOKEN = (
     *("run.policy", "run.state", "run.frameworks"),
 )
 AT_THE_RIM = (
-    *("config", "configured", "console", "files", "github", "history"),
+    *("config", "configured", "console", "fetched", "files", "github", "history"),
     *("invocation", "policies", "rendering"),
 )
 
@@ -41,6 +41,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "run": ("__version__", "errors", "model", "codec.record", "codec.plan"),
     "files": ("errors", "model", "codec", "folders"),
     "folders": ("errors", "codec"),
+    "fetched": (
+        *("console", "errors", "files", "github", "invocation", "model", "references"),
+        "repository",
+    ),
+    "references": ("errors",),
     "rendering": ("text",),
     "runners": (),
     "text": ("model",),

@@ -1,4 +1,6 @@
-"""The run that is judged: the one around us, or the one that a `workflow_run` event tells of."""
+"""The run that is judged: one that is named, else the one around us, or the one that a
+`workflow_run` event tells of.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
 
+from ciguard.errors import UsageError
 from ciguard.github.patience import Patience
 from ciguard.github.payload import current_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ciguard.github.artifacts import RunArtifacts
+    from ciguard.github.place import Place
     from ciguard.github.runs import RunOnGitHub
 
 # What these calls tell only explains: a job that is billed does not wait for it as for a comment.
@@ -30,6 +35,7 @@ class JudgedRun:
     source: RunOnGitHub | None
     why: str = ""
     fix: str = ""
+    artifacts: RunArtifacts | None = None  # of one that is named
 
 
 @contextlib.contextmanager
@@ -59,3 +65,27 @@ def judged_run(environ: Mapping[str, str]) -> Iterator[JudgedRun | None]:
 
     with GitHub(run.api_url, SecretStr(token), patience=PATIENCE, timeout_s=TIMEOUT_S) as github:
         yield JudgedRun(run_id, attempt, RunOnGitHub(github, run.repository, run_id))
+
+
+@contextlib.contextmanager
+def named_run(
+    environ: Mapping[str, str], place: Place, run_id: int, attempt: int | None
+) -> Iterator[JudgedRun]:
+    """Open a client for a run that somebody named, whose artifacts are to be had as well.
+
+    Raises:
+        UsageError: there is no token, or it or the API's address cannot be meant.
+    """
+    from ciguard.github.artifacts import RunArtifacts  # noqa: PLC0415
+    from ciguard.github.client import GitHub  # noqa: PLC0415
+    from ciguard.github.runs import RunOnGitHub  # noqa: PLC0415
+
+    token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
+    if not token:
+        what = "artifacts are given to nobody without a token"
+        fix = "set GITHUB_TOKEN or GH_TOKEN to one that may read the repository's actions"
+        raise UsageError(what, where=f"run {run_id} of {place.repository}", fix=fix)
+    with GitHub(place.api_url, SecretStr(token), patience=PATIENCE, timeout_s=TIMEOUT_S) as github:
+        source = RunOnGitHub(github, place.repository, run_id, attempt)
+        artifacts = RunArtifacts(github, place.repository, run_id, attempt)
+        yield JudgedRun(run_id, attempt, source, artifacts=artifacts)

@@ -28,13 +28,20 @@ LOG_MOST_BYTES: Final = 256 * 1024 * 1024
 
 
 class RunOnGitHub:
-    """One run, asked call by call; every method may raise GitHubError."""
+    """One run, asked call by call; every method may raise GitHubError.
 
-    def __init__(self, github: GitHub, repository: str, run_id: int) -> None:
+    Args:
+        attempt: the run as it was then: jobs of later ones are left out; None for now.
+    """
+
+    def __init__(
+        self, github: GitHub, repository: str, run_id: int, attempt: int | None = None
+    ) -> None:
         self._github = github
         self._actions = f"/repos/{repository}/actions"
         self._repository = f"/repos/{repository}"
         self._run_id = run_id
+        self._attempt = attempt
 
     def jobs(self) -> tuple[Job, ...]:
         """The jobs of all attempts; one call per 100.
@@ -47,7 +54,9 @@ class RunOnGitHub:
         if len(found) == MOST_JOBS:
             what = f"more than {MOST_JOBS - 1} jobs in all attempts: which ran last is not known"
             raise GitHubError(what, where=f"GET {path}")
-        return tuple(map(_job, found))
+        return tuple(
+            _job(one) for one in found if self._attempt is None or one.run_attempt <= self._attempt
+        )
 
     def jobs_of(self, attempt: int) -> tuple[Job, ...]:
         """The jobs of one attempt."""

@@ -11,9 +11,9 @@ import click
 from ciguard import console, files
 from ciguard.codec.placing import HELP
 from ciguard.configured import configured_suites
-from ciguard.errors import CiguardError
+from ciguard.errors import CiguardError, InputError
+from ciguard.fetched import RUN, Sources, fetched
 from ciguard.github.commands import annotation, outputs
-from ciguard.github.judged import judged_run
 from ciguard.guard import needs as jobs
 from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.as_json import as_json
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--plan", "plan_path", required=True, metavar="FILE", help="The plan of the run.")
+@click.option("--plan", "plan_path", metavar="FILE", help="The plan of the run.")
 @click.option("--records", metavar="DIR", help="All records, in any folders below it.")
+@click.option("--run", "run", metavar="ID|URL", help=RUN)
+@click.option("--repo", metavar="OWNER/NAME", default="", help="Whose run; else origin's.")
 @click.option("--results", metavar="GLOB", multiple=True, help=HELP)
 @click.option(
     "--needs", metavar="JSON", help="GitHub's toJSON(needs): the text, a file that holds it, or -."
@@ -50,8 +52,10 @@ def command(
     invocation: Invocation,
     /,
     *,
-    plan_path: str,
+    plan_path: str | None,
     records: str | None,
+    run: str | None,
+    repo: str,
     results: tuple[str, ...],
     needs: str | None,
     forgive: str | None,
@@ -65,18 +69,19 @@ def command(
 
     Ends with 0 when it did and all passed, 10 when tests failed, 13 when it is incomplete.
     """
-    plan = files.read_plan(invocation.folder / plan_path)
-    arrived = files.arrived(invocation.folder, records, results)
-    if arrived.missing:
-        console.err(f"warning: {arrived.missing}")
-    others = existing(plan, arrived.results)
-    found = [*arrived.records, *others.records]
     said = files.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
     needed = None if said is None else jobs.decode(*said)
-    now = configured_suites(invocation.config()) if plan.policy.remainder else None
-    with judged_run(invocation.environ) as asked:
+    with fetched(invocation, Sources(plan_path, records, results, run, repo)) as told:
+        plan, arrived = told.plan, told.arrived
+        if isinstance(plan, InputError):
+            raise plan
+        if arrived.missing:
+            console.err(f"warning: {arrived.missing}")
+        others = existing(plan, arrived.results)
+        found = [*arrived.records, *others.records]
         # Jobs that are not ours are called as their owner likes: which is which shard is not known.
-        platform = ask(plan, found, None if results else asked)
+        platform = ask(plan, found, None if results else told.asked)
+    now = configured_suites(invocation.config()) if plan.policy.remainder else None
     past = partial(_history, invocation, place)
     judged = applied(invocation, forgive, past, count=place is not None)
     verdict = prove(

@@ -16,10 +16,10 @@ from ciguard.compare.failing import exit_code
 from ciguard.compare.records import runs_of
 from ciguard.configured import configured_suites
 from ciguard.errors import CiguardError, ExitCode, InputError
+from ciguard.fetched import RUN, Sources, fetched
 from ciguard.github.client import GitHub
 from ciguard.github.commands import annotation, outputs
 from ciguard.github.comments import MAX_CHARS, keep_comment
-from ciguard.github.judged import judged_run
 from ciguard.github.marks import with_marker
 from ciguard.github.payload import current_run
 from ciguard.github.refusals import Forbidden
@@ -67,8 +67,10 @@ class Answer:
 
 
 @click.command()
-@click.option("--plan", "plan_path", required=True, metavar="FILE", help="The plan of the run.")
+@click.option("--plan", "plan_path", metavar="FILE", help="The plan of the run.")
 @click.option("--records", metavar="DIR", help="All records, in any folders.")
+@click.option("--run", "run", metavar="ID|URL", help=RUN)
+@click.option("--repo", metavar="OWNER/NAME", default="", help="Whose run; else origin's.")
 @click.option("--results", metavar="GLOB", multiple=True, help=HELP)
 @click.option(
     "--needs", metavar="JSON", help="GitHub's toJSON(needs): the text, a file that holds it, or -."
@@ -87,8 +89,10 @@ def command(
     invocation: Invocation,
     /,
     *,
-    plan_path: str,
+    plan_path: str | None,
     records: str | None,
+    run: str | None,
+    repo: str,
     results: tuple[str, ...],
     needs: str | None,
     place: str | None,
@@ -102,7 +106,8 @@ def command(
     Ends as `guard` does; where that is 0, as `compare` with the policy's fail_on.
     """
     past = _Past(invocation, place)
-    answer = _answer(invocation, plan_path, (records, results), needs, past, forgive)
+    sources = Sources(plan_path, records, results, run, repo)
+    answer = _answer(invocation, sources, needs, past, forgive)
     text = answer.text(SUMMARY_CHARS)
     console.out(text)
     if output is not None:
@@ -136,32 +141,29 @@ class _Past:
         return loaded.history, ""
 
 
-def _answer(  # noqa: PLR0917  # each is one thing it needs
+def _answer(
     invocation: Invocation,
-    plan_path: str,
-    places: tuple[str | None, tuple[str, ...]],
+    sources: Sources,
     needs: str | None,
     past: _Past,
     forgive: str | None,
 ) -> Answer:
     said = files.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
     jobs = None if said is None else jobs_needed.decode(*said)
-    try:
-        plan = files.read_plan(invocation.folder / plan_path)
-    except InputError as error:
-        if jobs is None:
-            raise
-        # The job that plans failed: the run is not judged, and its comment must not stay green.
-        console.err(f"ciguard report: {error}")
-        return Answer(None, None, None, ExitCode.INCOMPLETE, str(error))
-    arrived = files.arrived(invocation.folder, *places)
-    if arrived.missing:
-        console.err(f"warning: {arrived.missing}")
-    others = existing(plan, arrived.results)
-    found = [*arrived.records, *others.records]
+    with fetched(invocation, sources) as told:
+        plan, arrived = told.plan, told.arrived
+        if isinstance(plan, InputError):
+            if jobs is None and sources.run is None:
+                raise plan
+            # The job that plans failed: the run is not judged, and its comment must not stay green.
+            console.err(f"ciguard report: {plan}")
+            return Answer(None, None, None, ExitCode.INCOMPLETE, str(plan))
+        if arrived.missing:
+            console.err(f"warning: {arrived.missing}")
+        others = existing(plan, arrived.results)
+        found = [*arrived.records, *others.records]
+        platform = ask(plan, found, None if sources.results else told.asked)
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
-    with judged_run(invocation.environ) as asked:
-        platform = ask(plan, found, None if places[1] else asked)
     judged = applied(invocation, forgive, lambda: past.found[0], count=True)
     verdict = prove(
         plan,

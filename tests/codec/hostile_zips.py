@@ -123,7 +123,11 @@ def _hostile() -> Iterable[tuple[str, bytes, str]]:
         (stat.S_IFSOCK, "no file"),
         (stat.S_IFDIR, "a folder that is called like a file"),
     ):
-        yield f"kind {kind:o}", made((of_kind("a.jsonl", kind), b"/etc/passwd")), said
+        yield (
+            said if kind == stat.S_IFLNK else f"kind {kind:o}",
+            made((of_kind("a.jsonl", kind), b"/etc/passwd")),
+            said,
+        )
     yield "file/", made((of_kind("a/", stat.S_IFREG), b"")), "called like a file"
     yield "twice", twice("a.jsonl"), "there twice"
     yield "file and folder", made(("a", b""), ("a/b.jsonl", LINE)), "lies in a file"

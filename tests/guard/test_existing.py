@@ -15,6 +15,7 @@ from guard.world import SHARDS, make_plan
 
 from ciguard import files
 from ciguard.codec.placing import Placed
+from ciguard.errors import InputError
 from ciguard.guard.existing import existing
 from ciguard.guard.proof import prove
 from ciguard.guard.text import render
@@ -215,10 +216,12 @@ def test_files_are_found_below_the_pattern_and_links_are_not_followed(tmp_path: 
     (tmp_path / "a" / "01" / "link.xml").symlink_to(tmp_path / "secret.xml")
     (tmp_path / "a" / "03").symlink_to(tmp_path / "b" / "02")
     patterns = ("a/**/*.xml", "a/{shard}/**/r.xml", "gone/*/r.xml")
-    found, problems = files.placed_results(tmp_path, patterns)
+    found, problems = files.placed_files(tmp_path, patterns)
     assert [(one.path, one.shard) for one in found] == [("a/01/x/r.xml", "01")]
     assert problems == ("a/01/link.xml: a link",)
-    (absolute,), _ = files.placed_results(tmp_path, (f"{tmp_path}/b/*/*.xml",))
+    with pytest.raises(InputError, match="a link"):
+        files.placed_results(tmp_path, patterns)
+    (absolute,) = files.placed_results(tmp_path, (f"{tmp_path}/b/*/*.xml",))
     assert (absolute.shard, absolute.path) == ("02", f"{tmp_path}/b/02/r.xml")
 
 

@@ -16,8 +16,8 @@ from guard.world import World
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard import files
 from ciguard.codec.gathering import read_records
+from ciguard.folders import record_files
 from ciguard.guard.proof import prove
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def green(tmp_path_factory: pytest.TempPathFactory) -> Run:
         words = ("run", "--plan", "plan", "--shard", shard, "--record", f"records/{shard}")
         call(folder, *words, **OF_RUN, CIGUARD_JOB=f"tests ({shard})")
     plan = (folder / "plan" / "plan.json").read_bytes()
-    return Run.green(plan, dict(files.record_tree(folder / "records")))
+    return Run.green(plan, dict(record_files(folder / "records").files))
 
 
 def call(folder: Path, *words: str, **environ: str) -> None:

@@ -1,0 +1,225 @@
+"""`guard --run` and `report --run`: a run that is somewhere else, from its artifacts alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import pytest
+from codec.hostile_zips import HOSTILE
+from conftest import clean_environment
+from fakegithub.actions import add_artifact, add_job
+from fakegithub.conformance import description_path, mistakes, read_description
+from fakegithub.server import serving
+from fakegithub.state import FakeGitHub, Fault, Login
+from guard.world import World, make_leg
+
+from ciguard.codec import plan as plan_codec
+from ciguard.model import EndLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Ciguard
+    from guard.world import Leg
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
+REPOSITORY = "octo-org/shop"
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    with serving() as github:
+        github.tokens[TOKEN] = Login()
+        yield github
+    path = description_path()
+    if path.is_file():
+        assert mistakes(read_description(path), github.exchanges) == []
+
+
+@pytest.fixture
+def environ(server: FakeGitHub) -> dict[str, str]:
+    return {"GITHUB_API_URL": server.address, "GITHUB_TOKEN": TOKEN, "NO_PROXY": "*"}
+
+
+class Call(Protocol):
+    def __call__(self, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture
+def call(tmp_path: Path, ciguard: Ciguard, environ: dict[str, str]) -> Call:
+    """`ciguard VERB WORDS` in an empty folder, of run 7 where no other is named."""
+
+    def call(*words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
+        named = () if "--run" in words else ("--run", "7")
+        repository = () if "--no-repo" in words else ("--repo", REPOSITORY)
+        given = [word for word in (*words, *named, *repository) if word != "--no-repo"]
+        done = ciguard(*given, cwd=tmp_path, expect=expect, **cast("Any", environ))
+        assert TOKEN not in done.stdout + done.stderr
+        return done
+
+    return call
+
+
+def upload(server: FakeGitHub, world: World, leg: Leg, attempt: int = 1) -> None:
+    files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
+    name = f"ciguard-record-{world.plan.id}-{leg.header.shard}-{attempt}"
+    add_artifact(server, name, files)
+
+
+@pytest.fixture
+def world(server: FakeGitHub) -> World:
+    """Run 7, all green, on the server."""
+    world = World()
+    name = f"ciguard-plan-{world.plan.id}-1"
+    add_artifact(server, name, {"plan.json": plan_codec.encode(world.plan)})
+    for key, leg in world.legs.items():
+        upload(server, world, leg)
+        add_job(server, f"tests ({key})")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("verb", "run"),
+    [
+        ("report", "7"),
+        ("guard", "7/1"),
+        ("guard", "https://github.com/octo-org/shop/actions/runs/7"),
+    ],
+)
+def test_a_run_is_judged_from_its_artifacts(
+    tmp_path: Path, call: Call, world: World, verb: str, run: str
+) -> None:
+    done = call(verb, "--run", run)
+    assert "PASSED" in done.stdout
+    assert "downloaded records: 3 of 3, " in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_checkout_says_which_repository(tmp_path: Path, call: Call, world: World) -> None:
+    for words in (["init", "-q"], ["remote", "add", "origin", f"git@github.com:{REPOSITORY}.git"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    assert "PASSED" in call("guard", "--no-repo").stdout
+
+
+def test_a_leg_without_a_record_is_dead_and_asked_about(call: Call, server: FakeGitHub) -> None:
+    world = World()
+    planned = {"plan.json": plan_codec.encode(world.plan)}
+    add_artifact(server, f"ciguard-plan-{world.plan.id}-1", planned)
+    for key in ("01", "03"):
+        upload(server, world, world.legs[key])
+        add_job(server, f"tests ({key})")
+    limit = "The job has exceeded the maximum execution time of 15m0s"
+    add_job(server, "tests (02)", "cancelled", annotations=[limit])
+    text = call("guard", expect=13).stdout
+    assert "shard 02 of 3 has no record (timeout)" in text
+    assert limit in " ".join(text.split())
+
+
+def test_an_earlier_attempt_is_judged_as_it_was(
+    call: Call, server: FakeGitHub, world: World
+) -> None:
+    """In attempt 2 shard 02 ran again and was cut; in attempt 1 all was well."""
+    again = make_leg(world.plan, "02", attempt=2)
+    again.own = [line for line in again.own if not isinstance(line, EndLine)]
+    upload(server, world, again, attempt=2)
+    add_job(server, "tests (02)", "failure", attempt=2)
+    call("guard", "--run", "7/1", expect=0)
+    call("guard", "--run", "7", expect=13)
+
+
+@pytest.mark.parametrize("name", ["bomb", "a link"])
+def test_a_hostile_artifact_makes_the_run_incomplete(
+    call: Call, server: FakeGitHub, world: World, name: str
+) -> None:
+    """Even one beside the records of all legs: what it would have said is not known."""
+    content, said = HOSTILE[name]
+    add_artifact(server, f"ciguard-record-{world.plan.id}-02-1-checkpoint-01", content)
+    found = json.loads(call("guard", "--json", expect=13).stdout)
+    (finding,) = found["findings"]
+    assert finding["kind"] == "not_read"
+    assert "-02-1-checkpoint-01" in finding["what"]
+    assert said in finding["what"]
+    assert found["missing"] == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (Fault(path="/artifacts", status=404, message="Not Found"), 4),
+        (Fault(path="/artifacts", status=401, message="Bad credentials"), 4),
+        (Fault(path="/zip", status=410, message="Gone"), 4),  # the plan comes first
+        (Fault(path="/jobs", status=404, message="Not Found"), 0),
+    ],
+)
+def test_what_cannot_be_asked_is_never_green_unseen(
+    call: Call, server: FakeGitHub, world: World, fault: Fault, code: int
+) -> None:
+    server.faults.append(replace(fault))
+    done = call("guard", expect=code)
+    if not code:  # the records and the plan decide, and it is said
+        assert "GitHub did not say how the jobs of this run ended" in " ".join(done.stdout.split())
+
+
+def test_a_run_without_a_plan_is_incomplete_for_a_report(call: Call, server: FakeGitHub) -> None:
+    add_job(server, "plan", "failure")
+    assert "no plan among its artifacts" in call("report", expect=13).stderr
+    assert "pass it by --plan FILE" in call("guard", expect=3).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--run", "7", "--records", "x"), "both --run and --records"),
+        (("--run", "branch:main"), "expected a run"),
+        (("--run", "7", "--no-repo"), "which repository?"),
+        (("--run", "https://git.example/o/r/actions/runs/7"), "not sent to another server"),
+    ],
+)
+def test_what_cannot_be_meant(call: Call, words: tuple[str, ...], said: str) -> None:
+    assert said in call("guard", *words, expect=2).stderr
+
+
+def test_one_of_plan_and_run_is_needed(tmp_path: Path, ciguard: Ciguard) -> None:
+    assert "no --plan and no --run" in ciguard("guard", cwd=tmp_path, expect=2).stderr
+
+
+def test_without_a_token_it_says_which(tmp_path: Path, ciguard: Ciguard) -> None:
+    words = ("guard", "--run", "7", "--repo", REPOSITORY)
+    assert "set GITHUB_TOKEN or GH_TOKEN" in ciguard(*words, cwd=tmp_path, expect=2).stderr
+
+
+def test_on_a_terminal_there_is_a_bar(
+    tmp_path: Path, environ: dict[str, str], world: World
+) -> None:
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "ciguard", "guard", "--run", "7", "--repo", REPOSITORY],
+        cwd=tmp_path,
+        env=clean_environment(**environ, TERM="xterm-256color"),
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        check=False,
+    )
+    os.close(theirs)
+    shown = b""
+    while piece := _read(ours):
+        shown += piece
+    os.close(ours)
+    assert done.returncode == 0
+    assert b"downloading records" in shown
+    assert b"3/3" in shown
+    assert b"\x1b[2K" in shown  # it is gone when all is here
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65_536)
+    except OSError:  # Linux says so when the other end is closed
+        return b""

@@ -1,0 +1,64 @@
+"""What a run may be called."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.errors import CiguardError, InputError, UsageError
+from ciguard.references import Base, Branch, Place, Reference, RunId, This, parse
+
+GITHUB = "https://github.com"
+GOOD: list[tuple[str, Reference]] = [
+    ("123456", RunId(123456)),
+    ("123456/2", RunId(123456, 2)),
+    (f"{GITHUB}/o/r/actions/runs/7", RunId(7, None, "o/r", GITHUB)),
+    (f"{GITHUB}/o/r/actions/runs/7/", RunId(7, None, "o/r", GITHUB)),
+    (f"{GITHUB}/o/r/actions/runs/7/attempts/3", RunId(7, 3, "o/r", GITHUB)),
+    (f"{GITHUB}/o/r/actions/runs/7/job/88?pr=5#step:3:1", RunId(7, None, "o/r", GITHUB)),
+    ("https://git.example/o/r/actions/runs/7", RunId(7, None, "o/r", "https://git.example")),
+    ("branch:main", Branch("main")),
+    ("branch:release/1.x", Branch("release/1.x")),
+    ("base", Base()),
+    ("this", This()),
+    ("out/*.xml", Place("out/*.xml", wild=True)),
+    ("artifacts/{shard}/r.trx", Place("artifacts/{shard}/r.trx", wild=True)),
+]
+WRONG: list[tuple[str, type[CiguardError], str]] = [
+    ("", InputError, "a run id (123456, 123456/2)"),
+    ("nowhere", InputError, "branch:NAME, base, or this"),
+    ("0", InputError, "nothing is called so"),
+    ("12/0", InputError, "nothing is called so"),
+    ("branch:", UsageError, "write branch:main"),
+    (f"{GITHUB}/o/r/pull/7", UsageError, "no run's address"),
+    (f"{GITHUB}/o/../actions/runs/7", UsageError, "OWNER/NAME"),
+    ("https://", UsageError, "no run's address"),
+    ("https://[/o/r/actions/runs/7", UsageError, "no address"),
+]
+
+
+@pytest.mark.parametrize(("text", "reference"), GOOD)
+def test_what_can_be_meant(text: str, reference: Reference) -> None:
+    assert parse(text, "HEAD", lambda _: False) == reference
+
+
+@pytest.mark.parametrize("text", ["123", "base", "this", "branch:main", "x", "out/*.xml"])
+def test_what_is_on_the_disk_is_a_path(text: str) -> None:
+    assert parse(text, "HEAD", lambda _: True) == Place(text)
+
+
+@pytest.mark.parametrize(("text", "kind", "said"), WRONG)
+def test_what_cannot_be_meant(text: str, kind: type[CiguardError], said: str) -> None:
+    with pytest.raises(kind) as caught:
+        parse(text, "BASE", lambda _: False)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith("BASE")
+
+
+@given(st.text() | st.from_regex(r"https?://.{0,40}"))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with contextlib.suppress(CiguardError):
+        parse(text, "BASE", lambda _: False)
