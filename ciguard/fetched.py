@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 
 RUN: Final = "Instead: a run of GitHub, 123456 or 123456/2; plan and records are downloaded."
 EVERY_S: Final = 10.0  # a line in the log of a job
+NO_PLAN: Final = (
+    "no --plan and no --run: what should have run is said nowhere, and records cannot say what is "
+    "missing"
+)
+NO_PLAN_FIX: Final = (
+    "pass the plan that the legs ran with, or a run; what `ciguard run -- COMMAND` measured has "
+    "none: that command's own exit code is its verdict, and `ciguard compare` reads its record. To "
+    "have a command guarded, give it a plan: ciguard plan --inventory FILE --artifact DIR"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,7 @@ def fetched(invocation: Invocation, sources: Sources) -> Iterator[Fetched]:
     """
     if sources.run is None:
         if sources.plan is None:
-            raise UsageError("no --plan and no --run", fix="pass --plan FILE, or --run ID")
+            raise UsageError(NO_PLAN, fix=NO_PLAN_FIX)
         with judged_run(invocation.environ) as asked:
             yield _given(invocation, sources, asked)
         return

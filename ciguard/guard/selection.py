@@ -146,7 +146,8 @@ def _stranger(plan: Plan, keys: set[str], record: Record) -> Finding | None:
         fix = "the leg's own file of the record is missing or damaged: look at its upload"
         return Finding("incomplete", "no_shard_line", _nobodys(record), fix=fix)
     if header.plan_id != plan.id:
-        what = f"{record.source} is of plan {header.plan_id or 'none'!r:.40}, not {plan.id}"
+        whose = f"of plan {header.plan_id!r:.40}" if header.plan_id else "of a command without plan"
+        what = f"{record.source} is {whose}, not {plan.id}"
         return _not_counted("other_plan", what, header.shard)
     for name in ("repository", "head_sha"):
         theirs, mine = getattr(header, name), getattr(plan, name)

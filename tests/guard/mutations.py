@@ -31,6 +31,7 @@ CONCLUSIONS: Final = (
     *("success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required"),
     *("evaporated", "", None),
 )
+UNIT: Final = ("suite", "variant", "unit")
 Key = tuple[str, str, str]
 
 
@@ -102,36 +103,41 @@ class Leg:
     results: list[tuple[Key, dict[str, Any]]] = field(default_factory=list)
 
 
-def legs_of(files: dict[str, bytes]) -> dict[Any, Leg]:
-    """By who they say they are: plan, shard, run, attempt; lines of nobody are the folder's."""
-    found: dict[Any, Leg] = {}
-    names = ("plan_id", "shard", "run_id", "run_attempt")
-    near: dict[str, set[Any]] = {}
+Who = tuple[str, ...]
+
+
+def named(line: dict[str, Any]) -> list[Who]:
+    """The leg that a line names; none where it is no such line."""
+    if line.get("type") not in ("shard", "defaults"):
+        return []
+    return [tuple(str(line.get(name)) for name in ("plan_id", "shard", "run_id", "run_attempt"))]
+
+
+def legs_of(files: dict[str, bytes]) -> dict[Who | None, Leg]:
+    """By who they say they are; lines above the first name are of it, without any the folder's."""
+    found: dict[Who | None, Leg] = {}
+    by_file = {
+        path: [who for line in objects(content) for who in named(line)]
+        for path, content in files.items()
+    }
     for path, content in files.items():
-        for line in objects(content):
-            if line.get("type") in ("shard", "defaults"):
-                near.setdefault(path.rpartition("/")[0], set()).add(
-                    tuple(str(line.get(name)) for name in names)
-                )
-    for path, content in files.items():
-        here = near.get(path.rpartition("/")[0], set())
-        who: tuple[str, ...] | None = next(iter(here)) if len(here) == 1 else None
+        place = path.rpartition("/")[0]
+        near = {who for other, all_ in by_file.items() for who in all_ if other.startswith(place)}
+        who: Who | None = next(iter(near)) if len(near) == 1 else None
+        who = next(iter(by_file[path]), who)
         defaults: dict[str, Any] = {}
         for line in objects(content):
             kind = line.get("type")
+            who = next(iter(named(line)), who)
             if kind in ("shard", "defaults"):
-                who = tuple(str(line.get(name)) for name in names)
                 defaults = line if kind == "defaults" else {}
             leg = found.setdefault(who, Leg())
             leg.header = leg.header or kind == "shard"
             if kind == "end" and line.get("ending") == "completed":
                 leg.ended = leg.ended or line.get("exit_code") in (0, None)
             if kind == "result":
-                key = tuple(
-                    str(line.get(name) or defaults.get(name) or "")
-                    for name in ("suite", "variant", "unit")
-                )
-                leg.results.append((key, line))  # type: ignore[arg-type]  # it has three
+                words = [str(line.get(name) or defaults.get(name) or "") for name in UNIT]
+                leg.results.append(((words[0], words[1], words[2]), line))
     return found
 
 

@@ -6,8 +6,10 @@ import json
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Login
@@ -26,11 +28,11 @@ from ciguard.model import ENDINGS, EndLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from ciguard.model.jobs import Job
 
 EXIT = {"passed": ExitCode.OK, "failed": ExitCode.TESTS_FAILED, "incomplete": ExitCode.INCOMPLETE}
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "verdict.schema.json").read_text("utf-8"))
 LATER = datetime.now(UTC).date() + timedelta(days=20)
 
 
@@ -153,6 +155,7 @@ def test_a_run(
     answer = judge(case, tmp_path, server, capsys)
     verdict = answer.verdict
     assert (verdict["verdict"], answer.code) == (case.verdict, EXIT[case.verdict]), verdict
+    jsonschema.validate(verdict, SCHEMA)
     assert verdict["headline"].startswith(f"{case.verdict.upper()}: ")
     if answer.legs:
         assert answer.legs[case.shard]["ending"] == case.ending

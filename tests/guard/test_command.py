@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
+import jsonschema
 import pytest
 from guard.world import World, make_leg, make_plan, passed
 
+from ciguard.guard.as_json import as_json
 from ciguard.guard.text import COLUMNS, render
-from ciguard.model import EndLine, Exclusion, InventorySummary
+from ciguard.guard.verdict import Level, State
+from ciguard.model import ENDINGS, OUTCOMES, EndLine, Exclusion, InventorySummary
 
 if TYPE_CHECKING:
     from conftest import Ciguard, Golden
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "guard"
+SCHEMA = json.loads((SAMPLES.parents[2] / "docs" / "verdict.schema.json").read_text("utf-8"))
 SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN"}
 
 
@@ -171,8 +176,49 @@ def test_inputs_that_are_not_there(ciguard: Ciguard, tmp_path: Path) -> None:
     ciguard("guard", "--plan", plan, cwd=tmp_path, expect=2)
 
 
+def test_a_record_of_a_command_has_no_plan_and_one_is_told_what_to_do(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    ciguard("run", "--record", "rec", "--", sys.executable, "-c", "", cwd=tmp_path)
+    done = ciguard("guard", "--records", "rec", cwd=tmp_path, expect=2)
+    assert done.stderr.startswith("ciguard guard: no --plan and no --run: what should")
+    assert "`ciguard run -- COMMAND`" in done.stderr
+    plan, _ = World().write(tmp_path)
+    done = ciguard("guard", "--plan", plan, "--records", "rec", cwd=tmp_path, expect=13)
+    assert "process-001.jsonl is of a command without plan" in done.stdout.replace("\n", " ")
+
+
 def test_an_empty_folder_is_incomplete_not_an_error(ciguard: Ciguard, tmp_path: Path) -> None:
     plan, _ = World().write(tmp_path)
     (tmp_path / "empty").mkdir()
     done = ciguard("guard", "--plan", plan, "--records", "empty", cwd=tmp_path, expect=13)
     assert done.stdout.startswith("INCOMPLETE: shards 01, 02, 03 of 3 have no record")
+
+
+def strictly(schema: Any) -> Any:
+    """The same, and no other keys: readers skip those, and we write none by mistake."""
+    if isinstance(schema, list):
+        return [strictly(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {"additionalProperties": False} if "properties" in schema else {}
+    return {**closed, **{key: strictly(value) for key, value in schema.items()}}
+
+
+def test_the_published_schema_has_the_words_and_every_key() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    words = SCHEMA["$defs"]
+    assert (words["outcome"]["enum"], words["ending"]["enum"]) == ([*OUTCOMES], [*ENDINGS])
+    assert SCHEMA["properties"]["verdict"]["enum"] == [*get_args(State)]
+    assert words["finding"]["properties"]["level"]["enum"] == [*get_args(Level)]
+    for world in (World(), hurt()):
+        jsonschema.validate(as_json(world.prove()), strictly(SCHEMA))
+    assert list(as_json(World().prove())) == SCHEMA["required"]
+
+
+def test_the_published_schema_would_find_something() -> None:
+    green = as_json(World().prove())
+    assert SCHEMA["required"], "each of them is missed"
+    for spoilt in ({**green, "verdict": "fine"}, {**green, "more": 1}, {**green, "legs": [{}]}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(spoilt, strictly(SCHEMA))
