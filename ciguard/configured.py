@@ -96,6 +96,12 @@ def _price(configured: float | None, hosted: HostedRunner | None) -> float | Non
     return hosted.usd_per_minute if hosted else None
 
 
+def prices_of(config: Config) -> dict[str, float]:
+    """What a minute costs, in USD, by pool, where that is known."""
+    pools = pools_of(config, ())
+    return {name: p.usd_per_minute for name, p in pools.items() if p.usd_per_minute is not None}
+
+
 def pool_of_suites(config: Config, chosen: Mapping[str, Pool]) -> dict[str, str | None]:
     """By suite: its own pool where that may be used; None where there is a choice."""
     only = next(iter(chosen)) if len(chosen) == 1 else None

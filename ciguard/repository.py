@@ -14,7 +14,7 @@ from ciguard.errors import CiguardError, RemoteError
 from ciguard.git import git, with_token, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
     from subprocess import CompletedProcess
 
@@ -49,6 +49,25 @@ class Repository:
     def remote(self) -> str:
         """The address of `origin`; "" where there is none."""
         return _text(self._git("remote", "get-url", REMOTE).stdout)
+
+    def come_before(self, commit: str, others: Collection[str]) -> dict[str, bool]:
+        """Of each commit whether it is an ancestor of that one; nothing of those git cannot tell.
+
+        A checkout that is not whole knows of no "no".
+        """
+        names = {*others, commit}
+        if not all(map(_COMMIT.fullmatch, names)) or self._lacks(commit):
+            return {}
+        shallow = _text(self._git("rev-parse", "--is-shallow-repository").stdout) != "false"
+        found = {}
+        for other in sorted(set(others)):
+            code = self._git("merge-base", "--is-ancestor", other, commit).returncode
+            if code == 0 or (code == 1 and not shallow):
+                found[other] = code == 0
+        return found
+
+    def _lacks(self, commit: str) -> bool:
+        return bool(self._git("cat-file", "-e", f"{commit}^{{commit}}").returncode)
 
     def files_at(self, commit: str, names: Sequence[str]) -> dict[str, bytes]:
         """Those of the files that a commit has in this folder; it is fetched where it is not here.

@@ -23,12 +23,12 @@ ROOT = Path(__file__).parent.parent
 
 # What the arithmetic of every verb speaks. `rendering` only reads the package's own templates.
 SPOKEN = (
-    *("__version__", "errors", "model", "codec", "runners", "text"),
+    *("__version__", "errors", "model", "codec", "references", "runners", "text"),
     *("run.policy", "run.state", "run.frameworks"),
 )
 AT_THE_RIM = (
     *("config", "configured", "console", "fetched", "files", "github", "history"),
-    *("invocation", "policies", "rendering"),
+    *("invocation", "lineages", "lookup", "policies", "rendering", "repository"),
 )
 
 # By first folder or file below ciguard/; a verb's own folder is always allowed to itself.
@@ -55,6 +55,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "configured": ("config", "errors", "model", "codec", "runners", "run.frameworks"),
     "cli": ("__version__", "errors", "console", "invocation"),
     "git": ("errors",),
+    "references": ("errors",),
+    "lookup": ("codec", "errors", "files", "github", "model", "references"),
+    "lineages": ("compare.lineage", "errors", "repository"),
     "repository": ("errors", "git"),
     "policies": (
         *("codec", "config", "errors", "files", "github", "invocation", "model", "repository"),
@@ -78,6 +81,7 @@ ADAPTERS = frozenset(
     {"history.carriers", "history.file_carrier", "history.branch_carrier", "plan.collect"}
 )
 
+PURE = frozenset({"codec", "model", "errors", "references", "runners", "text"})
 IMPURE = frozenset(
     {"os", "pathlib", "time", "random", "logging", "subprocess", "socket", "httpx"}
     | {"shutil", "tempfile", "threading"}
@@ -188,7 +192,14 @@ def leaves_commands_to_the_command_line(source: Source) -> Iterator[str]:
 
 def keeps_arithmetic_pure(source: Source) -> Iterator[str]:
     arithmetic = source.place in VERBS and not source.is_command() and source.name not in ADAPTERS
-    pure = arithmetic or source.place in {"codec", "model", "errors", "runners", "text"}
+    pure = arithmetic or source.place in {
+        "codec",
+        "model",
+        "errors",
+        "references",
+        "runners",
+        "text",
+    }
     if not pure and source.name not in {"run.policy", "run.state", "run.again"}:
         return
     for name in external(source):

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from ciguard import config as configuration
 from ciguard import console, files
 from ciguard.compare import failing
+from ciguard.compare.around import Around
 from ciguard.compare.as_json import as_json
 from ciguard.compare.comparing import compare_run
+from ciguard.compare.lineage import base_commit
 from ciguard.compare.records import runs_of
-from ciguard.compare.runs import of_history
+from ciguard.compare.sides import joined, newest_of_branch, run_of_history
 from ciguard.compare.text import render
-from ciguard.errors import InputError, UsageError
+from ciguard.configured import prices_of
+from ciguard.errors import UsageError
+from ciguard.lineages import lineage_of
+from ciguard.lookup import Lookup, Recorded
+from ciguard.references import Base, Branch, Place, Reference, RunId, This, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,10 +31,9 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.runs import Run
     from ciguard.invocation import Invocation
+    from ciguard.model.jobs import Job
 
 ROWS: Final = 200  # of a table in Markdown; the HTML has all
-NEWEST: Final = 10  # run ids in a fix
-_RUN_ID: Final = re.compile(r"(\d+)(?:/(\d+))?")
 
 
 def _as_text_of_json(comparison: Comparison) -> str:
@@ -56,6 +62,7 @@ FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {
 @click.argument("base")
 @click.argument("head")
 @click.option("--history", "place", metavar="FILE|branch:NAME", help="Past runs: the baseline.")
+@click.option("--repo", "repository", metavar="OWNER/NAME", help="Of run ids; else the one around.")
 @click.option("--format", "shape", type=click.Choice(list(FORMATS)), default="text")
 @click.option("-o", "--output", metavar="FILE", help="Write it there, not to standard output.")
 @click.option(
@@ -70,12 +77,17 @@ def command(
     base: str,
     head: str,
     place: str | None,
+    repository: str | None,
     shape: str,
     output: str | None,
     fail_on: str,
     strict: bool,
 ) -> int:
-    """Compare two runs: record folders, record files, or run ids of the history.
+    """Compare two runs.
+
+    BASE and HEAD are each a run id (123456, 123456/2) of the history or of GitHub, a run's address,
+    a folder or file of a record, result files (JUnit XML, TRX; 'out/*.xml'), branch:NAME for the
+    newest run of a branch, base (as BASE) for what the rule chooses, or this for the run around.
 
     Ends with 0 whatever it finds, unless --fail-on or --strict says otherwise: 10 new failures,
     timeouts, out of memory; 11 confirmed regressions; 12 inconclusive; 13 incomplete.
@@ -84,11 +96,7 @@ def command(
     history = _history(invocation, place) if place is not None else None
     if history is None and place is not None:
         console.err(f"warning: {place}: there is no history yet")
-    bases = _runs(invocation, base, history, "BASE")
-    heads = _runs(invocation, head, history, "HEAD")
-    comparison = compare_run(
-        heads[-1], history, bases, previous=heads[-2] if len(heads) > 1 else None
-    )
+    comparison = _compared(invocation, (base, head), history, repository)
     answer = FORMATS[shape](comparison)
     if output is None:
         console.out(answer)
@@ -115,41 +123,137 @@ def _history(invocation: Invocation, place: str) -> History | None:
     return loaded.history if loaded.found else None
 
 
-def _runs(invocation: Invocation, word: str, history: History | None, side: str) -> tuple[Run, ...]:
-    """The runs that an argument names, oldest first, at least one."""
-    path = invocation.folder / word
-    match = _RUN_ID.fullmatch(word)
-    if match and not path.exists():
-        return (_of_history(word, int(match[1]), match[2], history, side),)
-    runs = runs_of(files.read_record_tree(path), word)
-    if not runs:
-        fix = "name a folder of records, or a run id with --history"
-        raise InputError("no record is there", where=f"{side}: {word}", fix=fix)
-    return runs
+NOTHING_READ: Final = Recorded(())
 
 
-def _of_history(
-    word: str, run_id: int, attempt: str | None, history: History | None, side: str
-) -> Run:
-    where = f"{side}: {word}"
-    if history is None:
-        fix = "name one that is there by --history FILE or branch:NAME, or a folder of records"
-        what = "a run id is looked up in a history, and there is none"
-        raise UsageError(what, where=where, fix=fix)
-    for position, run in enumerate(history.runs):
-        if run.run_id != run_id:
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The runs that an argument names, oldest first; none of `base`: then the rule chooses."""
+
+    runs: tuple[Run, ...]
+    recorded: Recorded = NOTHING_READ
+
+
+def _compared(
+    invocation: Invocation, words: tuple[str, str], history: History | None, repository: str | None
+) -> Comparison:
+    lookup = Lookup(invocation.environ, invocation.folder, repository)
+    finding = _Finding(lookup, history)
+    references = [
+        parse(word, side, lookup.exists) for word, side in zip(words, ("BASE", "HEAD"), strict=True)
+    ]
+    if isinstance(references[1], Base):
+        fix = "give the candidate: a run, a folder of records, or this"
+        raise UsageError("base is what a candidate is held against", where="HEAD: base", fix=fix)
+    head = finding.side(references[1], words[1], "HEAD")
+    base = finding.side(references[0], words[0], "BASE", head.runs[-1])
+    for side in (base, head):
+        for problem in side.recorded.problems:
+            console.err(f"warning: {problem}")
+    bases, heads = base.runs, head.runs
+    if base.recorded.foreign != head.recorded.foreign or history is not None:
+        bases, heads = _joined(base, head, history, words)
+    around = _around(
+        invocation, lookup, heads[-1], history, (base.recorded.jobs, head.recorded.jobs)
+    )
+    return compare_run(
+        heads[-1],
+        history,
+        bases,
+        previous=heads[-2] if len(heads) > 1 else None,
+        around=around,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    lookup: Lookup
+    history: History | None
+
+    def side(self, reference: Reference, word: str, side: str, head: Run | None = None) -> _Side:
+        """Find what an argument names; `head` is the candidate, where the base is looked for."""
+        where = f"{side}: {word}"
+        if isinstance(reference, Place):
+            return _read(self.lookup.on_disk(reference), word)
+        if isinstance(reference, RunId):
+            return self._run(reference, word, where)
+        if isinstance(reference, This):
+            current = self.lookup.current()
+            run_id = current.judged_run_id or current.run_id or 0
+            return _read(self.lookup.on_github(RunId(run_id), where), word)
+        if isinstance(reference, Branch):
+            return self._newest(reference.name, word, where, head)
+        if self.history is not None:
+            return _Side(())
+        branch = self.lookup.current().base_branch
+        if branch is None:
+            fix = "name a run, branch:NAME, or the past runs by --history"
+            raise UsageError("nobody said which branch is the base", where=where, fix=fix)
+        return self._newest(branch, word, where, head)
+
+    def _run(self, reference: RunId, word: str, where: str) -> _Side:
+        # An address says where the run is; a number is of the history first.
+        if self.history is not None and not reference.server:
+            run = run_of_history(self.history, reference, word, where, strict=not self._can_ask)
+            if run is not None:
+                return _Side((run,))
+        if self.history is None and not reference.server and not self._can_ask:
+            what = "a run id is looked up in a history or on GitHub, and there is neither"
+            fix = (
+                "--history FILE or branch:NAME; --repo OWNER/NAME with a GITHUB_TOKEN; or name a "
+                "folder of records"
+            )
+            raise UsageError(what, where=where, fix=fix)
+        return _read(self.lookup.on_github(reference, where), word)
+
+    @property
+    def _can_ask(self) -> bool:
+        return self.lookup.can_ask
+
+    def _newest(self, branch: str, word: str, where: str, head: Run | None) -> _Side:
+        if self.history is not None:
+            run = newest_of_branch(self.history, branch, head, word, where)
+            return _Side((run,))
+        found = self.lookup.newest_of(branch, where)
+        return _read(self.lookup.on_github(found, where), f"{word}, run {found.run_id}")
+
+
+def _read(recorded: Recorded, name: str) -> _Side:
+    runs = runs_of(recorded.records, name)
+    return _Side(runs, recorded)
+
+
+def _joined(
+    base: _Side, head: _Side, history: History | None, words: tuple[str, str]
+) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
+    """Runs of result files, with the names that the other side and the history have for tests."""
+    found = []
+    for side, other, name in ((base, head, words[0]), (head, base, words[1])):
+        if not side.recorded.foreign:
+            found.append(side.runs)
             continue
-        if attempt is not None and run.run_attempt != int(attempt):
-            what = f"the history knows attempt {run.run_attempt} of this run only"
-            raise InputError(what, where=where, fix=f"ask for {run_id}/{run.run_attempt}")
-        return of_history(history, position, word)
-    raise InputError("no such run in the history", where=where, fix=_known(history))
+        told, said = joined(
+            side.recorded.records, () if other.recorded.foreign else other.runs, history
+        )
+        if said:
+            console.err(f"{name}: {said}")
+        found.append(runs_of(told, name))
+    return found[0], found[1]
 
 
-def _known(history: History) -> str:
-    ids = [str(run.run_id) for run in history.runs]
-    if len(ids) > NEWEST:
-        return f"the newest are {', '.join(ids[-NEWEST:])}"
-    if len(ids) > 1:
-        return f"there are runs {', '.join(ids[:-1])} and {ids[-1]}"
-    return f"there is run {ids[0]}" if ids else "it is empty: add a run first"
+def _around(
+    invocation: Invocation,
+    lookup: Lookup,
+    head: Run,
+    history: History | None,
+    jobs: tuple[tuple[Job, ...], tuple[Job, ...]],
+) -> Around:
+    folder, environ = invocation.folder, invocation.environ
+    commits = [run.sha for run in history.runs if run.sha] if history is not None else []
+    configured = any((folder / name).exists() for name in configuration.FILES)
+    return Around(
+        lineage=lineage_of(folder, environ, base_commit(head), commits, lookup.asker()),
+        prices=prices_of(invocation.config()) if configured else {},
+        jobs_before=jobs[0],
+        jobs_after=jobs[1],
+    )

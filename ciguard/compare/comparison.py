@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ciguard.model import CaseKey, Ending, UnitKey
 
 NAME_WIDTH: Final = 200
+CONFIRMING: Final = 10  # baseline values without which nothing is confirmed
 
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 Measure = Literal["wall_s", "peak_delta_bytes"]
@@ -427,6 +428,16 @@ class Comparison:
     leaks: tuple[Leak, ...] = ()
     pace: Pace = NO_PACE
     trends: tuple[Trend, ...] = ()
+
+    @property
+    def can_be_confirmed(self) -> bool:
+        """Say that there is a suspect which a second run of the same change would confirm."""
+        if len(self.baseline.runs) < CONFIRMING:
+            return False
+        changes = (*self.memory.losses, *self.memory.gains, *self.durations.losses)
+        paced = self.pace.word in ("maybe slower", "maybe faster")
+        tiers = [*(one.tier for one in changes), *(one.tier for one in self.leaks)]
+        return paced or "suspect" in tiers
 
     @property
     def groups(self) -> tuple[tuple[str, tuple[Transition, ...]], ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.comparison import Change, Judgement
+from ciguard.compare.comparison import CONFIRMING, Change, Judgement
 from ciguard.compare.normalise import MANY
 from ciguard.compare.statistics import quantile_95
 from ciguard.compare.words import judged_word, said
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ciguard.compare.runs import Run
     from ciguard.compare.statistics import Flags, Floats
 
-CONFIRMING: Final = 10  # baseline values without which nothing is confirmed
 KEPT: Final = 40  # largest suspects: nobody reads more
 
 

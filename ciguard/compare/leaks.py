@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.comparison import Leak
-from ciguard.compare.findings import CONFIRMING
+from ciguard.compare.comparison import CONFIRMING, Leak
 from ciguard.compare.normalise import MANY
 from ciguard.compare.statistics import counts, medians
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.comparison import Pace
-from ciguard.compare.findings import CONFIRMING
+from ciguard.compare.comparison import CONFIRMING, Pace
 from ciguard.compare.normalise import MANY
 from ciguard.compare.statistics import quantile_95
 from ciguard.compare.words import pace_words

@@ -94,6 +94,20 @@ class Event(GitHubJson):
     repository: Repository | None = None
 
 
+class WorkflowRun(GitHubJson):
+    """A run in a list; `head_repository` is None where a fork was deleted."""
+
+    id: PositiveInt
+    run_attempt: PositiveInt = 1
+    event: str = ""
+    status: str | None = None
+    conclusion: str | None = None
+    head_branch: str | None = None
+    head_sha: str = ""
+    path: str = ""
+    head_repository: Repository | None = None
+
+
 class JobStep(GitHubJson):
     """A step; no enum, for a word that is new must be seen and not refused."""
 
@@ -149,6 +163,7 @@ class Comparison(GitHubJson):
     ahead_by: int
     behind_by: int
     merge_base_commit: Commit
+    commits: tuple[Commit, ...] = ()
 
 
 class Content(GitHubJson):

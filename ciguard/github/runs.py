@@ -15,6 +15,7 @@ from ciguard.github.models import (
     Content,
     PullRequest,
     RunJob,
+    WorkflowRun,
 )
 from ciguard.github.refusals import GitHubError
 from ciguard.model.jobs import Job, Step
@@ -87,6 +88,39 @@ class RunOnGitHub:
         """In one call; None where there are more than it shows."""
         found = self.artifacts(most=PAGE_SIZE)
         return tuple(one.name for one in found) if len(found) < PAGE_SIZE else None
+
+
+def finished_runs(
+    github: GitHub,
+    repository: str,
+    *,
+    workflow: str = "",
+    branch: str = "",
+    event: str = "",
+    most: int = 30,
+) -> tuple[WorkflowRun, ...]:
+    """The newest runs that are done, the newest first, in one call.
+
+    Args:
+        workflow: its file's name; "" for those of all.
+        branch: its name at the head: of a fork's pull request the fork's.
+    """
+    asked = {"status": "completed", "branch": branch, "event": event}
+    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in asked.items() if value)
+    within = f"/actions/workflows/{quote(workflow, safe='')}" if workflow else "/actions"
+    path = f"/repos/{repository}{within}/runs?{query}"
+    return github.items(WorkflowRun, path, key="workflow_runs", most=most)
+
+
+def known_ancestors(github: GitHub, repository: str, old: str, new: str) -> frozenset[str]:
+    """Commits that are known to come before `new`, or to be it: at most 100, in one call.
+
+    All that GitHub lists between two commits is an ancestor of the later one, and so is the commit
+    at which they parted; what is not listed may be one all the same.
+    """
+    basehead = f"{quote(old, safe='')}...{quote(new, safe='')}"
+    found = github.item(Comparison, f"/repos/{repository}/compare/{basehead}?per_page=100")
+    return frozenset({new, found.merge_base_commit.sha, *(one.sha for one in found.commits)})
 
 
 def merge_base(github: GitHub, repository: str, base: str, head: str) -> str:

@@ -312,7 +312,7 @@ ERRORS = [
     (("77", "head", "--history", "history"), 3, "the newest are 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"),
     (("12/3", "head", "--history", "history"), 3, "ask for 12/1"),
     (("nowhere", "head"), 3, "nowhere"),
-    (("empty", "head"), 3, "no record is there"),
+    (("empty", "head"), 3, "no record and no result file is there"),
     (("base",), 2, "HEAD"),
     (("base", "head", "--format", "pdf"), 2, "pdf"),
     (("base", "head", "--fail-on", "oom,weather"), 2, "no such finding: weather"),

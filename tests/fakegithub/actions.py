@@ -128,10 +128,47 @@ def job_log(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) 
     return Answer(302, headers={"Location": f"{elsewhere}{STORAGE}{number}?sig=secret"})
 
 
+def add_run(github: FakeGitHub, run_id: int, **facts: Json) -> None:
+    """Put a finished run of tests.yml into the list of all."""
+    github.runs.insert(
+        0,
+        {
+            "id": run_id,
+            "run_attempt": 1,
+            "event": "push",
+            "status": "completed",
+            "conclusion": "success",
+            "head_branch": "main",
+            "head_sha": "a" * 40,
+            "path": ".github/workflows/tests.yml",
+            "head_repository": {"full_name": REPOSITORY},
+            **facts,
+        },
+    )
+
+
+def list_runs(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request) -> Answer:
+    asked = request.query
+    found = [
+        one
+        for one in github.runs
+        if asked.get("branch") in (None, one["head_branch"])
+        and asked.get("event") in (None, one["event"])
+        and asked.get("status") in (None, one["status"], one["conclusion"])
+        and one["path"].endswith(f"/{part.get('workflow') or 'tests.yml'}")
+    ]
+    shown, link = paged(github.address, request, found)
+    return Answer(200, {"total_count": len(found), "workflow_runs": shown}, link)
+
+
 def add_artifact(
-    github: FakeGitHub, name: str, content: Mapping[str, bytes] | bytes, **facts: Json
+    github: FakeGitHub,
+    name: str,
+    content: Mapping[str, bytes] | bytes,
+    run: Json = 7,
+    **facts: Json,
 ) -> int:
-    """Put an artifact into run 7; the id it got.
+    """Put an artifact into a run; the id it got.
 
     Args:
         content: its files, or the archive itself.
@@ -141,6 +178,7 @@ def add_artifact(
     github.artifacts.append(name)
     number = len(github.artifacts)
     github.archives[number] = archive
+    github.run_of_artifact[number] = run
     digest = f"sha256:{hashlib.sha256(archive).hexdigest()}"
     github.facts[number] = {"digest": digest, "size_in_bytes": len(archive), **facts}
     return number
@@ -216,7 +254,7 @@ def list_artifacts(
             **github.facts.get(number, {}),
         }
         for number, name in enumerate(github.artifacts, 1)
-        if int(part["run"]) == 7
+        if int(part["run"]) == github.run_of_artifact.get(number, 7)
     ]
     shown, link = paged(github.address, request, found)
     return Answer(200, {"total_count": len(found), "artifacts": shown}, link)
@@ -265,7 +303,7 @@ def compare(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) 
         "ahead_by": 1,
         "behind_by": 1,
         "total_commits": 1,
-        "commits": [],
+        "commits": [commit_json(github, sha) for sha in github.commits_of.get(basehead, [])],
         "files": [],
     }
     return Answer(200, value)
@@ -299,6 +337,8 @@ def contents(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Req
 
 _HERE: Final = r"/repos/[^/]+/[^/]+"
 ACTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
+    rf"GET {_HERE}/actions/runs": list_runs,
+    rf"GET {_HERE}/actions/workflows/(?P<workflow>[^/]+)/runs": list_runs,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/jobs": list_jobs,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/attempts/(?P<attempt>\d+)/jobs": list_jobs,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/artifacts": list_artifacts,

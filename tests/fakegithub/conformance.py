@@ -30,8 +30,10 @@ _EVERYWHERE: Final = frozenset({401, 403, 404})
 _NOT_DESCRIBED: Final = re.compile(
     r"/user|/storage/.*|/repos/[^/]+/[^/]+/(contents/.*|issues|issues/\d+|commits/[^/]+/check-runs)"
 )
-# A pull request in a list has 200 keys, of which its repository has most.
-_SHORTENED: Final = re.compile(r"/repos/[^/]+/[^/]+/commits/[^/]+/pulls")
+# A pull request or a run in a list has 200 keys, of which its repository has most.
+_SHORTENED: Final = re.compile(
+    r"/repos/[^/]+/[^/]+/(commits/[^/]+/pulls|actions/(workflows/[^/]+/)?runs)"
+)
 
 
 def description_path() -> Path:

@@ -132,6 +132,8 @@ class FakeGitHub:
         tokens: who may come; a request with another token gets 401.
         exchanges: every request, in the order they were answered.
         jobs: as JSON, of all attempts; `annotations` and `logs` by the id of their job.
+        runs: of the list of all, the newest first; only the keys that somebody reads.
+        commits_of: by `base...head`, what is between.
         artifacts: names, of which the first has the id 1; `archives` by id, `facts` of the JSON.
         issues, checks: as JSON, by number; noted: a check's annotations, in the order they came.
         merge_bases: by `base...head`; pulls_of: numbers by commit; files: by path and commit.
@@ -148,6 +150,9 @@ class FakeGitHub:
         self.annotations: dict[int, list[str]] = {}
         self.logs: dict[int, bytes] = {}
         self.artifacts: list[str] = []
+        self.runs: list[dict[str, Json]] = []
+        self.run_of_artifact: dict[int, int] = {}
+        self.commits_of: dict[str, list[str]] = {}
         self.archives: dict[int, bytes] = {}
         self.facts: dict[int, dict[str, Json]] = {}
         self.issues: dict[int, dict[str, Json]] = {}
