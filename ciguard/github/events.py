@@ -49,6 +49,7 @@ class ActionsRun:
         is_fork: the pull request's head lives in another repository, so the token is read-only.
         judged_run_id: the run that a `workflow_run` event tells of; None for all other events.
         base_sha: a commit of the base branch that the change is to go on; None for another event.
+        head_repository: where a pull request's branch lives; None where it was deleted, or is none.
     """
 
     repository: str
@@ -69,6 +70,7 @@ class ActionsRun:
     judged_run_id: int | None = None
     judged_run_attempt: int | None = None
     base_sha: str | None = None
+    head_repository: str | None = None
 
     @property
     def is_proposal(self) -> bool:
@@ -123,6 +125,7 @@ class ActionsRun:
             judged_run_id=payload.workflow_run.id if payload.workflow_run else None,
             judged_run_attempt=payload.workflow_run.run_attempt if payload.workflow_run else None,
             base_sha=_base_sha(payload),
+            head_repository=_head_repository(payload),
         )
         if variables.mistakes:
             raise together(variables.mistakes)
@@ -212,6 +215,11 @@ def _base_sha(payload: Event) -> str | None:
     if payload.pull_request:
         return payload.pull_request.base.sha
     return payload.merge_group.base_sha if payload.merge_group else None
+
+
+def _head_repository(payload: Event) -> str | None:
+    head = payload.pull_request.head if payload.pull_request else None
+    return head.repo.full_name if head is not None and head.repo is not None else None
 
 
 def _is_fork(payload: Event, repository: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +11,10 @@ from pydantic import SecretStr
 
 from ciguard import console, files
 from ciguard.codec.placing import HELP
+from ciguard.compare.around import Around
 from ciguard.compare.comparing import compare_run
 from ciguard.compare.failing import exit_code
+from ciguard.compare.lineage import base_commit
 from ciguard.compare.records import runs_of
 from ciguard.configured import configured_suites
 from ciguard.errors import CiguardError, ExitCode, InputError
@@ -22,6 +24,7 @@ from ciguard.github.commands import annotation, outputs
 from ciguard.github.comments import MAX_CHARS, keep_comment
 from ciguard.github.marks import with_marker
 from ciguard.github.payload import current_run
+from ciguard.github.previous import previous_records
 from ciguard.github.refusals import Forbidden
 from ciguard.guard import needs as jobs_needed
 from ciguard.guard.annotations import annotations_of, outputs_of
@@ -30,6 +33,8 @@ from ciguard.guard.existing import existing
 from ciguard.guard.proof import prove
 from ciguard.guard.refused import refused
 from ciguard.history.carriers import load, open_carrier
+from ciguard.lineages import lineage_of
+from ciguard.lookup import Lookup
 from ciguard.policies import applied
 from ciguard.report.comment import comment, without_excused, without_plan
 
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
 
     from ciguard.codec.history import History
     from ciguard.compare.comparison import Comparison
+    from ciguard.compare.runs import Run
+    from ciguard.github.events import ActionsRun
     from ciguard.guard.verdict import Verdict
     from ciguard.invocation import Invocation
     from ciguard.model import Plan, Record
@@ -46,6 +53,10 @@ SUMMARY_CHARS: Final = 1_000_000  # GitHub takes 1 MiB a step; one character may
 READ_ONLY: Final = (
     "The comment could not be written with this token ({why}). A workflow of a fork's pull request "
     "may not comment; elsewhere give the job `permissions: pull-requests: write`."
+)
+NOT_CONFIRMED: Final = (
+    "Nothing could be confirmed: the run of this pull request before this one is not to be had "
+    "({why})."
 )
 
 
@@ -174,14 +185,16 @@ def _answer(
         policy=judged.policy,
         also=(*refused(arrived.problems), *others.findings),
     )
-    comparison, why = _compare(plan, found, past)
+    comparison, why = _compare(invocation, plan, found, past)
     code = int(verdict.exit_code)
     if not code and comparison is not None:
         code = exit_code(without_excused(comparison, verdict), judged.fail_on)
     return Answer(plan, verdict, comparison, code, why)
 
 
-def _compare(plan: Plan, records: Sequence[Record], past: _Past) -> tuple[Comparison | None, str]:
+def _compare(
+    invocation: Invocation, plan: Plan, records: Sequence[Record], past: _Past
+) -> tuple[Comparison | None, str]:
     """Against the history; else None and why."""
     ours = [one for one in records if one.header is not None and one.header.plan_id == plan.id]
     candidates = runs_of(ours, "this run")
@@ -190,7 +203,52 @@ def _compare(plan: Plan, records: Sequence[Record], past: _Past) -> tuple[Compar
     history, why = past.found
     if history is None:
         return None, why
-    return compare_run(candidates[-1], history, plan=plan), ""
+    run = current_run(invocation.environ)
+    head = candidates[-1]
+    around = _around(invocation, head, history, plan, run)
+    again = candidates[-2] if len(candidates) > 1 else None
+    found = compare_run(head, history, previous=again, plan=plan, around=around)
+    if again is not None or run is None or not found.can_be_confirmed:
+        return found, ""
+    earlier, note = _earlier(invocation, run)
+    if earlier is not None:
+        found = compare_run(head, history, previous=earlier, plan=plan, around=around)
+    return (replace(found, notes=(*found.notes, note)) if note else found), ""
+
+
+def _around(
+    invocation: Invocation, head: Run, history: History, plan: Plan, run: ActionsRun | None
+) -> Around:
+    commits = [one.sha for one in history.runs if one.sha]
+    lookup = Lookup(invocation.environ, invocation.folder, None)
+    prices = {name: pool.usd_per_minute for name, pool in plan.pools.items()}
+    return Around(
+        branch=run.base_branch if run is not None else None,
+        lineage=lineage_of(
+            *(invocation.folder, invocation.environ, base_commit(head), commits, lookup.asker())
+        ),
+        prices={name: price for name, price in prices.items() if price is not None},
+    )
+
+
+def _earlier(invocation: Invocation, run: ActionsRun) -> tuple[Run | None, str]:
+    """The run of this pull request before this one, which may confirm it; else why not."""
+    token = invocation.environ.get("GITHUB_TOKEN") or invocation.environ.get("GH_TOKEN") or ""
+    judged = run.judged_run_id or run.run_id
+    owner = run.head_repository or (None if run.is_fork else run.repository)
+    if run.pull_request is None or judged is None or owner is None or not token:
+        return None, ""
+    try:
+        with GitHub(run.api_url, SecretStr(token)) as github:
+            found = previous_records(github, run, head_repository=owner, judged=judged)
+    except CiguardError as error:
+        console.err(f"warning: the run before this one: {error}")
+        return None, NOT_CONFIRMED.format(why=error.what)
+    if found is None:
+        return None, ""
+    run_id, told = found
+    runs = runs_of(told.records, f"run {run_id}")
+    return (runs[-1] if runs else None), ""
 
 
 def _keep_comment(invocation: Invocation, answer: Answer) -> str:

@@ -6,8 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from compare.making import case, files_of
+from fakegithub.actions import add_artifact, add_run
 from fakegithub.server import serving
-from fakegithub.state import FakeGitHub, Login
+from fakegithub.state import FakeGitHub, Fault, Login
 from guard.world import World
 
 if TYPE_CHECKING:
@@ -145,3 +147,36 @@ def test_incomplete_outranks_failed(job: Job, changes: dict[str, Any]) -> None:
     job.world.result("01", "a.t::one", outcome="failed")
     job.world.result("01", "a.t::two", **changes)
     assert "INCOMPLETE" in job.report(expect=13).stdout.partition("\n")[0]
+
+
+def test_the_run_before_confirms_what_this_one_shows(
+    job: Job, server: FakeGitHub, ciguard: Ciguard
+) -> None:
+    job.world.result("01", "a.t::one", wall_s=1.0, peak_delta_bytes=200 << 20, measured_by="mark")
+    plan, records = job.world.write(job.folder)
+    past = {"plan_id": job.world.plan.id, "event": "push", "workflow": "tests.yml"}
+    for number in range(1, 13):
+        for shard, units in (("01", ("a.t::one", "a.t::two")), ("02", ("b.t::one",))):
+            results = [case(unit, 1.0, 100 + number / 100) for unit in units]
+            at = f"2026-01-{number:02}T10:00:00Z"
+            facts = {**past, "run_id": 20 + number, "started_at": at}
+            for path, content in files_of({shard: results}, **facts).items():
+                target = job.folder / "past" / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+    ciguard("history", "add", "past", "--history", "h", cwd=job.folder)
+    words = ("report", "--plan", plan, "--records", records, "--history", "h")
+    environ: dict[str, Any] = {**job.environ, "GITHUB_RUN_ID": "101", "GITHUB_HEAD_REF": "topic"}
+    once = ciguard(*words, cwd=job.folder, **environ)
+    assert "1 suspect" in once.stdout
+    results = [case("a.t::one", 1.0, 201)]
+    told = {**past, "run_id": 90, "event": "pull_request", "branch": "topic"}
+    add_run(server, 90, head_branch="topic", event="pull_request")
+    for path, content in files_of({"01": results}, **told).items():
+        add_artifact(server, "ciguard-record-p-01-1", {path: content}, run=90)
+    twice = ciguard(*words, cwd=job.folder, **environ, expect=11)
+    assert "1 confirmed regression" in twice.stdout
+    server.faults.append(Fault("GET", "/workflows/", status=403, times=9))
+    failed = ciguard(*words, cwd=job.folder, **environ)
+    assert "Nothing could be confirmed" in failed.stdout
+    assert "1 suspect" in failed.stdout
