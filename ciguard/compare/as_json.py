@@ -1,4 +1,7 @@
-"""A comparison for programs: schema 1 of `ciguard compare --format json`. Pure."""
+"""A comparison for programs: schema 1 of `ciguard compare --format json`. Pure.
+
+docs/compare.schema.json describes it; keys may be added.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.model import CaseKey
+from ciguard.model import CaseKey, UnitKey
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
@@ -24,7 +27,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, CaseKey):
+    if isinstance(value, CaseKey | UnitKey):
         return value._asdict()
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}

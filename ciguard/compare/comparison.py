@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal
@@ -256,9 +257,9 @@ class JobChange:
 
     @property
     def words(self) -> str:
-        """ "unblocked: cancelled -> success"."""
+        """ "cancelled -> success (unblocked)"."""
         change = f"{self.before or 'absent'} -> {self.after or 'absent'}"
-        return f"{self.word}: {change}" if self.word else change
+        return f"{change} ({self.word})" if self.word else change
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +345,16 @@ class Totals:
     peak_before_bytes: int | None = None
     peak_after_bytes: int | None = None
 
+    @property
+    def makespans(self) -> tuple[float | None, float | None]:
+        """Before and after."""
+        return self.makespan_before_s, self.makespan_after_s
+
+    @property
+    def peaks(self) -> tuple[int | None, int | None]:
+        """Before and after."""
+        return self.peak_before_bytes, self.peak_after_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class RunName:
@@ -392,6 +403,12 @@ class BaselineFacts:
     how: str
     values: int = 0
     unused: tuple[Unused, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[tuple[str, int], ...]:
+        """Why runs are no baseline, and how many for each reason, most first."""
+        counts = Counter(one.reason for one in self.left_out)
+        return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.words import change_words, run_words
+from ciguard.compare.words import NEEDED, change_words, cost_words, past_words, run_words
 from ciguard.text import case_name, counted, duration, one_line, size, table, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ciguard.compare.comparison import (
         Comparison,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
 
 COLUMNS: Final = 80
+ASIDE: Final = " " * 11
 LISTED: Final = 10  # cases of a kind by name; all are in the JSON
 NAMED: Final = 3  # lost units by name: they say less than their number
 MESSAGE_LINES: Final = 3
@@ -35,6 +36,8 @@ def render(comparison: Comparison) -> str:
         _sides(comparison),
         _lost(comparison),
         _transitions(comparison),
+        _jobs(comparison),
+        "\n".join(_wrapped(leak.words, "  ") for leak in comparison.leaks[:LISTED]),
         *(_judgement(judgement) for judgement in comparison.judgements),
         _legs(comparison),
         _totals(comparison),
@@ -58,8 +61,22 @@ def _sides(comparison: Comparison) -> str:
     lines.append(f"candidate  {_name(comparison.candidate)}")
     if comparison.previous is not None:
         lines.append(f"before it  {_name(comparison.previous)}")
-    runs = counted(len(comparison.baseline.runs), "run")
-    lines.append(f"baseline   {runs}: {comparison.baseline.how}")
+    baseline = comparison.baseline
+    runs = counted(len(baseline.runs), "run")
+    lines.append(_wrapped(f"baseline   {runs}: {baseline.how}", ASIDE))
+    left_out = [f"{counted(number, 'run')} {why}" for why, number in baseline.reasons]
+    left_out += [f"{counted(one.values, 'value')} {one.reason}" for one in baseline.unused]
+    if left_out:
+        lines.append(_wrapped(f"not used   {'; '.join(left_out)}", ASIDE))
+    return "\n".join(lines)
+
+
+def _jobs(comparison: Comparison) -> str:
+    found = comparison.jobs
+    lines = [f"jobs that ended in another way: {len(found):,}"] if found else []
+    lines += [f"  {one_line(one.name, 40)}: {one.words}" for one in found[:LISTED]]
+    if len(found) > LISTED:
+        lines.append(f"  and {len(found) - LISTED:,} more")
     return "\n".join(lines)
 
 
@@ -82,7 +99,9 @@ def _kind(words: str, found: tuple[Transition, ...]) -> Iterator[str]:
     for one in found[:LISTED]:
         yield f"  {case_name(one.key, 76)}"
         shard = f" (shard {one_line(one.shard, 20)})" if one.shard else ""
-        yield f"    {one.before} -> {one.after}{shard}"
+        if one.was is not None:
+            yield f"    was {case_name(one.was, 72)}"
+        yield _wrapped(f"    {one.before} -> {one.after}{shard}{past_words(one)}", "    ")
         if one.first_line:
             yield _message(one.first_line)
     if len(found) > LISTED:
@@ -142,16 +161,28 @@ def _leg(leg: LegChange, limit_bytes: int | None) -> tuple[str, ...]:
 
 def _totals(comparison: Comparison) -> str:
     found = comparison.totals
-    before, after = duration(found.makespan_before_s), duration(found.makespan_after_s)
-    lines = []
-    if found.makespan_before_s is not None or found.makespan_after_s is not None:
-        lines.append(f"slowest leg: {before} -> {after}")
+    told = {trend.name: trend.words for trend in comparison.trends if trend.n >= NEEDED}
+    lines = [told.get("makespan_s") or _both("slowest leg", *found.makespans, duration)]
+    lines.append(told.get("sum_s", ""))
     if found.sum_before_s is not None:
         lines.append(
             f"sum of {counted(found.common, 'case')} that passed in both: "
             f"{duration(found.sum_before_s)} -> {duration(found.sum_after_s)}, as measured"
         )
-    if found.peak_before_bytes is not None or found.peak_after_bytes is not None:
-        peaks = f"{size(found.peak_before_bytes)} -> {size(found.peak_after_bytes)}"
-        lines.append(f"largest peak of a leg: {peaks}")
-    return "\n".join(lines)
+    lines.append(told.get("peak_bytes") or _both("largest peak of a leg", *found.peaks, size))
+    if comparison.cost_after is not None:
+        lines.append(cost_words(comparison.cost_before, comparison.cost_after))
+    if comparison.pace.word != "not measured":
+        lines.append(comparison.pace.said)
+    return "\n".join(_wrapped(line, "  ") for line in lines if line)
+
+
+def _both(
+    what: str,
+    before: float | None,
+    after: float | None,
+    show: Callable[[float | None], str],
+) -> str:
+    if before is None and after is None:
+        return ""
+    return f"{what}: {show(before)} -> {show(after)}"

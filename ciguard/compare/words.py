@@ -11,12 +11,14 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import (
         Change,
+        Cost,
         Leak,
         Lost,
         Measure,
         PaceWord,
         RunName,
         Tier,
+        Transition,
         Trend,
         TrendName,
         Word,
@@ -180,6 +182,24 @@ def trend_words(trend: Trend) -> str:
         usual = f", 95 % of runs {show(trend.low)} to {show(trend.high)}"
     values = f"{show(trend.before)} and {show(trend.after)}, n={trend.n}{usual}"
     return f"{TRENDS[trend.name]}: {trend.word} ({values})"
+
+
+def past_words(one: Transition) -> str:
+    """ "; went wrong in 3 of 20 baseline runs"; "" where it never did, or nobody counted."""
+    if not one.bad_before or not one.runs_before:
+        return ""
+    return f"; went wrong in {one.bad_before} of {counted(one.runs_before, 'baseline run')}"
+
+
+def cost_words(before: Cost | None, after: Cost) -> str:
+    """ "runner minutes: 12 -> 14 (0.07 -> 0.08 USD), legs alone"."""
+    old = "-" if before is None else f"{before.minutes:,}"
+    price = ""
+    if after.price_usd is not None:
+        was = "" if before is None or before.price_usd is None else f"{before.price_usd:.2f} -> "
+        price = f" ({was}{after.price_usd:.2f} USD)"
+    alone = "" if after.whole else ", legs alone"
+    return f"runner minutes: {old} -> {after.minutes:,}{price}{alone}"
 
 
 def leak_words(leak: Leak) -> str:

@@ -27,15 +27,15 @@ def job(name: str, conclusion: str | None, seconds: int = 61, attempt: int = 1) 
 
 
 WORDS = [
-    ("cancelled", "success", "unblocked: cancelled -> success"),
-    ("cancelled", "failure", "unblocked: cancelled -> failure"),
-    ("success", "cancelled", "newly cancelled: success -> cancelled"),
-    ("success", "failure", "newly failing: success -> failure"),
-    ("failure", "success", "fixed: failure -> success"),
-    ("success", "skipped", "newly skipped: success -> skipped"),
+    ("cancelled", "success", "cancelled -> success (unblocked)"),
+    ("cancelled", "failure", "cancelled -> failure (unblocked)"),
+    ("success", "cancelled", "success -> cancelled (newly cancelled)"),
+    ("success", "failure", "success -> failure (newly failing)"),
+    ("failure", "success", "failure -> success (fixed)"),
+    ("success", "skipped", "success -> skipped (newly skipped)"),
     ("neutral", "action_required", "neutral -> action_required"),
-    (None, "success", "added: absent -> success"),
-    ("success", None, "gone: success -> absent"),
+    (None, "success", "absent -> success (added)"),
+    ("success", None, "success -> absent (gone)"),
     ("success", "success", ""),
 ]
 
@@ -56,9 +56,9 @@ def test_of_a_job_that_ran_again_the_last_attempt_counts() -> None:
 
 
 RECORDS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"ending": "cancelled"}, {}, "unblocked: cancelled -> success"),
-    ({}, {"ending": "superseded"}, "newly cancelled: success -> cancelled"),
-    ({"ending": "deadline"}, {}, "fixed: failure -> success"),
+    ({"ending": "cancelled"}, {}, "cancelled -> success (unblocked)"),
+    ({}, {"ending": "superseded"}, "success -> cancelled (newly cancelled)"),
+    ({"ending": "deadline"}, {}, "failure -> success (fixed)"),
     ({"ending": None}, {}, ""),  # a record that was cut does not say by whom
 ]
 
@@ -70,13 +70,13 @@ def test_conclusions_that_records_tell(
     base = run_of({"01": [case("a")]}, **before)
     found = compare_run(run_of({"01": [case("a")]}, run_id=2, **after), None, [base])
     assert [one.words for one in found.jobs] == ([words] if words else [])
-    assert ("1 job unblocked" in found.headline) == words.startswith("unblocked")
+    assert ("1 job unblocked" in found.headline) == words.endswith("(unblocked)")
 
 
 def test_a_leg_with_a_failed_test_is_a_failed_job() -> None:
     base = run_of({"01": [case("a")]}, ending="cancelled")
     found = compare_run(run_of({"01": [case("a", outcome="failed")]}, run_id=2), None, [base])
-    assert [one.words for one in found.jobs] == ["unblocked: cancelled -> failure"]
+    assert [one.words for one in found.jobs] == ["cancelled -> failure (unblocked)"]
 
 
 def test_minutes_are_rounded_up_a_job_and_priced_by_pool() -> None:

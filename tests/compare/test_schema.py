@@ -1,0 +1,110 @@
+"""docs/compare.schema.json is what the code writes: made of its classes, checked with all goldens.
+
+`pytest tests/compare/test_schema.py --update-golden` writes it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import types
+import typing
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_origin
+
+import jsonschema
+import pytest
+from compare.test_command import COMPARISONS
+
+from ciguard import model
+from ciguard.compare import comparison as values
+from ciguard.compare.as_json import SCHEMA, as_json
+from ciguard.compare.comparison import Comparison
+
+if TYPE_CHECKING:
+    from conftest import Golden
+
+PLACE = Path(__file__).parents[2] / "docs" / "compare.schema.json"
+SAMPLES = Path(__file__).parents[1] / "samples" / "compare"
+NAMES = {**vars(values), **vars(model), "datetime": datetime}
+PLAIN: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    datetime: {"type": "string", "format": "date-time"},
+    type(None): {"type": "null"},
+}
+
+
+def described(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a type; classes are put into `known` and referred to."""
+    if kind in PLAIN:
+        return PLAIN[kind]
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is typing.Literal:
+        return {"enum": list(inside)}
+    if origin in (typing.Union, types.UnionType):
+        # Infinity, as in "from nothing", has no JSON: a number may be null wherever it is.
+        return {"anyOf": [described(one, known) for one in inside]}
+    if origin is tuple:
+        return {"type": "array", "items": described(inside[0], known)}
+    name = kind.__name__
+    if name not in known:
+        known[name] = {}
+        known[name] = as_object(kind, known)
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def as_object(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind, NAMES)
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else list(kind._fields)
+    properties = {name: described(hints[name], known) for name in names}
+    if kind is values.Change:  # from nothing to something there is no ratio
+        properties["ratio"] = {"anyOf": [PLAIN[float], PLAIN[type(None)]]}
+    return {
+        "description": inspect.cleandoc(kind.__doc__ or ""),
+        "type": "object",
+        "properties": properties,
+        "required": names,
+    }
+
+
+def schema() -> dict[str, Any]:
+    known: dict[str, Any] = {}
+    whole = as_object(Comparison, known)
+    properties = {"schema": {"const": SCHEMA}, **whole["properties"]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "What `ciguard compare --format json` writes",
+        **whole,
+        "properties": properties,
+        "required": list(properties),
+        "$defs": dict(sorted(known.items())),
+    }
+
+
+def test_the_schema_is_that_of_the_classes(golden: Golden) -> None:
+    golden(json.dumps(schema(), indent=2) + "\n", PLACE)
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_each_comparison_is_as_the_schema_says(name: str) -> None:
+    published = json.loads(PLACE.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(published)
+    validator = jsonschema.Draft202012Validator(published)
+    found = as_json(COMPARISONS[name]())
+    validator.validate(found)
+    assert set(found) == set(published["properties"])
+    validator.validate(json.loads((SAMPLES / f"{name}.json").read_text(encoding="utf-8")))
+
+
+def test_the_schema_can_say_no() -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(PLACE.read_text(encoding="utf-8")))
+    found = as_json(COMPARISONS["hurt"]())
+    for key, wrong in (("state", "fine"), ("legs", None), ("candidate", {}), ("schema", 2)):
+        assert not validator.is_valid({**found, key: wrong})
+    del found["memory"]
+    assert not validator.is_valid(found)
