@@ -215,7 +215,7 @@ class _Finding:
             run = newest_of_branch(self.history, branch, head, word, where)
             return _Side((run,))
         found = self.lookup.newest_of(branch, where)
-        return _read(self.lookup.on_github(found, where), f"{word}, run {found.run_id}")
+        return _read(self.lookup.on_github(found, where), word)
 
 
 def _read(recorded: Recorded, name: str) -> _Side:

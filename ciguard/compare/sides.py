@@ -65,7 +65,7 @@ def newest_of_branch(history: History, branch: str, head: Run | None, word: str,
         run = history.runs[position]
         is_before = head is None or head.at is None or run.at < head.at
         if run.branch == branch and is_before and (head is None or run.run_id != head.run_id):
-            return of_history(history, position, f"{word}, run {run.run_id}")
+            return of_history(history, position, word)
     branches = sorted({run.branch for run in history.runs if run.branch})
     fix = f"it has runs of {', '.join(branches)}" if branches else _known(history)
     raise InputError(f"the history has no run of branch {branch} before", where=where, fix=fix)

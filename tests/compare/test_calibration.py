@@ -37,6 +37,7 @@ def test_a_few_pull_requests_without_and_with_a_change() -> None:
     same = score(pulls=6, tests=600, runs=20, growth=0.0)
     assert same.false_durations <= at_most(0.2, same.pulls)
     assert same.false_memory <= at_most(0.05, same.pulls)
+    assert same.slower <= at_most(0.02, same.pulls)
     hurt = score(pulls=6, tests=600, runs=20, growth=0.5, seed=100)
     assert hurt.found_durations >= at_least(0.8, hurt.changed)
     assert hurt.found_memory >= at_least(0.95, hurt.changed)
@@ -49,6 +50,7 @@ def test_false_alarms(runs: int) -> None:
     print(f"n={runs}: {found}")
     assert found.false_durations <= at_most(0.2, found.pulls)
     assert found.false_memory <= at_most(0.2 if runs < 20 else 0.05, found.pulls)
+    assert found.slower <= at_most(0.02, found.pulls)
 
 
 @pytest.mark.soak
@@ -57,6 +59,14 @@ def test_power() -> None:
     print(found)
     assert found.found_durations >= at_least(0.5, found.changed)
     assert found.found_memory >= at_least(0.9, found.changed)
+
+
+@pytest.mark.soak
+def test_a_suite_that_became_a_tenth_slower() -> None:
+    found = score(pulls=100, tests=2000, runs=20, growth=0.0, seed=9000, pace=0.10)
+    print(found)
+    assert found.slower >= at_least(0.9, found.pulls)
+    assert found.false_durations <= at_most(0.2, found.pulls)
 
 
 @pytest.mark.soak

@@ -247,6 +247,31 @@ def test_a_folder_against_the_history(ciguard: Ciguard, place: Path) -> None:
     assert "confirmed: 100 MiB -> 160 MiB" in done.stdout
 
 
+def test_base_and_branch_are_looked_up_in_the_history(ciguard: Ciguard, place: Path) -> None:
+    (place / "base").rename(place / "old")  # a folder of this name would be what is meant
+    legs = {"01": [case("a", 1.0, 160)]}
+    write(place, "now", legs, run_id=20, started_at="2026-11-20T10:00:00Z", branch="topic")
+    by_id = ciguard("compare", "12", "now", "--history", "history", cwd=place).stdout
+    by_rule = ciguard("compare", "base", "now", "--history", "history", cwd=place).stdout
+    assert by_rule == by_id
+    by_branch = ciguard("compare", "branch:main", "now", "--history", "history", cwd=place).stdout
+    assert "base       branch:main, run 12 of the history" in by_branch
+    missing = ciguard(
+        *("compare", "branch:next", "now", "--history", "history"), cwd=place, expect=3
+    )
+    assert "the history has no run of branch next" in missing.stderr
+    assert "fix: it has runs of main" in missing.stderr
+
+
+def test_runs_that_are_not_used_are_told_with_why(ciguard: Ciguard, place: Path) -> None:
+    (place / "base").rename(place / "old")
+    early = {"01": [case("a", 1.0, 160)]}
+    write(place, "now", early, run_id=20, started_at="2026-11-10T11:00:00Z", branch="topic")
+    said = ciguard("compare", "base", "now", "--history", "history", cwd=place).stdout
+    assert "baseline   10 runs: the history's runs before the candidate, by date\n" in said
+    assert "not used   2 runs not before the candidate\n" in said
+
+
 def test_two_runs_of_the_history(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "3", "12/1", "--history", "history", cwd=place)
     assert done.stdout.startswith("NO SIGNIFICANT DIFFERENCE: ")

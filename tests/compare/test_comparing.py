@@ -290,11 +290,24 @@ def test_any_run_against_itself_is_never_a_finding(
     values: list[tuple[float | None, float | None, str]],
 ) -> None:
     results = [
-        case(f"t{n}", wall, mib, outcome=outcome) for n, (wall, mib, outcome) in enumerate(values)
+        case(f"t{n}", wall, mib, outcome=outcome, retained_bytes=None if mib is None else int(mib))
+        for n, (wall, mib, outcome) in enumerate(values)
     ]
     run = run_of({"01": results})
     again = run_of({"01": results})
-    found = compare_run(run, None, [again])
+    for found in (
+        compare_run(run, None, [again]),
+        compare_run(replace(run, run_id=99), None, [replace(again, run_id=n) for n in range(12)]),
+        compare_run(run, None, [again] * 12, previous=replace(again, run_id=98)),
+    ):
+        _nothing_is_found(found)
+
+
+def _nothing_is_found(found: Comparison) -> None:
+    assert not found.jobs
+    assert not [leak for leak in found.leaks if leak.tier != "moved"]
+    assert found.pace.word in ("no significant difference", "not enough data", "not measured")
+    assert {trend.word for trend in found.trends} <= {"no significant difference", "no verdict"}
     assert not (*found.durations.losses, *found.durations.gains)
     assert not (*found.memory.losses, *found.memory.gains)
     assert {one.kind for one in found.transitions} <= {"failing_on_both"}
