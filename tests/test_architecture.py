@@ -55,7 +55,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "configured": ("config", "errors", "model", "codec", "runners", "run.frameworks"),
     "cli": ("__version__", "errors", "console", "invocation"),
     "git": ("errors",),
-    "references": ("errors",),
     "lookup": ("codec", "errors", "files", "github", "model", "references"),
     "lineages": ("compare.lineage", "errors", "repository"),
     "repository": ("errors", "git"),
