@@ -18,7 +18,8 @@ from ciguard import __version__, console
 from ciguard.errors import CiguardError, ExitCode
 from ciguard.invocation import Invocation
 
-# Verb -> what it is for, in the order of the loop. The module is ciguard.<verb>.command.
+# Verb -> what it is for, in the order of the loop. The module is ciguard.<verb>.command, but for
+# those that share another verb's arithmetic.
 VERBS: Final = {
     "init": "write ciguard.toml and the workflow",
     "plan": "balance the tests over shards, by time and memory",
@@ -27,7 +28,9 @@ VERBS: Final = {
     "compare": "compare two runs: memory, timeouts, durations, transitions",
     "report": "guard + compare, as one comment and a summary",
     "history": "add runs to the history, show and export it",
+    "experiment": "run two commands, or two commits, in turn: which is faster, which smaller",
 }
+FOLDERS: Final = {"experiment": "compare.experiment"}
 
 
 class _Verbs(click.Group):
@@ -39,7 +42,8 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(f"ciguard.{cmd_name}.command").command
+        folder = FOLDERS.get(cmd_name, cmd_name)
+        command: click.Command = importlib.import_module(f"ciguard.{folder}.command").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

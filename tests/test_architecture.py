@@ -78,6 +78,7 @@ LEG = ("errors", "codec.__init__", "codec.record", "codec.plan")
 # The parts of a verb's folder that are its hands: everything else in it is arithmetic.
 ADAPTERS = frozenset(
     {"history.carriers", "history.file_carrier", "history.branch_carrier", "plan.collect"}
+    | {"compare.experiment.running"}
 )
 
 PURE = frozenset({"codec", "model", "errors", "references", "runners", "text"})
@@ -107,7 +108,7 @@ class Source:
         return parsed(self.text)
 
     def is_command(self) -> bool:
-        return self.name.split(".")[1:] == ["command"]
+        return self.name.split(".")[1:] in (["command"], ["experiment", "command"])
 
     def is_inside(self) -> bool:
         return self.name.startswith("run.inside.") and not self.name.endswith("__init__")
@@ -185,7 +186,8 @@ def imports_only_what_its_place_allows(source: Source) -> Iterator[str]:
 
 def leaves_commands_to_the_command_line(source: Source) -> Iterator[str]:
     for name in internal(source):
-        if source.place != "cli" and name.split(".")[1:2] == ["command"]:
+        command = re.fullmatch(r"\w+(\.experiment)?\.command(\.\w+)?", name)
+        if source.place != "cli" and command:
             yield f"{source.name} imports ciguard.{name}: a command is no library"
 
 
@@ -293,6 +295,12 @@ MORE_BREACHES = [
     (imports_only_what_its_place_allows, "github.client", "from ciguard.config import Config"),
     (imports_only_what_its_place_allows, "newcomer.thing", "x = 1"),
     (leaves_commands_to_the_command_line, "plan.packing", "from ciguard.guard import command"),
+    (
+        leaves_commands_to_the_command_line,
+        "compare.failing",
+        "from ciguard.compare.experiment.command import command",
+    ),
+    (keeps_arithmetic_pure, "compare.experiment.paired", "import time"),
     (keeps_arithmetic_pure, "run.policy", "from time import monotonic"),
     (keeps_arithmetic_pure, "codec.record", "from pathlib import Path"),
     (needs_nothing_installed_in_a_leg, "codec.plan", "import pydantic"),

@@ -1,0 +1,1 @@
+"""Two sides, run in turn until it is clear which is faster, or smaller."""

@@ -1,0 +1,174 @@
+"""What an experiment comes to: rows, what a reader must know of them, and one verdict. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from ciguard.compare.experiment.conduct import level_of, pairs_of, series_of
+from ciguard.compare.experiment.measured import WHOLE
+from ciguard.compare.experiment.paired import NEGLIGIBLE, PAIRS, judged
+from ciguard.compare.words import percent
+from ciguard.text import counted, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ciguard.compare.experiment.conduct import Why
+    from ciguard.compare.experiment.design import Design, Side
+    from ciguard.compare.experiment.measured import Measured
+    from ciguard.compare.experiment.paired import Row
+
+Verdict = Literal[
+    "faster",
+    "slower",
+    "less memory",
+    "more memory",
+    "no significant difference",
+    "not enough data",
+    "too noisy",
+    "mixed",
+]
+GAINS: Final = ("faster", "less memory")
+LOSSES: Final = ("slower", "more memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """The answer.
+
+    Attributes:
+        commands: by side.
+        pairs: whole ones, by condition.
+        why: with what it was over. failure: of the run with which it was, in words.
+        level: of the false discoveries, at which the rows were judged.
+        stopped_by: the signal that interrupted it; 0 if none did.
+    """
+
+    verdict: Verdict
+    rows: tuple[Row, ...]
+    commands: Mapping[Side, str]
+    design: Design
+    pairs: tuple[int, ...]
+    why: Why
+    level: float
+    wall_s: float
+    failure: str = ""
+    notes: tuple[str, ...] = ()
+    done: tuple[Measured, ...] = ()
+    stopped_by: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Say that it came to its end by itself."""
+        return self.why in ("all runs", "clear")
+
+
+def concluded(
+    design: Design,
+    done: Sequence[Measured],
+    why: Why,
+    *,
+    commands: Mapping[Side, str],
+    wall_s: float = 0.0,
+    stopped_by: int = 0,
+) -> Experiment:
+    """Judge what was measured."""
+    level = level_of(design, why, done)
+    rows = judged(series_of(done), level)
+    pairs = pairs_of(done, len(design.conditions))
+    failure = next((f"{one.step.words}: {one.failure}" for one in done if one.failure), "")
+    verdict: Verdict = "not enough data" if failure else verdict_of(rows, pairs)
+    return Experiment(
+        verdict=verdict,
+        rows=rows,
+        commands=commands,
+        design=design,
+        pairs=pairs,
+        why=why,
+        level=level,
+        wall_s=wall_s,
+        failure=failure,
+        notes=tuple(_notes(rows, done)),
+        done=tuple(done),
+        stopped_by=stopped_by,
+    )
+
+
+def row_verdict(row: Row) -> str:
+    """What one row says: one of the verdicts, or "higher", "lower" of a number that is neither."""
+    if row.n < PAIRS:
+        return "not enough data"
+    if not row.differs:
+        return "too noisy" if row.is_noisy and not row.is_same else "no significant difference"
+    less = (row.ratio or row.after - row.before) < 0
+    if row.is_time:
+        return "faster" if less else "slower"
+    if row.is_memory:
+        return "less memory" if less else "more memory"
+    return "lower" if less else "higher"
+
+
+def verdict_of(rows: Sequence[Row], pairs: Sequence[int]) -> Verdict:
+    """One verdict over all rows: time is named before memory, and a contradiction is "mixed".
+
+    A gain that only warm iterations have is none: whoever starts the program does not see it.
+    """
+    said = [(row, row_verdict(row)) for row in rows]
+    losses = [word for _, word in said if word in LOSSES]
+    gains = [word for row, word in said if word in GAINS and not _is_warm_only(row, rows)]
+    if losses and any(word in GAINS for _, word in said):
+        return "mixed"
+    for word in ("faster", "slower", "less memory", "more memory"):
+        if word in (*gains, *losses):
+            return word
+    if not rows or min(pairs, default=0) < PAIRS:
+        return "not enough data"
+    if any(word == "too noisy" and row.metric in WHOLE for row, word in said):
+        return "too noisy"
+    return "no significant difference"
+
+
+def _is_warm_only(row: Row, rows: Sequence[Row]) -> bool:
+    """Say that no other row of the condition, cold or of the whole run, has gained as well."""
+    if row.metric.part != "warm":
+        return False
+    word = row_verdict(row)
+    beside = (one for one in rows if one.condition == row.condition and one.metric.part != "warm")
+    return not any(row_verdict(one) == word for one in beside)
+
+
+def _notes(rows: Sequence[Row], done: Sequence[Measured]) -> Iterator[str]:
+    for row in rows:
+        name = row.metric.words
+        if row_verdict(row) in GAINS and _is_warm_only(row, rows):
+            yield f"{name}: gained in warm iterations only, which is no headline."
+        if row.order is not None and abs(row.order) >= NEGLIGIBLE:
+            yield (
+                f"{name}: the second run of a pair differs by {percent(row.order)} from the first, "
+                "whichever side it is; that is taken out. More warm runs (--warm) may help."
+            )
+    for side, other in (("a", "b"), ("b", "a")):
+        own = {metric.words for one in done if one.step.side == side for metric in one.values}
+        others = {metric.words for one in done if one.step.side == other for metric in one.values}
+        only = sorted(own - others)
+        if only and others:
+            yield f"Only {side} says: {', '.join(only[:3])}{' and more' * (len(only) > 3)}."  # noqa: PLR2004
+
+
+def why_words(experiment: Experiment) -> str:
+    """ "10 runs of each, in 4 min 02 s", and why there are not more."""
+    runs, planned = experiment.pairs, experiment.design.runs
+    least, most = min(runs), max(runs)
+    number = counted(most, "run") if least == most else f"{least} to {most} runs"
+    warm = sum(one.step.is_warm and bool(one.values) for one in experiment.done) // 2
+    said = f"{number} of each side" + (f", {counted(warm, 'warm run')} before" if warm else "")
+    said += f", in {duration(experiment.wall_s)}"
+    reasons = {
+        "all runs": "",
+        "clear": f"; clear before all {planned} were made",
+        "budget": f"; the budget was spent before all {planned} were made",
+        "failed": "; ended by a run that failed",
+        "interrupted": "; incomplete: interrupted",
+    }
+    return said + reasons[experiment.why]

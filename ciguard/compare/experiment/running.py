@@ -1,0 +1,138 @@
+"""Runs programs one after the other, and ends them with us, whenever that is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+# `-P`: a folder `ciguard` in the project must not stand before ours.
+LEG: Final = (sys.executable, "-P", "-m", "ciguard.run")
+STOP_S: Final = 20.0  # a leg that was told to end has 4 s for its tests, and some for its record
+
+
+class Stopped(Exception):
+    """Somebody wants the program to end: the signal that said so."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Stopping:
+    """Within it SIGINT and SIGTERM raise `Stopped`, so that what was made is removed."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._held = 0
+
+    def __enter__(self) -> Stopping:
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        self._before = {number: signal.signal(number, self._stop) for number in numbers}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _stop(self, number: int, _: object) -> None:
+        self._number = number
+        self._raise()
+
+    def _raise(self) -> None:
+        if self._number and not self._held:
+            number, self._number = self._number, 0
+            raise Stopped(number)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Within it nobody is stopped: a signal that comes meanwhile counts behind it."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+        self._raise()
+
+    @contextlib.contextmanager
+    def private_folder(self) -> Iterator[Path]:
+        """A folder for records, removed in the end whatever happens."""
+        folder = None
+        try:
+            with self.held():
+                folder = Path(tempfile.mkdtemp(prefix="ciguard-experiment-"))
+            yield folder
+        finally:
+            if folder is not None:
+                with self.held():
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def run(
+        self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], left_s: float
+    ) -> tuple[int | None, str]:
+        """Run a program; its exit code (None: it was ended, as no time was left), and what it said.
+
+        In a session of its own: what is typed at the terminal reaches it through us, once.
+
+        Raises:
+            Stopped: somebody wants an end; the program has had its own by then.
+        """
+        process = None
+        with tempfile.TemporaryFile() as said:
+            code = None
+            try:
+                with self.held():
+                    process = subprocess.Popen(
+                        argv,
+                        cwd=cwd,
+                        env=dict(environ),
+                        stdin=subprocess.DEVNULL,
+                        stdout=said,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,
+                    )
+                code = process.wait(max(0.0, left_s) if left_s < float("inf") else None)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                if process is not None:
+                    with self.held():
+                        _end(process)
+            said.seek(0)
+            return code, said.read().decode("utf-8", "replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Have a leg end its tests; one that does not is killed, and its keepers kill theirs."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def tail(path: Path, length: int) -> bytes:
+    """The end of a file; nothing where there is none."""
+    with contextlib.suppress(OSError), path.open("rb") as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - length))
+        return stream.read()
+    return b""
+
+
+def now_s() -> float:
+    """On the clock that cannot be set back."""
+    return time.monotonic()
