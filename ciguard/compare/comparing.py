@@ -11,9 +11,9 @@ from ciguard.compare.around import NOTHING, Around
 from ciguard.compare.baseline import beside, facts, name_of, table_of, usable
 from ciguard.compare.before import with_past
 from ciguard.compare.choice import Choice, choose
-from ciguard.compare.comparison import WORSE, Comparison
+from ciguard.compare.comparison import Comparison
 from ciguard.compare.durations import confirming, judge_durations
-from ciguard.compare.headline import headline
+from ciguard.compare.headline import has_lost, told
 from ciguard.compare.identity import recognised
 from ciguard.compare.jobs import cost, job_changes
 from ciguard.compare.leaks import leaks
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.history import History
     from ciguard.compare.baseline import Table
-    from ciguard.compare.comparison import BaselineFacts, Judgement, Leak, Pace, State, Transition
+    from ciguard.compare.comparison import BaselineFacts, Judgement, Leak, Pace, Transition
     from ciguard.compare.normalise import Baseline
     from ciguard.compare.runs import Floats, Run
     from ciguard.model import Plan
@@ -82,14 +82,14 @@ def compare_run(
     found = transitions(base, candidate, lacking.shard_of, units, names) if base is not None else ()
     found = with_past(found, history, choice.used)
     why = tuple(reasons(candidate, lacking))
-    complete = not why and not _has_lost(found)
+    complete = not why and not has_lost(found)
     durations, memory = (_of_what_ran(one, complete) for one in (judged.durations, judged.memory))
     shards = {shard.key: shard for shard in plan.shards} if plan else {}
     known_runs = facts(history, choice, more, table)
     unjudged = SAME_RUN if is_itself else _unjudged(table, (durations, memory), known_runs)
-    return headline(
+    return told(
         Comparison(
-            state=_state(why, found, durations, memory, judged, has_base=base is not None),
+            state="inconclusive",
             headline="",
             base=name_of(base) if base is not None else None,
             candidate=name_of(candidate),
@@ -213,45 +213,6 @@ def _unjudged(table: Table, judgements: Sequence[Judgement], baseline: BaselineF
     if table.cut and all(judgement.word == "not measured" for judgement in judgements):
         return CUT
     return few_runs(len(baseline.runs)) if len(baseline.runs) < MANY else ""
-
-
-def _state(
-    why: Sequence[str],
-    found: Sequence[Transition],
-    durations: Judgement,
-    memory: Judgement,
-    judged: _Judged,
-    *,
-    has_base: bool,
-) -> State:
-    kinds = {one.kind for one in found}
-    words = {durations.word, memory.word}
-    if why:
-        return "incomplete"
-    worse = bool(kinds & set(WORSE)) or bool(words & {"regressed", "mixed"})
-    worse |= judged.pace.word == "slower" or any(one.tier == "confirmed" for one in judged.leaks)
-    # Units that are gone take their failures, time and memory with them: that is no gain.
-    gains = "improved" in words or judged.pace.word == "faster"
-    better = not _has_lost(found) and ("fixed" in kinds or gains)
-    if worse:
-        return "mixed" if better or "mixed" in words else "worse"
-    suspects = judged.pace.word == "maybe slower" or any(
-        one.tier == "suspect" for one in judged.leaks
-    )
-    if memory.word == "suspects" or suspects:
-        return "suspect"
-    if better:
-        return "better"
-    if _has_lost(found) or not has_base:
-        return "inconclusive"
-    # Nearly every run has a duration suspect by chance: alone, they are no difference.
-    known = words & {"no significant difference", "suspects"}
-    return "same" if known else "inconclusive"
-
-
-def _has_lost(found: Sequence[Transition]) -> bool:
-    """Say that a case has no result any more; a whole leg may be gone with it."""
-    return any(one.kind == "no_longer_run" for one in found)
 
 
 def _notes(candidate: Run, base: Run | None, found: Sequence[Transition]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The one sentence that a comparison begins with: the worst first. Pure."""
+"""The one word that a comparison comes to, and its sentence: the worst first. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ciguard.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.compare.comparison import Comparison, Kind, Lost, State
+    from ciguard.compare.comparison import Comparison, Kind, Lost, State, Transition
 
 WORDS: Final[dict[State, str]] = {
     "incomplete": "INCOMPLETE",
@@ -24,12 +24,43 @@ WORDS: Final[dict[State, str]] = {
 }
 
 
-def headline(comparison: Comparison) -> Comparison:
-    """The comparison with its sentence."""
+def told(comparison: Comparison) -> Comparison:
+    """The comparison with its state and its sentence, whatever it had."""
+    comparison = replace(comparison, state=state_of(comparison))
     parts = [*_parts(comparison), *_numbers(comparison)] or [
         comparison.unjudged or _untold(comparison)
     ]
     return replace(comparison, headline=f"{WORDS[comparison.state]}: {'; '.join(parts)}")
+
+
+def state_of(comparison: Comparison) -> State:
+    """What all that was found comes to."""
+    found, pace = comparison.transitions, comparison.pace.word
+    kinds = {one.kind for one in found}
+    words = {comparison.durations.word, comparison.memory.word}
+    leaks = {one.tier for one in comparison.leaks}
+    if comparison.reasons:
+        return "incomplete"
+    worse = bool(kinds & set(WORSE)) or bool(words & {"regressed", "mixed"})
+    worse |= pace == "slower" or "confirmed" in leaks
+    # Units that are gone take their failures, time and memory with them: that is no gain.
+    better = not has_lost(found) and ("fixed" in kinds or "improved" in words or pace == "faster")
+    if worse:
+        return "mixed" if better or "mixed" in words else "worse"
+    if comparison.memory.word == "suspects" or pace == "maybe slower" or "suspect" in leaks:
+        return "suspect"
+    if better:
+        return "better"
+    if has_lost(found) or comparison.base is None:
+        return "inconclusive"
+    # Nearly every run has a duration suspect by chance: alone, they are no difference.
+    known = words & {"no significant difference", "suspects"}
+    return "same" if known else "inconclusive"
+
+
+def has_lost(found: Sequence[Transition]) -> bool:
+    """Say that a case has no result any more; a whole leg may be gone with it."""
+    return any(one.kind == "no_longer_run" for one in found)
 
 
 def _parts(comparison: Comparison) -> Iterator[str]:

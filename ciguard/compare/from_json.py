@@ -1,0 +1,63 @@
+"""What `ciguard compare --format json` wrote, read again as the value that it was. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from ciguard.compare import comparison as values
+from ciguard.compare.as_json import SCHEMA
+from ciguard.compare.comparison import Comparison
+from ciguard.errors import InputError
+from ciguard.model import CaseKey, Ending, UnitKey
+
+FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
+
+
+def read_comparison(content: bytes, source: str) -> Comparison:
+    """The comparison in a file.
+
+    Raises:
+        InputError: it is none, or one of a newer schema.
+    """
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"no JSON: {error}", where=source, fix=FIX) from None
+    if not isinstance(found, dict) or not isinstance(found.get("schema"), int):
+        raise InputError("no comparison", where=source, fix=FIX)
+    if found["schema"] > SCHEMA:
+        what = f"schema {found['schema']} is newer than {SCHEMA}"
+        raise InputError(what, where=source, fix="update ciguard")
+    adapter: TypeAdapter[Comparison] = TypeAdapter(Comparison)
+    # What only type checkers import there.
+    names: dict[str, Any] = {
+        **vars(values),
+        "CaseKey": CaseKey,
+        "Ending": Ending,
+        "UnitKey": UnitKey,
+        "datetime": datetime,
+    }
+    adapter.rebuild(force=True, _types_namespace=names)
+    try:
+        return adapter.validate_python(_with_infinite_ratios(found))
+    except ValidationError as error:
+        detail = error.errors()[0]
+        place = ".".join(map(str, detail["loc"]))
+        raise InputError(f"{place}: {detail['msg']}", where=source, fix=FIX) from None
+
+
+def _with_infinite_ratios(found: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity: a change from nothing has null for its ratio."""
+    for measure in ("durations", "memory"):
+        judgement = found.get(measure)
+        for side in ("losses", "gains"):
+            changes = judgement.get(side) if isinstance(judgement, dict) else None
+            for change in changes if isinstance(changes, list) else ():
+                if isinstance(change, dict) and change.get("ratio", 0) is None:
+                    change["ratio"] = math.inf
+    return found
