@@ -179,11 +179,13 @@ class BranchCarrier:
         found = self._git("remote", "get-url", *(["--push"] if pushing else []), "--", self.remote)
         if not found.returncode:
             return found.stdout.decode("utf-8", "replace").strip()
-        inside = not self._git("rev-parse", "--git-dir").returncode
-        if inside and not self.remote.startswith("-") and set("/:") & set(self.remote):
-            return self.remote  # no remote of this clone, so an address
+        named = self.remote.startswith("-") or not set("/:") & set(self.remote)
+        if not named and not self._git("rev-parse", "--git-dir").returncode:
+            return self.remote
         what = in_brief(without_secrets(_text(found)))
         fix = f"run it in a clone that has a remote {self.remote}, or name a file"
+        if not named:
+            fix = "run it in a git repository, whichever"
         raise InputError(what, where=self.place, fix=fix)
 
     def _said(self, *words: str, given: bytes = b"", extra: Mapping[str, str] | None = None) -> str:

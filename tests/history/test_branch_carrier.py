@@ -213,8 +213,13 @@ def test_what_is_wrong_is_said(origin: Path) -> None:
             open_carrier(f"branch:{name}", folder, environment(folder)).read()
     with pytest.raises(RemoteError, match=FILE_NAME):
         open_carrier("branch:main", folder, environment(folder)).read()
-    with pytest.raises(InputError, match="not a git repository"):
-        open_carrier(PLACE, origin.parent, environment(folder)).read()
+    for remote, fix in (
+        ("origin", "a clone that has a remote origin"),
+        ("https://h/r", "whichever"),
+    ):
+        with pytest.raises(InputError, match="not a git repository") as caught:
+            BranchCarrier(NAME, origin.parent, environment(folder), remote).read()
+        assert fix in caught.value.fix
     shutil.rmtree(origin)
     with pytest.raises(RemoteError, match="cannot be looked up"):
         branch(folder).read()
