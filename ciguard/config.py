@@ -165,6 +165,10 @@ class WorkflowConfig(_Section):
     checkpoint: Seconds | None = Field(
         None, description="legs end a step and upload their record every so often"
     )
+    artifacts: Literal[3, 4] | None = Field(
+        None,
+        description="generation of GitHub's artifacts: 3 on an Enterprise Server; origin tells",
+    )
 
 
 class Config(_Section):

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ciguard import console, files
 from ciguard.config import FILE, Seconds, mistake
 from ciguard.errors import ExitCode, UsageError
+from ciguard.github.place import is_enterprise_server, of_remote
 from ciguard.init.project import (
     PROJECT_FILE,
     TELLING_FILES,
@@ -25,6 +26,7 @@ from ciguard.init.project import (
 from ciguard.init.requirement import DISTRIBUTION, direct_requirement
 from ciguard.init.workflow import (
     Workflow,
+    local_actions,
     parts_of,
     render_configuration,
     render_workflow,
@@ -108,13 +110,21 @@ def propose(folder: Path, config: Config, *, static: bool = False) -> list[Propo
     setup = config.workflow.setup
     every_s = config.workflow.checkpoint
     checkpoint = "" if every_s is None else time_text(every_s)
+    artifacts = config.workflow.artifacts or generation(folder)
     if not is_configured(folder):
         patterns = {name: framework.FILE_PATTERNS for name, framework in FRAMEWORKS.items()}
         framework, count = recognised_framework(tracked, patterns)
         console.err(f"{framework}: {count} test files" if count else "no test framework found")
         texts = {name: text for name in TELLING_FILES if (text := text_of(folder / name))}
         setup = suggested_setup(texts, framework, config.workflow.python)
-        starter = render_configuration(config.install, setup, framework, environment(), checkpoint)
+        starter = render_configuration(
+            config.install,
+            setup,
+            framework,
+            environment(),
+            checkpoint=checkpoint,
+            artifacts=artifacts,
+        )
         proposals.append(Proposal(FILE, None, starter))
     workflow = Workflow(
         default_branch=default_branch(folder),
@@ -124,12 +134,27 @@ def propose(folder: Path, config: Config, *, static: bool = False) -> list[Propo
         python=config.workflow.python,
         checkpoint=checkpoint,
         parts=1 if every_s is None else parts_of(every_s, config.plan.limit),
+        artifacts=artifacts,
     )
     text = render_workflow(workflow, environment(), static=static)
     if not workflow.install:
         console.err(f"set install in {FILE}: where runners get ciguard from; until then they fail")
     proposals.append(Proposal(WORKFLOW_FILE, text_of(folder / WORKFLOW_FILE), text))
+    for path, action in local_actions(workflow, environment()).items():
+        proposals.append(Proposal(path, text_of(folder / path), action))
     return proposals
+
+
+def generation(folder: Path) -> int:
+    """Of GitHub's artifacts, where nobody said: by the server that origin names."""
+    told = of_remote((git(folder, "remote", "get-url", "origin") or "").strip())
+    if told is None or not is_enterprise_server(told[0]):
+        return 4
+    console.err(
+        f"{told[0]} is taken for a GitHub Enterprise Server, with artifacts of generation 3: "
+        f"set workflow.artifacts = 4 in {FILE} where it has the newer ones"
+    )
+    return 3
 
 
 def agreed(item: Proposal) -> bool:

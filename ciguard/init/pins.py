@@ -15,3 +15,13 @@ ACTIONS: Final = {
     "setup_python": "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0",
     "upload_artifact": "actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0",
 }
+# On a GitHub Enterprise Server, which has artifacts of generation 3 only: actions in the repository
+# around that server's own, of which only it knows the commits.
+LOCAL: Final = {
+    "download_artifact": "./.github/actions/ciguard-download",
+    "upload_artifact": "./.github/actions/ciguard-upload",
+}
+LOCAL_FILES: Final = {
+    ".github/actions/ciguard-download/action.yml": "download_v3.yml.j2",
+    ".github/actions/ciguard-upload/action.yml": "upload_v3.yml.j2",
+}

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from ciguard.errors import UsageError
-from ciguard.init.pins import ACTIONS
+from ciguard.init.pins import ACTIONS, LOCAL, LOCAL_FILES
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+OLD: Final = 3  # generation of artifacts
 MOST_PARTS: Final = 20  # each is two steps and an artifact
 
 
@@ -33,6 +34,7 @@ class Workflow:
         python: version for ciguard alone; the tests keep theirs.
         checkpoint: how long a step begins tests, as `--for` takes it; "" for one step to the end.
         parts: the most steps that a leg is cut into, the last of which runs to the end.
+        artifacts: generation of GitHub's artifacts: 3 on an Enterprise Server, else 4.
     """
 
     default_branch: str
@@ -42,6 +44,7 @@ class Workflow:
     python: str
     checkpoint: str = ""
     parts: int = 1
+    artifacts: int = 4
 
 
 def parts_of(checkpoint_s: float, limit_s: float) -> int:
@@ -67,18 +70,9 @@ def render_workflow(workflow: Workflow, templates: Environment, *, static: bool 
         static: without a plan job, for a matrix that `ciguard plan --static` fills in.
     """
     check_steps(workflow.setup)
-    # ${{ }} belongs to GitHub in this file, so Jinja gets other delimiters.
-    environment = templates.overlay(
-        block_start_string="<%",
-        block_end_string="%>",
-        variable_start_string="<<",
-        variable_end_string=">>",
-        comment_start_string="<#",
-        comment_end_string="#>",
-        trim_blocks=False,  # the template's macros open with the line break they need
-        lstrip_blocks=False,
-    )
+    environment = _for_actions(templates)
     environment.filters["quoted"] = quoted
+    pins = {**ACTIONS, **LOCAL} if workflow.artifacts == OLD else ACTIONS
     return environment.get_template("static.yml.j2" if static else "workflow.yml.j2").render(
         default_branch=workflow.default_branch,
         install=workflow.install,
@@ -87,7 +81,29 @@ def render_workflow(workflow: Workflow, templates: Environment, *, static: bool 
         python=workflow.python,
         checkpoint=workflow.checkpoint,
         parts=workflow.parts,
-        pins=ACTIONS,
+        pins=pins,
+    )
+
+
+def local_actions(workflow: Workflow, templates: Environment) -> dict[str, str]:
+    """The actions that the workflow needs in its own repository, by their path there."""
+    if workflow.artifacts != OLD:
+        return {}
+    environment = _for_actions(templates)
+    return {path: environment.get_template(name).render() for path, name in LOCAL_FILES.items()}
+
+
+def _for_actions(templates: Environment) -> Environment:
+    # ${{ }} belongs to GitHub in this file, so Jinja gets other delimiters.
+    return templates.overlay(
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        trim_blocks=False,  # the template's macros open with the line break they need
+        lstrip_blocks=False,
     )
 
 
@@ -98,13 +114,23 @@ def time_text(time_s: float) -> str:
 
 
 def render_configuration(
-    install: str, setup: str, framework: str, templates: Environment, checkpoint: str = ""
+    install: str,
+    setup: str,
+    framework: str,
+    templates: Environment,
+    *,
+    checkpoint: str = "",
+    artifacts: int = 4,
 ) -> str:
     """Render the starting ciguard.toml; with `framework` "" it asks for a suite."""
     environment = templates.overlay()
     environment.filters["quoted"] = quoted
     return environment.get_template("ciguard.toml.j2").render(
-        install=install, setup=setup, framework=framework, checkpoint=checkpoint
+        install=install,
+        setup=setup,
+        framework=framework,
+        checkpoint=checkpoint,
+        artifacts=artifacts,
     )
 
 

@@ -194,9 +194,12 @@ class GitHub:
 def stand_ins() -> list[str]:
     """act's options that put a folder of ours in the place of each action, checkout aside."""
     options: list[str] = []
-    for pinned in ACTIONS.values():
-        action = pinned.split(" #")[0]
-        folder = Path(__file__).parent / "actions" / action.split("@")[0].split("/")[1]
-        if folder.is_dir():
-            options += ["--local-repository", f"{action}={folder}"]
+    ours = Path(__file__).parent / "actions"
+    actions = [pinned.split(" #")[0] for pinned in ACTIONS.values()]
+    folders = {action: action.split("@")[0].split("/")[1] for action in actions}
+    folders["actions/upload-artifact@v3"] = "upload-artifact"
+    folders["actions/download-artifact@v3"] = "download-artifact-v3"
+    for action, name in folders.items():
+        if (ours / name).is_dir():
+            options += ["--local-repository", f"{action}={ours / name}"]
     return options
