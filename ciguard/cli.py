@@ -22,6 +22,7 @@ from ciguard.invocation import Invocation
 # those that share another verb's arithmetic.
 VERBS: Final = {
     "init": "write ciguard.toml and the workflow",
+    "doctor": "say what is missing here, and what to do",
     "plan": "balance the tests over shards, by time and memory",
     "run": "run one shard, or any command, under supervision",
     "guard": "prove that every planned test ran, and say why a shard died",

@@ -28,7 +28,7 @@ SPOKEN = (
 )
 AT_THE_RIM = (
     *("config", "configured", "console", "fetched", "files", "github", "history"),
-    *("invocation", "lineages", "lookup", "policies", "rendering", "repository"),
+    *("invocation", "lineages", "lookup", "policies", "proposals", "rendering", "repository"),
 )
 
 # By first folder or file below ciguard/; a verb's own folder is always allowed to itself.
@@ -46,6 +46,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "repository",
     ),
     "references": ("errors",),
+    "proposals": (
+        *("config", "errors", "files", "github.place", "rendering", "run.frameworks"),
+        *("init.project", "init.requirement", "init.workflow"),
+    ),
     "rendering": ("text",),
     "runners": (),
     "text": ("model",),
@@ -68,9 +72,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "compare": SPOKEN,
     "history": (*SPOKEN, "files", "git"),
     "init": (*SPOKEN, "rendering"),
+    "doctor": (*SPOKEN, "run.platforms", "plan.collect", "plan.static"),
     "report": (*SPOKEN, "rendering", "guard", "compare"),
 }
-VERBS = ("plan", "guard", "compare", "history", "init", "report")
+VERBS = ("plan", "guard", "compare", "history", "init", "doctor", "report")
 
 # What travels in the pyz besides run/: see DESIGN, "Nothing to install in a leg".
 LEG = ("errors", "codec.__init__", "codec.record", "codec.plan")

@@ -335,10 +335,29 @@ def contents(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Req
     return Answer(200, value)
 
 
+def repository(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) -> Answer:
+    if part["repository"] != REPOSITORY:
+        return refused(404, "Not Found")
+    value = {"full_name": REPOSITORY, "default_branch": "main", "private": True}
+    return Answer(200, value)
+
+
+def rate_limit(*_: object) -> Answer:
+    calls = {"limit": 1000, "remaining": 987, "reset": 1_800_000_000, "used": 13}
+    return Answer(200, {"resources": {"core": calls, "search": calls}, "rate": calls})
+
+
+def meta(*_: object) -> Answer:
+    return Answer(200, {"verifiable_password_authentication": True, "installed_version": "3.17.4"})
+
+
 _HERE: Final = r"/repos/[^/]+/[^/]+"
 ACTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     rf"GET {_HERE}/actions/runs": list_runs,
     rf"GET {_HERE}/actions/workflows/(?P<workflow>[^/]+)/runs": list_runs,
+    r"GET /repos/(?P<repository>[^/]+/[^/]+)": repository,
+    "GET /rate_limit": rate_limit,
+    "GET /meta": meta,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/jobs": list_jobs,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/attempts/(?P<attempt>\d+)/jobs": list_jobs,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/artifacts": list_artifacts,

@@ -1,0 +1,1 @@
+"""`ciguard doctor`: whether all that the loop needs is there, before a run finds out."""

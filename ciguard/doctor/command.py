@@ -1,0 +1,260 @@
+"""`ciguard doctor`: looks at configuration, repository, history, GitHub and this machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Final
+
+import click
+from pydantic import SecretStr
+
+from ciguard import console
+from ciguard.config import FILES
+from ciguard.configured import suites_of
+from ciguard.doctor.checks import (
+    Check,
+    as_json,
+    as_text,
+    error,
+    has_errors,
+    of_calls,
+    of_generation,
+    ok,
+    warning,
+)
+from ciguard.errors import CiguardError, ExitCode, UsageError
+from ciguard.github.place import place_of
+from ciguard.history.carriers import load, open_carrier
+from ciguard.plan.collect import collected
+from ciguard.plan.static import BEGIN, END
+from ciguard.proposals import WORKFLOW_FILE, generation, propose, running_requirement
+from ciguard.repository import remote_url
+from ciguard.run.frameworks.table import framework
+from ciguard.run.platforms.table import HERE
+from ciguard.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ciguard.config import Config
+    from ciguard.github.client import GitHub
+    from ciguard.github.place import Place
+    from ciguard.invocation import Invocation
+
+SECONDS: Final = 15.0  # for an answer of GitHub: somebody sits and waits
+# Permission, a path below the repository that nothing has, and what is missing without it.
+READS: Final = (
+    ("actions: read", "actions/runs/1", "how jobs ended, and records of other runs"),
+    ("checks: read", "check-runs/1", "why GitHub ended a job"),
+)
+
+
+@click.command()
+@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
+@click.option("--repo", metavar="OWNER/NAME", default="", help="Of GitHub; else origin's.")
+@click.option("--offline", is_flag=True, help="Do not ask GitHub.")
+@click.pass_obj
+def command(invocation: Invocation, shape: str, repo: str, offline: bool) -> int:
+    """Say whether all is there that ciguard needs here, and what to do where it is not.
+
+    Changes nothing. Ends with 0, and with 3 where something does not work.
+    """
+    checks = list(_all(invocation, repo, offline=offline))
+    console.out(json.dumps(as_json(checks), indent=2) if shape == "json" else as_text(checks))
+    return ExitCode.INPUT if has_errors(checks) else ExitCode.OK
+
+
+def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]:
+    try:
+        config = invocation.config()
+    except UsageError as mistake:
+        # Everything else depends on it.
+        yield error("configuration", f"{mistake.where}: {mistake.what}".strip(": "), mistake.fix)
+        return
+    there = [name for name in FILES if (invocation.folder / name).is_file()]
+    fix = "ciguard init writes one"
+    yield (
+        ok("configuration", there[0])
+        if there
+        else warning("configuration", "none, so the defaults hold", fix)
+    )
+    yield from _guarded("git", lambda: _git(invocation))
+    yield from _guarded("tests", lambda: _tests(invocation, config))
+    yield _install(config)
+    yield from _guarded("workflow", lambda: _workflow(invocation, config))
+    yield from _guarded("history", lambda: _history(invocation, config))
+    if not offline:
+        yield from _guarded("GitHub", lambda: _github(invocation, config, repo))
+    yield from _machine(invocation)
+
+
+def _guarded(name: str, look: Callable[[], Iterator[Check]]) -> Iterator[Check]:
+    """The checks; where one of them cannot be made, that."""
+    try:
+        yield from look()
+    except CiguardError as problem:
+        where = f"{problem.where}: " if problem.where else ""
+        yield error(name, f"{where}{problem.what}", problem.fix)
+
+
+def _git(invocation: Invocation) -> Iterator[Check]:
+    if shutil.which("git", path=invocation.environ.get("PATH")) is None:
+        yield error("git", "there is no git", "install it: policy and history are read by it")
+        return
+    remote = remote_url(invocation.folder, invocation.environ)
+    fix = "git remote add origin ADDRESS: the history and the base's policy come from there"
+    yield ok("git", f"origin is {remote}") if remote else warning("git", "no remote origin", fix)
+
+
+def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
+    """Let each framework list its units, as `plan` does."""
+    for name, suite in suites_of(config).items():
+        for variant in suite.variants:
+            words = " ".join(filter(None, ("tests", name, variant)))
+            try:
+                found = collected(
+                    framework(suite.framework),
+                    suite,
+                    variant,
+                    invocation.folder,
+                    invocation.environ,
+                )
+            except CiguardError as problem:
+                yield error(words, f"{suite.framework}: {problem.what}", problem.fix)
+                continue
+            said = f"{suite.framework} lists {counted(len(found.units), 'unit')}"
+            if found.errors:
+                first = found.errors[0].strip().splitlines()[0]
+                fix = "mend what cannot be collected: no plan is made without it"
+                yield error(
+                    words, f"{said}, and {counted(len(found.errors), 'error')}: {first}", fix
+                )
+            elif not found.units:
+                yield error(words, said, "are the tests in this folder, and called as usual?")
+            else:
+                yield ok(words, said)
+
+
+def _install(config: Config) -> Check:
+    wanted = config.install or running_requirement()
+    if wanted:
+        return ok("install", f"workflows install {wanted}")
+    fix = (
+        'set install = "git+https://HOST/OWNER/REPOSITORY@COMMIT": the index\'s ciguard is another'
+    )
+    return error("install", "a workflow does not know where ciguard comes from", fix)
+
+
+def _workflow(invocation: Invocation, config: Config) -> Iterator[Check]:
+    there = invocation.folder / WORKFLOW_FILE
+    is_static = there.is_file() and BEGIN in there.read_text("utf-8", "replace")
+    for item in propose(invocation.folder, config, static=is_static):
+        if item.path in FILES:
+            continue
+        if item.verb == "keep" or _without_matrix(item.current) == _without_matrix(item.proposed):
+            yield ok("workflow", f"{item.path} is what the configuration says")
+        elif item.verb == "create":
+            what = f"there is no {item.path}"
+            yield warning("workflow", what, "ciguard init writes it, unless yours is another")
+        else:
+            what = f"{item.path} is not what the configuration and this version say"
+            option = " --static" if is_static else ""
+            yield warning("workflow", what, f"ciguard init{option} shows how it differs")
+    if there.is_symlink():
+        yield error("workflow", f"{WORKFLOW_FILE} is a link", "GitHub follows none: make it a file")
+
+
+def _without_matrix(text: str | None) -> str:
+    """Without what `ciguard plan --static` fills in."""
+    before, begin, rest = (text or "").partition(BEGIN)
+    return before + begin + rest.partition(END)[2]
+
+
+def _history(invocation: Invocation, config: Config) -> Iterator[Check]:
+    place = config.history.carrier
+    found = load(open_carrier(place, invocation.folder, invocation.environ))
+    if not found.found:
+        fix = "the base branch's first run of the workflow begins it"
+        yield warning("history", f"nothing at {place} yet: plans split equally", fix)
+        return
+    runs = counted(len(found.history.runs), "run")
+    yield ok("history", f"{place}: {runs}, {console.size(found.size_bytes)}")
+
+
+def _github(invocation: Invocation, config: Config, repo: str) -> Iterator[Check]:
+    environ = invocation.environ
+    try:
+        place = place_of(environ, repository=repo, remote=remote_url(invocation.folder, environ))
+    except UsageError as problem:
+        if repo:
+            raise
+        yield warning("GitHub", problem.what, problem.fix)
+        return
+    token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
+    if not token:
+        fix = (
+            "set GITHUB_TOKEN or GH_TOKEN; in a workflow: GITHUB_TOKEN: ${{ github.token }} in env"
+        )
+        yield warning("GitHub", f"no token, so nothing was asked of {place.server_url}", fix)
+        return
+    # Imported here: httpx costs 0.2 s that a machine without a token need not pay.
+    from ciguard.github.client import GitHub  # noqa: PLC0415
+    from ciguard.github.judged import PATIENCE  # noqa: PLC0415
+
+    with GitHub(place.api_url, SecretStr(token), patience=PATIENCE, timeout_s=SECONDS) as github:
+        yield from _asked(invocation, config, place, github)
+
+
+def _asked(invocation: Invocation, config: Config, place: Place, github: GitHub) -> Iterator[Check]:
+    from ciguard.github.capabilities import (  # noqa: PLC0415
+        may_read,
+        rate_of,
+        repository_facts,
+        version_of,
+    )
+
+    facts = repository_facts(github, place.repository)
+    branch = f", default branch {facts.default_branch}" if facts.default_branch else ""
+    yield ok("GitHub", f"{place.api_url} answers; {facts.full_name} is there{branch}")
+    calls = rate_of(github)
+    if calls is not None:
+        yield of_calls(calls.remaining, calls.limit)
+    for permission, path, without in READS:
+        if may_read(github, f"/repos/{place.repository}/{path}"):
+            yield ok("token", f"may do {permission}")
+        else:
+            fix = f"give the job `permissions: {permission}`, or the token that permission"
+            yield warning("token", f"may not do {permission}: it is not told {without}", fix)
+    is_own = place.is_enterprise_server
+    version = version_of(github) if is_own else ""
+    artifacts = config.workflow.artifacts or generation(invocation.folder, lambda _: None)
+    yield of_generation(place.server_url, version, is_own=is_own, artifacts=artifacts)
+
+
+def _machine(invocation: Invocation) -> Iterator[Check]:
+    """What a leg on a machine like this one could measure and guard."""
+    headroom = HERE.headroom(None)
+    try:
+        memory = headroom.memory_bytes()
+    finally:
+        headroom.close()
+    cpus = counted(HERE.cpus() or 0, "cpu")
+    if memory is None:
+        fix = "set memory of its pool in ciguard.toml"
+        yield warning("memory", f"{cpus}, memory not known: no leg here can be guarded", fix)
+    else:
+        yield ok("memory", f"{cpus}, {console.size(memory)} for all processes of a leg")
+    instruments = HERE.instruments(invocation.environ)
+    try:
+        group = instruments.group(0)
+        if group is not None:
+            group.give_back()
+    finally:
+        instruments.close()
+    lacks = [*HERE.LACKS, *([instruments.lacks] if instruments.lacks else [])]
+    if lacks:
+        what = f"a leg here goes without {'; '.join(lacks)}"
+        yield warning("measuring", what, "docs/platforms.md says what that costs")
+    else:
+        yield ok("measuring", "each tested process can have a cgroup of its own")

@@ -1,0 +1,178 @@
+"""The files that a repository needs to run ciguard, as they are and as they would be.
+
+`ciguard init` writes them, `ciguard doctor` says which of them are not what they should be.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Final
+
+from ciguard import files
+from ciguard.config import FILE
+from ciguard.errors import UsageError
+from ciguard.github.place import is_enterprise_server, of_remote
+from ciguard.init.project import (
+    PROJECT_FILE,
+    TELLING_FILES,
+    recognised_framework,
+    suggested_setup,
+)
+from ciguard.init.requirement import DISTRIBUTION, direct_requirement
+from ciguard.init.workflow import (
+    Workflow,
+    local_actions,
+    parts_of,
+    render_configuration,
+    render_workflow,
+    time_text,
+)
+from ciguard.rendering import environment
+from ciguard.run.frameworks.table import FRAMEWORKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ciguard.config import Config
+
+WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A file as it is and as it would be; `current` is None where it does not exist."""
+
+    path: str
+    current: str | None
+    proposed: str
+
+    @property
+    def verb(self) -> str:
+        if self.current is None:
+            return "create"
+        return "keep" if self.current == self.proposed else "change"
+
+
+def propose(
+    folder: Path,
+    config: Config,
+    tell: Callable[[str], None] = lambda _: None,
+    *,
+    static: bool = False,
+) -> list[Proposal]:
+    """What would be written, the configuration first: the workflow is made from it.
+
+    Args:
+        tell: is told what was found out on the way.
+
+    Raises:
+        UsageError: this is not the top folder of a git repository, or what is configured cannot be.
+    """
+    tracked = repository_files(folder)
+    proposals = []
+    setup = config.workflow.setup
+    every_s = config.workflow.checkpoint
+    checkpoint = "" if every_s is None else time_text(every_s)
+    artifacts = config.workflow.artifacts or generation(folder, tell)
+    if not is_configured(folder):
+        patterns = {name: framework.FILE_PATTERNS for name, framework in FRAMEWORKS.items()}
+        framework, count = recognised_framework(tracked, patterns)
+        tell(f"{framework}: {count} test files" if count else "no test framework found")
+        texts = {name: text for name in TELLING_FILES if (text := text_of(folder / name))}
+        setup = suggested_setup(texts, framework, config.workflow.python)
+        starter = render_configuration(
+            config.install,
+            setup,
+            framework,
+            environment(),
+            checkpoint=checkpoint,
+            artifacts=artifacts,
+        )
+        proposals.append(Proposal(FILE, None, starter))
+    workflow = Workflow(
+        default_branch=default_branch(folder),
+        install=config.install or running_requirement(),
+        setup=setup,
+        history=config.history.carrier,
+        python=config.workflow.python,
+        checkpoint=checkpoint,
+        parts=1 if every_s is None else parts_of(every_s, config.plan.limit),
+        artifacts=artifacts,
+    )
+    text = render_workflow(workflow, environment(), static=static)
+    if not workflow.install:
+        tell(f"set install in {FILE}: where runners get ciguard from; until then they fail")
+    proposals.append(Proposal(WORKFLOW_FILE, text_of(folder / WORKFLOW_FILE), text))
+    for path, action in local_actions(workflow, environment()).items():
+        proposals.append(Proposal(path, text_of(folder / path), action))
+    return proposals
+
+
+def generation(folder: Path, tell: Callable[[str], None]) -> int:
+    """Of GitHub's artifacts, where nobody said: by the server that origin names."""
+    told = of_remote((git(folder, "remote", "get-url", "origin") or "").strip())
+    if told is None or not is_enterprise_server(told[0]):
+        return 4
+    tell(
+        f"{told[0]} is taken for a GitHub Enterprise Server, with artifacts of generation 3: "
+        f"set workflow.artifacts = 4 in {FILE} where it has the newer ones"
+    )
+    return 3
+
+
+def is_configured(folder: Path) -> bool:
+    """Whether either kind of configuration is there; what is there has parsed before."""
+    tool = tomllib.loads(text_of(folder / PROJECT_FILE) or "").get("tool", {})
+    return (folder / FILE).is_file() or "ciguard" in tool
+
+
+def text_of(path: Path) -> str | None:
+    return files.read(path).decode("utf-8", "replace") if path.is_file() else None
+
+
+def running_requirement() -> str:
+    """The direct reference of the running ciguard; "" where a runner could not follow it."""
+    try:
+        installed = metadata.distribution(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return ""
+    return direct_requirement(installed.read_text("direct_url.json"))
+
+
+def repository_files(folder: Path) -> list[str]:
+    """Paths that git knows or would add, "/"-separated.
+
+    Raises:
+        UsageError: not the top folder of a git repository, so the workflow would not be found.
+    """
+    above = git(folder, "rev-parse", "--show-prefix")
+    if above is None or above.strip():
+        where = str(folder.resolve())
+        raise UsageError(
+            "not the top folder of a git repository", where=where, fix="run ciguard init there"
+        )
+    listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard") or ""
+    return [name for name in listed.split("\0") if name]
+
+
+def default_branch(folder: Path) -> str:
+    """The remote's default branch where git knows it, else the one checked out, else main."""
+    remote = git(folder, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
+    if remote:
+        return remote.strip().removeprefix("origin/")
+    return (git(folder, "branch", "--show-current") or "").strip() or "main"
+
+
+def git(folder: Path, *arguments: str) -> str | None:
+    """What git prints; None where it fails or is not there."""
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        return None
+    return answer.stdout.decode("utf-8", "replace") if answer.returncode == 0 else None

@@ -1,0 +1,64 @@
+"""What a check says, and how it is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from ciguard.doctor.checks import (
+    as_json,
+    as_text,
+    error,
+    has_errors,
+    of_calls,
+    of_generation,
+    ok,
+    warning,
+)
+
+CHECKS = [
+    ok("git", "origin is git@github.com:octo-org/shop.git"),
+    warning("history", "nothing at branch:ciguard-history yet: " + "so " * 20, "wait"),
+    error(
+        "install", "", "set install in ciguard.toml, which is the place where it is looked for " * 2
+    ),
+]
+
+
+def test_a_line_a_check_within_80_columns() -> None:
+    text = as_text(CHECKS)
+    lines = text.splitlines()
+    assert lines[0] == "ok       git      origin is git@github.com:octo-org/shop.git"
+    assert lines[1].startswith("warning  history  nothing at")
+    assert all(len(line) <= 80 for line in lines)
+    assert "                  fix: set install in ciguard.toml" in text
+    assert lines[-1] == "1 error, 1 warning"
+
+
+def test_programs_get_the_same() -> None:
+    found = as_json(CHECKS)
+    assert (found["schema"], found["errors"], found["warnings"]) == (1, 1, 1)
+    assert [one["name"] for one in found["checks"]] == ["git", "history", "install"]
+
+
+def test_warnings_are_no_errors() -> None:
+    assert has_errors(CHECKS)
+    assert not has_errors(CHECKS[:2])
+    assert not has_errors([])
+
+
+@pytest.mark.parametrize(("left", "level"), [(5000, "ok"), (100, "ok"), (99, "warning")])
+def test_few_calls_are_a_warning(left: int, level: str) -> None:
+    assert of_calls(left, 5000).level == level
+
+
+@pytest.mark.parametrize(
+    ("is_own", "artifacts", "level"),
+    [(True, 3, "ok"), (True, 4, "warning"), (False, 3, "error"), (False, 4, "ok")],
+)
+def test_server_and_workflow_must_speak_of_the_same_artifacts(
+    is_own: bool, artifacts: int, level: str
+) -> None:
+    found = of_generation("https://x.example", "3.17.4", is_own=is_own, artifacts=artifacts)
+    assert found.level == level
+    assert ("3.17.4" in found.what) is is_own
+    assert bool(found.fix) is (level != "ok")

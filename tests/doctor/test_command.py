@@ -1,0 +1,155 @@
+"""`ciguard doctor` as a user calls it, in folders that lack something, and beside a real server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakegithub.conformance import description_path, mistakes, read_description
+from fakegithub.server import serving
+from fakegithub.state import FakeGitHub, Fault, Login
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
+INSTALL = 'install = "git+https://git.example/o/ciguard@0123abc"\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A clone of an empty repository, with one test, configured."""
+    for words in (["--bare", "-b", "main", "origin.git"], ["-b", "main", "shop"]):
+        subprocess.run(["git", "init", "-q", *words], cwd=tmp_path, check=True)
+    shop = tmp_path / "shop"
+    origin = ["git", "remote", "add", "origin", str(tmp_path / "origin.git")]
+    subprocess.run(origin, cwd=shop, check=True)
+    (shop / "test_one.py").write_text("def test_one(): pass\n", "utf-8")
+    (shop / "ciguard.toml").write_text(INSTALL, "utf-8")
+    return shop
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    with serving() as github:
+        github.tokens[TOKEN] = Login()
+        yield github
+    path = description_path()
+    if path.is_file():
+        assert mistakes(read_description(path), github.exchanges) == []
+
+
+def checks(text: str) -> dict[str, dict[str, Any]]:
+    """By name; of several the last."""
+    found = json.loads(text)
+    assert found["schema"] == 1
+    return {one["name"]: one for one in found["checks"]}
+
+
+def test_all_is_there(folder: Path, ciguard: Ciguard, server: FakeGitHub) -> None:
+    ciguard("init", "--yes", cwd=folder)
+    done = ciguard(
+        *("doctor", "--format", "json", "--repo", "octo-org/shop"),
+        cwd=folder,
+        GITHUB_API_URL=server.address,
+        GITHUB_TOKEN=TOKEN,
+        NO_PROXY="*",
+    )
+    assert TOKEN not in done.stdout + done.stderr
+    found = checks(done.stdout)
+    assert {name: one["level"] for name, one in found.items() if name != "measuring"} == {
+        "configuration": "ok",
+        "git": "ok",
+        "tests": "ok",
+        "install": "ok",
+        "workflow": "ok",
+        "history": "warning",  # there is none yet
+        "GitHub": "ok",
+        "API calls": "ok",
+        "token": "ok",
+        "artifacts": "ok",
+        "memory": "ok",
+    }
+    assert found["tests"]["what"] == "pytest lists 1 unit"
+    assert found["API calls"]["what"] == "987 of 1,000 calls left in this hour"
+    assert [one for one in server.asked() if not one.startswith("GET ")] == []
+
+
+def test_what_is_missing_is_said_with_what_to_do(folder: Path, ciguard: Ciguard) -> None:
+    (folder / "test_two.py").write_text("import nowhere\n", "utf-8")
+    (folder / "ciguard.toml").unlink()
+    done = ciguard("doctor", "--offline", cwd=folder, expect=3)
+    assert "warning  configuration  none, so the defaults hold\n" in done.stdout
+    assert "error    install" in done.stdout
+    assert "warning  workflow       there is no .github/workflows/ciguard.yml" in done.stdout
+    assert "and 1 error: " in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("2 errors, ")
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_a_mistake_in_the_configuration_hides_the_rest(folder: Path, ciguard: Ciguard) -> None:
+    (folder / "ciguard.toml").write_text("[plan]\nshard = 2\n", "utf-8")
+    done = ciguard("doctor", "--format", "json", cwd=folder, expect=3)
+    found = checks(done.stdout)
+    assert list(found) == ["configuration"]
+    assert found["configuration"]["fix"] == "did you mean shards?"
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_a_workflow_that_was_changed_is_seen(folder: Path, ciguard: Ciguard, static: bool) -> None:
+    path = folder / ".github/workflows/ciguard.yml"
+    ciguard("init", "--yes", *(["--static"] if static else []), cwd=folder)
+    if static:  # which fills the workflow in, and is no change
+        ciguard("plan", "--static", path, "--shards", "1", "--history", "none", cwd=folder)
+    words = ("doctor", "--offline", "--format", "json")
+    assert checks(ciguard(*words, cwd=folder).stdout)["workflow"]["level"] == "ok"
+    text = path.read_text("utf-8")
+    path.write_text(text.replace("if: always()", "if: success()"), "utf-8")
+    found = checks(ciguard(*words, cwd=folder).stdout)["workflow"]
+    assert found["level"] == "warning"
+    assert found["fix"] == f"ciguard init{' --static' * static} shows how it differs"
+
+
+def test_an_enterprise_server_and_a_token_that_may_little(folder: Path, ciguard: Ciguard) -> None:
+    ciguard("init", "--yes", cwd=folder)
+    with serving(prefix="/api/v3") as server:
+        server.tokens[TOKEN] = Login()
+        refused = "Resource not accessible by integration"
+        server.faults.append(Fault(path="/check-runs/", status=403, message=refused))
+        site = server.address.removesuffix("/api/v3")
+        subprocess.run(
+            ["git", "remote", "set-url", "origin", f"{site}/octo-org/shop.git"],
+            cwd=folder,
+            check=True,
+        )
+        environ = {"GITHUB_TOKEN": TOKEN, "NO_PROXY": "*"}
+        done = ciguard("doctor", "--format", "json", cwd=folder, expect=3, **environ)
+    found = checks(done.stdout)
+    assert found["history"]["level"] == "error"  # that server has no git
+    assert found["token"]["what"].startswith("may not do checks: read")
+    assert found["token"]["level"] == "warning"
+    assert "Enterprise Server 3.17.4" in found["artifacts"]["what"]
+    assert found["artifacts"]["level"] == "ok"
+    assert found["workflow"]["level"] == "warning"  # it was written for the newer generation
+
+
+def test_a_server_that_does_not_answer_is_an_error(folder: Path, ciguard: Ciguard) -> None:
+    with serving() as server:
+        address = server.address
+    done = ciguard(
+        *("doctor", "--format", "json", "--repo", "octo-org/shop"),
+        cwd=folder,
+        expect=3,
+        GITHUB_API_URL=address,
+        GITHUB_TOKEN=TOKEN,
+        NO_PROXY="*",
+    )
+    found = checks(done.stdout)["GitHub"]
+    assert found["level"] == "error"
+    assert "no answer" in found["what"]
+    assert "GITHUB_API_URL" in found["fix"]
