@@ -100,6 +100,10 @@ class GitHub:
             path: with its query, if it has one.
             key: of the list, where GitHub wraps it in an object.
             most: ends with the page that holds so many; None for all.
+
+        Raises:
+            GitHubError: also where fewer came than the list says it has: what is not there could be
+                what matters.
         """
         call = f"GET {path}"
         mark = "&" if "?" in path else "?"
@@ -195,7 +199,11 @@ class GitHub:
         async for one in self._connection.getiter(path, iterable_key=key):
             found.append(one)
             if most is not None and len(found) == most:
-                break
+                return found
+        total = self._connection.total_count
+        if total is not None and total > len(found):
+            what = f"a list of {total:,} of which {len(found):,} came"
+            raise GitHubError(what, where=f"GET {path}", fix="run this again")
         return found
 
     def _ask(self, call: str, request: Coroutine[Any, Any, T]) -> T:

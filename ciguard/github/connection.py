@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
 import gidgethub
@@ -88,6 +88,14 @@ class Connection(gidgethub.abc.GitHubAPI):
         self._follows = True
         self._turn = asyncio.Lock()
         self.refused_wait_s: float | None = None
+        self.total_count: int | None = None  # of the list that was asked for last
+
+    async def _make_request(self, *words: Any, **more: Any) -> tuple[Any, str | None, int]:
+        """As gidgethub does it, and keep how long a list says that it is."""
+        found = await super()._make_request(*words, **more)
+        total = found[0].get("total_count") if isinstance(found[0], dict) else None
+        self.total_count = total if isinstance(total, int) else None
+        return found
 
     def _retried(
         self, on: type[Exception] | tuple[type[Exception], ...]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 import pytest
@@ -184,6 +185,21 @@ def test_patience_counts_attempts_too(
         github.items(Comment, THREAD)
     assert len(server.exchanges) == 4
     assert waits == [0.0] * 3
+
+
+@pytest.mark.parametrize("ahead_s", [-7200, 0, 7200])
+def test_a_limit_is_waited_out_by_the_clock_of_the_server(
+    server: FakeGitHub, github: GitHub, waits: list[float], ahead_s: int
+) -> None:
+    now_s = int(time.time()) + ahead_s
+    headers = {
+        "x-ratelimit-remaining": "0",
+        "x-ratelimit-reset": str(now_s + 40),
+        "Date": formatdate(now_s, usegmt=True),
+    }
+    server.faults.append(Fault(status=403, message=PRIMARY_LIMIT, headers=headers))
+    github.items(Comment, THREAD)
+    assert waits == [40.0]
 
 
 def test_a_read_only_token_is_told_from_other_refusals(

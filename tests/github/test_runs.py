@@ -77,6 +77,19 @@ def test_more_jobs_than_can_be_read_are_not_half_of_the_truth(
     assert len(server.asked()) == 10
 
 
+@pytest.mark.parametrize("lists", ["jobs", "artifacts"])
+def test_a_list_that_is_cut_is_not_half_of_the_truth(
+    server: FakeGitHub, run: RunOnGitHub, lists: str
+) -> None:
+    """A proxy that takes the `Link` header away shows the first page only."""
+    for number in range(101):
+        add_job(server, f"tests ({number:03})")
+    server.artifacts += [f"a{number}" for number in range(101)]
+    server.faults.append(Fault(status=200, headers={"Link": ""}))
+    with pytest.raises(GitHubError, match="a list of 101 of which 100 came"):
+        run.jobs() if lists == "jobs" else run.artifacts()
+
+
 def test_a_word_that_nobody_knows_yet_is_handed_on(server: FakeGitHub, run: RunOnGitHub) -> None:
     # GitHub's description of today would not allow it, so it comes as a text.
     add_job(server, "tests (01)")
