@@ -49,11 +49,11 @@ _Identity = tuple[str, str, int | None, int | None, str]
 
 
 class _File(NamedTuple):
-    """A file's lines, each with the leg that was named above it (None: no leg yet)."""
+    """A file's lines, together as far as one leg was named above them (None: no leg yet)."""
 
     source: str
     folder: str
-    lines: list[tuple[_Identity | None, Line]]
+    blocks: list[tuple[_Identity | None, list[Line]]]
     legs: list[_Identity]
     damage: list[str]
 
@@ -102,16 +102,18 @@ def _identity(line: ShardLine | DefaultsLine, folder: str) -> _Identity:
 
 def _read_file(source: str, content: bytes, budget: _Budget) -> _File:
     file = _File(source, source.rpartition("/")[0], [], [], [])
-    leg: _Identity | None = None
+    lines: list[Line] = []
+    file.blocks.append((None, lines))
     defaults = DefaultsLine()
     for line in _decoded(source, content, file.damage, budget):
         if isinstance(line, (ShardLine, DefaultsLine)):
-            leg = _identity(line, file.folder)
+            leg, lines = _identity(line, file.folder), []
             file.legs.append(leg)
+            file.blocks.append((leg, lines))
             defaults = line if isinstance(line, DefaultsLine) else DefaultsLine()
         if not isinstance(line, DefaultsLine):
-            file.lines.append((leg, with_defaults(line, defaults)))
-    return file
+            lines.append(with_defaults(line, defaults))
+    return file._replace(blocks=[block for block in file.blocks if block[1]])
 
 
 def _process_of(file: _File) -> int | None:
@@ -137,9 +139,10 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
     started: set[tuple[str, _Identity, int]] = set()
     for file in files:
         in_folder.setdefault(file.folder, set()).update(file.legs)
-        for leg, line in file.lines:
-            if leg is not None and isinstance(line, ProcessLine):
-                started.add((file.folder, leg, line.process))
+        for leg, lines in file.blocks:
+            if leg is not None:
+                numbers = [line.process for line in lines if isinstance(line, ProcessLine)]
+                started.update((file.folder, leg, number) for number in numbers)
     everywhere = {leg for legs in in_folder.values() for leg in legs}
     for file in files:
         near = in_folder[file.folder]
@@ -150,8 +153,8 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
             (leg,) = near
             process = _process_of(file)
             announced = process is not None and (file.folder, leg, process) in started
-            owner = leg if file.lines or announced else None
-        elif not near and len(everywhere) == 1 and file.lines and not file.damage:
+            owner = leg if file.blocks or announced else None
+        elif not near and len(everywhere) == 1 and file.blocks and not file.damage:
             (owner,) = everywhere
         yield file, owner
 
@@ -278,8 +281,8 @@ def read_records(
     parsed = [_read_file(source, content, budget) for source, content in sorted(files)]
     for file, owner in _owners(parsed):
         leg_of(owner, file).damage.extend(file.damage)
-        for identity, line in file.lines:
-            leg_of(identity or owner, file).parts.setdefault(file.source, []).append(line)
+        for identity, lines in file.blocks:
+            leg_of(identity or owner, file).parts.setdefault(file.source, []).extend(lines)
     beside: dict[str, dict[str, bytes]] = {}
     for path, content in results:
         if (place := place_of(path)) is not None:

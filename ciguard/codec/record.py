@@ -261,6 +261,15 @@ def _refuse_constant(text: str) -> float:
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
+def _json(text: str) -> Any:
+    """What `json.loads` says, without its search for blanks around, which takes a sixth of it."""
+    try:
+        content, end = _DECODER.raw_decode(text)
+    except ValueError:
+        return _DECODER.decode(text)
+    return content if end == len(text) else _DECODER.decode(text)
+
+
 def decode(text: bytes) -> Line | None:
     """Read one line without its end; None for a type that this schema does not know.
 
@@ -270,7 +279,7 @@ def decode(text: bytes) -> Line | None:
     if len(text) > MAX_LINE_BYTES:
         raise LineError(f"{len(text)} bytes in one line, {MAX_LINE_BYTES} are allowed")
     try:
-        content = _DECODER.decode(text.decode("utf-8", "surrogatepass"))
+        content = _json(text.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         if isinstance(error, LineError):
             raise

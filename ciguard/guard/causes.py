@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.guard.verdict import Failure
-    from ciguard.model import Result, Suite, UnitKey
+    from ciguard.model import Ending, Result, Suite, UnitKey
 
 HEAD_CHARS: Final = 200  # of a message, where its exception stands
 STACK_CHARS: Final = 2000  # of a message, where a frame that says something is looked for
@@ -115,6 +115,13 @@ def _family(key: UnitKey, suites: Mapping[str, Suite]) -> str:
     kin = adapter.kin(key.unit) if adapter is not None else ()
     name = next((one for one in kin if one not in ("", own)), own)
     return unit_name(key._replace(unit=name.rstrip(":.") or own))
+
+
+def how_it_ended(result: Result) -> Ending:
+    """Its ending; an exception that says that memory ran out is as good as the system's word."""
+    if result.ending == "completed" and _MEMORY.search(result.message or ""):
+        return "out_of_memory" if _MEMORY.search(_read(result.message or "")[0]) else "completed"
+    return result.ending
 
 
 def _column(result: Result, *, memory: bool) -> str:

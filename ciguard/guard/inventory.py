@@ -11,15 +11,15 @@ from ciguard.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ciguard.guard.policy import Policy
     from ciguard.model import Plan
 
 
-def findings(plan: Plan, policy: Policy) -> Iterator[Finding]:
-    """What of the inventory a reader of a green check must know."""
+def findings(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
+    """What of the inventory a reader of a green check must know; `planned` are the plan's units."""
     inventory = plan.inventory
-    planned = Counter(unit.key for shard in plan.shards for unit in shard.units)
     if not planned:
         fix = "look at the plan job: nothing was collected"
         yield Finding("incomplete", "nothing_planned", "no unit is planned", fix=fix)
@@ -33,8 +33,9 @@ def findings(plan: Plan, policy: Policy) -> Iterator[Finding]:
         fix = "make the plan again, and hand it on unchanged"
         yield Finding("incomplete", "not_planned", what, fix=fix)
     yield from _drop(plan, policy)
-    twice = tuple(sorted(key for key, count in planned.items() if count > 1))
-    if twice:
+    if len(planned) < sum(len(shard.units) for shard in plan.shards):
+        counts = Counter(unit.key for shard in plan.shards for unit in shard.units)
+        twice = tuple(sorted(key for key, count in counts.items() if count > 1))
         what = f"{counted(len(twice), 'unit')} planned in more than one shard"
         yield Finding("warning", "planned_twice", what, units=twice, fix="make the plan again")
     yield from _empty_files(plan)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import ExitCode
+from ciguard.guard.causes import how_it_ended
 from ciguard.guard.deaths import explained
 from ciguard.guard.endings import CAUSES, LegEnd, is_of_others, last_line, leg_end, standing
 from ciguard.guard.units import UnitEnd, causes, started, unit_ends
@@ -16,6 +17,7 @@ from ciguard.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from ciguard.guard.deaths import Facts
     from ciguard.model import Ending, EventLine, Outcome, Record, Shard, UnitKey
@@ -30,28 +32,20 @@ class LegProof:
     """One planned shard with all that its record says.
 
     `instead` is a record that its own would have been, and why it does not count; `causes` are
-    the leg's words on units without a result.
+    the leg's words on units without a result. `counts` are its final cases by outcome, `endings`
+    those that went wrong, by ending where it is more than a failure.
     """
 
     shard: Shard
     record: Record | None
     end: LegEnd
     units: Mapping[UnitKey, UnitEnd]
-    started: frozenset[UnitKey]
+    started: AbstractSet[UnitKey]
     planned: frozenset[UnitKey]
     causes: Mapping[UnitKey, EventLine] = field(default_factory=dict)
     instead: Finding | None = None
-
-    def counts(self) -> dict[Outcome, int]:
-        """Final cases by outcome."""
-        found = Counter(case.outcome for unit in self.units.values() for case in unit.cases)
-        return {outcome: found[outcome] for outcome in OUTCOMES if found[outcome]}
-
-    def endings(self) -> dict[Ending, int]:
-        """Final cases that went wrong, by ending where it is more than a failure."""
-        cases = (case for unit in self.units.values() for case in unit.cases)
-        found = Counter(case.ending for case in cases if standing(case) == "bad")
-        return {ending: found[ending] for ending in ENDINGS[1:] if found[ending]}
+    counts: Mapping[Outcome, int] = field(default_factory=dict)
+    endings: Mapping[Ending, int] = field(default_factory=dict)
 
 
 def leg_proof(
@@ -66,8 +60,22 @@ def leg_proof(
         end = explained(LegEnd("unknown", "it has no record"), None, facts)
         return LegProof(shard, None, end, {}, frozenset(), planned, instead=instead)
     end = explained(leg_end(record), record, facts)
-    ends, begun = unit_ends(record), frozenset(started(record))
-    return LegProof(shard, record, end, ends, begun, planned, causes(record))
+    begun = started(record)
+    ends = unit_ends(record, begun)
+    cases = [case for unit in ends.values() for case in unit.cases]
+    outcomes = Counter([case.outcome for case in cases])
+    bad = Counter([how_it_ended(case) for case in cases if standing(case) == "bad"])
+    return LegProof(
+        shard,
+        record,
+        end,
+        ends,
+        begun.keys(),
+        planned,
+        causes(record),
+        counts={outcome: outcomes[outcome] for outcome in OUTCOMES if outcomes[outcome]},
+        endings={ending: bad[ending] for ending in ENDINGS[1:] if bad[ending]},
+    )
 
 
 def says_failed(leg: LegProof) -> bool:
@@ -179,7 +187,7 @@ def _contradictions(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Findin
         what = f"shard {shard}: it ended with exit code 13, and all its units have a result"
         fix = "look at the log of its job, and run it again"
         yield Finding("incomplete", "says_incomplete", what, shard, fix=fix)
-    told, found = sum(end.counts.values()), sum(leg.counts().values())
+    told, found = sum(end.counts.values()), sum(leg.counts.values())
     # What result files say comes on top of what the leg counted.
     filed = any(event.kind == "result_file" for event in leg.record.events) if leg.record else False
     if end.counts and (told > found or (told < found and not filed)):
@@ -192,18 +200,17 @@ def _contradictions(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Findin
         yield Finding("failed", "failure_missing", what, shard, fix="look at the log of its job")
 
 
-def leg_row(leg: LegProof, final: Mapping[UnitKey, UnitEnd]) -> Leg:
-    """A leg's row in the verdict; `final` are the ends of units over all legs."""
+def leg_row(leg: LegProof, lost: int) -> Leg:
+    """A leg's row in the verdict; `lost` of its planned units ended in no leg."""
     record = leg.record
     known = any(unit.known for unit in leg.shard.units)
-    ended = sum(1 for key in leg.planned if key in final and final[key].standing != "unfinished")
     header = record.header if record is not None else None
     return Leg(
         shard=leg.shard.key,
         recorded=record is not None,
         ending=leg.end.ending,
         planned=len(leg.planned),
-        ended=ended,
+        ended=len(leg.planned) - lost,
         # Without history the plan takes all units for equal: such a wall time predicts nothing.
         predicted_wall_s=leg.shard.predicted.wall_s if known else None,
         predicted_peak_bytes=leg.shard.predicted.peak_bytes,
@@ -211,6 +218,6 @@ def leg_row(leg: LegProof, final: Mapping[UnitKey, UnitEnd]) -> Leg:
         peak_bytes=record.peak_bytes if record is not None else None,
         peak_measured_by=record.peak_measured_by if record is not None else None,
         run_attempt=header.run_attempt if header is not None else None,
-        counts=leg.counts(),
-        endings=leg.endings(),
+        counts=leg.counts,
+        endings=leg.endings,
     )

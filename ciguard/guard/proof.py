@@ -20,13 +20,14 @@ from ciguard.guard.needs import findings as findings_of_jobs
 from ciguard.guard.policy import Policy, Weighed, weigh
 from ciguard.guard.policy import stale as stale_quarantine
 from ciguard.guard.selection import Selection, select
-from ciguard.guard.units import UnitEnd, unit_ends
+from ciguard.guard.units import UnitEnd, started, unit_ends
 from ciguard.guard.verdict import Failure, Finding, Flaky, Level, Missing, State, Verdict
 from ciguard.model import OUTCOMES
 from ciguard.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ciguard.guard.needs import Job
     from ciguard.model import Outcome, Plan, Record, Suite, UnitKey
@@ -62,8 +63,9 @@ def prove(
     asked = platform if platform is not None and not platform.unknown else Platform()
     selection = select(plan, records, asked.attempts, asked.run_id)
     legs = _legs(plan, selection, asked)
+    planned = {key for leg in legs for key in leg.planned}
     where = _where(legs)
-    final = {key: _one_end([end for _, end in found]) for key, found in where.items()}
+    final = {key: _one_end(found) for key, found in where.items()}
     missing = tuple(_missing(legs, final))
     lost = {
         shard: tuple(one.key for one in found)
@@ -76,15 +78,14 @@ def prove(
         *also,
         *selection.findings,
         *policy.findings,
-        *inventory.findings(plan, policy),
+        *inventory.findings(plan, policy, planned),
         *chain.from_iterable(leg_findings(leg, lost.get(leg.shard.key, ())) for leg in legs),
-        *_misplaced(legs, where),
+        *_misplaced(legs, where, planned),
     ]
     if configured is not None and plan.policy.remainder:
         found.extend(stale.findings(plan, configured))
     if platform is not None:
         found.extend(findings_of_platform(legs, platform))
-    planned = {key for leg in legs for key in leg.planned}
     found.extend(stale_quarantine(policy.quarantine, final, planned))
     if needs is not None:
         found.extend(_of_needs(needs, legs, weighed, found))
@@ -97,7 +98,7 @@ def prove(
         plan_id=plan.id,
         planned=len(planned),
         ended=len(planned) - len({one.key for one in missing}),
-        legs=tuple(leg_row(leg, final) for leg in legs),
+        legs=tuple(leg_row(leg, len(lost.get(leg.shard.key, ()))) for leg in legs),
         failures=failures,
         flaky=tuple(one for one in mended if not one.starved),
         starved=tuple(one for one in mended if one.starved),
@@ -138,7 +139,7 @@ def _legs(plan: Plan, selection: Selection, asked: Platform) -> list[LegProof]:
 def _counts(legs: Iterable[LegProof]) -> dict[Outcome, int]:
     counts: Counter[Outcome] = Counter()
     for leg in legs:
-        counts.update(leg.counts())
+        counts.update(leg.counts)
     return {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]}
 
 
@@ -164,18 +165,20 @@ def _where(legs: Iterable[LegProof]) -> dict[UnitKey, list[tuple[LegProof, UnitE
     return found
 
 
-def _one_end(ends: Sequence[UnitEnd]) -> UnitEnd:
+def _one_end(found: Sequence[tuple[LegProof, UnitEnd]]) -> UnitEnd:
     """Of a unit that ran in several legs the worst end: a pass elsewhere cannot hide it."""
+    if len(found) == 1:
+        return found[0][1]
     ranks = ("good", "bad", "unfinished")
-    return max(ends, key=lambda end: ranks.index(end.standing))
+    return max((end for _, end in found), key=lambda end: ranks.index(end.standing))
 
 
 def _missing(legs: Iterable[LegProof], final: Mapping[UnitKey, UnitEnd]) -> Iterator[Missing]:
     for leg in legs:
-        for key in sorted(leg.planned):
-            end = final.get(key)
-            if end is None or end.standing == "unfinished":
-                yield Missing(key, leg.shard.key, _why(leg, key, end))
+        ends = {key: final.get(key) for key in leg.planned}
+        lost = [key for key, end in ends.items() if end is None or end.standing == "unfinished"]
+        for key in sorted(lost):
+            yield Missing(key, leg.shard.key, _why(leg, key, ends[key]))
 
 
 def _why(leg: LegProof, key: UnitKey, end: UnitEnd | None) -> str:
@@ -217,7 +220,7 @@ def _flaky(
         (shard, key): end
         for shard, records in selection.earlier.items()
         for record in records
-        for key, end in unit_ends(record).items()
+        for key, end in unit_ends(record, started(record)).items()
         if end.standing == "bad"
     }
     found = []
@@ -237,8 +240,8 @@ def _flaky(
 def _misplaced(
     legs: Sequence[LegProof],
     where: Mapping[UnitKey, Sequence[tuple[LegProof, UnitEnd]]],
+    planned: AbstractSet[UnitKey],
 ) -> Iterator[Finding]:
-    planned = {key for leg in legs for key in leg.planned}
     for leg in legs:
         shard = leg.shard.key
         others = tuple(sorted(key for key in leg.units if key not in planned))

@@ -10,7 +10,7 @@ from ciguard.guard.endings import CAUSES, Standing, standing
 from ciguard.model import UnitKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.model import EventLine, Record, Result
 
@@ -77,15 +77,15 @@ def unit_end(key: UnitKey, results: Sequence[Result], last_start: int | None = N
     return UnitEnd(key, found, tuple(cases), tuple(earlier))
 
 
-def unit_ends(record: Record) -> dict[UnitKey, UnitEnd]:
-    """The last try of every unit that a leg has a result of."""
-    results: dict[UnitKey, list[Result]] = defaultdict(list)
+def unit_ends(record: Record, starts: Mapping[UnitKey, int]) -> dict[UnitKey, UnitEnd]:
+    """The last try of every unit that a leg has a result of; `starts` as `started` gives them."""
+    results: dict[UnitKey, list[Result]] = {}
     for result in record.results:
-        results[UnitKey(result.suite, result.variant, result.unit)].append(result)
-    starts: dict[UnitKey, int] = {}
-    for line in record.starts:
-        key = UnitKey(line.suite, line.variant, line.unit)
-        starts[key] = max(starts.get(key, 0), line.process or 0)
+        key = UnitKey(result.suite, result.variant, result.unit)
+        if key in results:
+            results[key].append(result)
+        else:
+            results[key] = [result]
     return {key: unit_end(key, found, starts.get(key)) for key, found in results.items()}
 
 
@@ -98,6 +98,11 @@ def causes(record: Record) -> dict[UnitKey, EventLine]:
     }
 
 
-def started(record: Record) -> set[UnitKey]:
-    """The units that a leg began."""
-    return {UnitKey(line.suite, line.variant, line.unit) for line in record.starts}
+def started(record: Record) -> dict[UnitKey, int]:
+    """The units that a leg began, each with the last process that did."""
+    starts: dict[UnitKey, int] = {}
+    for line in record.starts:
+        key, process = UnitKey(line.suite, line.variant, line.unit), line.process or 0
+        if starts.setdefault(key, process) < process:
+            starts[key] = process
+    return starts

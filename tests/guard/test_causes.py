@@ -196,6 +196,9 @@ def test_totals_of_a_large_red_run() -> None:
         *[200] * 6,
         120,
     ]
+    found = [(leg.endings.get("timeout"), leg.endings.get("out_of_memory")) for leg in verdict.legs]
+    assert found == [(200, None), (170, 30), *[(None, 200)] * 4, (None, 120)]
+    assert verdict.endings == {"timeout": 370, "out_of_memory": 950}
     text = render(verdict)
     assert "  950 x OutOfMemoryException in Tensor.Allocate (6 shards)\n" in text
     assert "  370 x timeout (2 shards)\n" in text
