@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ from guard import damages
 from guard.world import World
 
 from ciguard.errors import ExitCode
+from ciguard.guard.needs import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +30,7 @@ def test_a_green_run_passes_and_says_what_it_proved() -> None:
     assert (first.predicted_wall_s, first.predicted_peak_bytes) == (3.0, 512 * 1024 * 1024)
 
 
+RESULTS = ("success", "failure", "cancelled", "skipped")  # all that `needs` may say
 WARNINGS = [
     (damages.copied, "recorded_twice", "01"),
     (damages.unplanned, "unplanned", "01"),
@@ -44,3 +47,10 @@ def test_what_is_odd_is_named(damage: Callable[[World], None], kind: str, shard:
     damage(world)
     found = [finding for finding in world.prove().findings if finding.kind == kind]
     assert [(finding.level, finding.shard) for finding in found] == [("warning", shard)]
+
+
+@pytest.mark.parametrize("results", list(product(RESULTS, repeat=2)))
+def test_whole_records_pass_only_beside_jobs_that_succeeded(results: tuple[str, str]) -> None:
+    world = World(needs=(Job("plan", results[0]), Job("legs", results[1])))
+    expected = "passed" if results == ("success", "success") else "incomplete"
+    assert world.prove().state == expected

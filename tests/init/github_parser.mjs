@@ -1,5 +1,5 @@
-// Reads one JSON request a line, {"workflow": text} or {"expression": text, "contexts": {...}}, and answers each
-// with what GitHub's own parser says. Usage: node github_parser.mjs FOLDER_WITH_NODE_MODULES
+// Reads one JSON request a line, {"workflow": text} or {"expression": text, "contexts": {...}, "status": word}, and
+// answers each with what GitHub's own parser says. Usage: node github_parser.mjs FOLDER_WITH_NODE_MODULES
 import { register } from "node:module";
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -25,23 +25,36 @@ const { reviver } = await import(pathToFileURL(join(packages, "expressions", "di
 async function parse(content) {
   const { context, value } = parseWorkflow({ name: "workflow.yml", content }, new NoOperationTraceWriter());
   const template = value && (await convertWorkflowTemplate(context, value));
-  const jobs = Object.fromEntries((template?.jobs ?? []).map((job) => [job.id.value, String(job.if)]));
+  // As GitHub reads it: a condition without a status function has `success() &&` before it.
+  const jobs = Object.fromEntries((template?.jobs ?? []).map((job) => [
+    job.id.value,
+    { if: bare(job.if), steps: (job.steps ?? []).map((step) => bare(step.if)) },
+  ]));
   return { errors: context.errors.getErrors().map((error) => error.message), jobs };
 }
 
-function evaluate(expression, contexts) {
-  // A job's status functions look at its needs, which is what these tests make up.
-  const always = { name: "always", minArgs: 0, maxArgs: 0, call: () => new data.BooleanData(true) };
+function bare(condition) {
+  return String(condition).replace(/^\$\{\{\s*|\s*\}\}$/g, "");
+}
+
+function evaluate(expression, contexts, status) {
+  // Of a job they look at its needs and the run, of a step at the steps before it and the job.
+  const values_of = { always: true };
+  for (const word of ["success", "failure", "cancelled"]) values_of[word] = word === status;
+  const functions = Object.entries(values_of).map(([name, value]) => (
+    { name, minArgs: 0, maxArgs: 0, call: () => new data.BooleanData(value) }
+  ));
   const tokens = new Lexer(expression).lex().tokens;
-  const tree = new Parser(tokens, Object.keys(contexts), [always]).parse();
+  const tree = new Parser(tokens, Object.keys(contexts), functions).parse();
   const values = JSON.parse(JSON.stringify(contexts), reviver);
-  return new Evaluator(tree, values, new Map([["always", always]])).evaluate().coerceString();
+  const named = new Map(functions.map((one) => [one.name, one]));
+  return new Evaluator(tree, values, named).evaluate().coerceString();
 }
 
 for (const line of readFileSync(0, "utf8").split("\n").filter(Boolean)) {
   const request = JSON.parse(line);
   const answer = request.workflow === undefined
-    ? { value: evaluate(request.expression, request.contexts) }
+    ? { value: evaluate(request.expression, request.contexts, request.status ?? "success") }
     : await parse(request.workflow);
   console.log(JSON.stringify(answer));
 }

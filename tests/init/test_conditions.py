@@ -1,0 +1,131 @@
+"""Every `if:` of the generated workflows, as GitHub reads and evaluates it, under made-up ends.
+
+GitHub's documentation, "Status check functions": a condition without one is `success() && ...`; a
+job whose condition holds is not stopped when its run is cancelled.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from itertools import product
+from typing import Any
+
+import pytest
+from init.test_workflow import CASES, RESULTS, ask_github, jobs
+
+OURS = {name: text for name, text in CASES.items() if name != "our own"}
+STATUSES = ("success", "failure", "cancelled")
+every_workflow = pytest.mark.parametrize("text", OURS.values(), ids=OURS)
+
+
+@cache
+def read_all() -> dict[str, dict[str, Any]]:
+    answers = ask_github(*({"workflow": text} for text in OURS.values()))
+    assert [answer["errors"] for answer in answers] == [[] for _ in OURS]
+    return {text: answer["jobs"] for text, answer in zip(OURS.values(), answers, strict=True)}
+
+
+def read(text: str) -> dict[str, dict[str, Any]]:
+    """By job its condition and its steps', each with what GitHub adds to it."""
+    found: dict[str, dict[str, Any]] = read_all()[text]
+    return found
+
+
+@cache
+def _evaluated(asked: str) -> list[bool]:
+    return [answer["value"] == "true" for answer in ask_github(*json.loads(asked))]
+
+
+def evaluated(asked: list[dict[str, Any]]) -> list[bool]:
+    """What GitHub makes of each; workflows that ask the same are answered once."""
+    return _evaluated(json.dumps(asked))
+
+
+def needs_of(text: str, job: str) -> list[dict[str, Any]]:
+    """Every way in which the jobs before a job may have ended; the plan's outputs with it."""
+    needed = jobs(text)[job]["needs"]
+    names = [needed] if isinstance(needed, str) else needed
+    ends = []
+    for results in product(RESULTS, repeat=len(names)):
+        made = dict(zip(names, results, strict=True))
+        known = {"plan_id": "9f2c", "plan_artifact": "ciguard-plan-9f2c-1"}
+        ends.append(
+            {
+                name: {"result": end, "outputs": known if end == "success" else {}}
+                for name, end in made.items()
+            }
+        )
+    return ends
+
+
+@every_workflow
+def test_the_report_runs_and_says_so_or_is_red(text: str) -> None:
+    """Over all ends of the jobs before it, and whichever of its own steps fails."""
+    conditions = read(text)["report"]
+    assert conditions["if"] == "always()"
+    steps = jobs(text)["report"]["steps"]
+    (report,) = [at for at, step in enumerate(steps) if step.get("name") == "Report"]
+    assert report == len(steps) - 1
+    assert not any("continue-on-error" in step for step in steps)
+    ends = needs_of(text, "report")
+    asked = [
+        {"expression": condition, "contexts": {"needs": needs}, "status": status}
+        for needs, condition, status in product(ends, conditions["steps"], STATUSES)
+    ]
+    answers = iter(evaluated(asked))
+    wanted = [[{status: next(answers) for status in STATUSES} for _ in steps] for _ in ends]
+    for of_steps in wanted:
+        # A run that is cancelled does not cancel the job; what one of its steps sees is the job's.
+        for failing in (None, *range(report)):
+            status, ran = "success", False
+            for at, when in enumerate(of_steps):
+                if when[status]:
+                    ran = at == report
+                    status = "failure" if at == failing else status
+            assert ran or status == "failure"
+            assert ran is (failing is None or not of_steps[failing]["success"])
+
+
+@every_workflow
+def test_no_job_before_the_report_can_keep_it_from_running(text: str) -> None:
+    condition = read(text)["report"]["if"]
+    asked = [
+        {"expression": condition, "contexts": {"needs": needs}, "status": status}
+        for needs, status in product(needs_of(text, "report"), STATUSES)
+    ]
+    assert all(evaluated(asked))
+
+
+@every_workflow
+def test_a_leg_keeps_its_record_however_it_ends(text: str) -> None:
+    conditions, steps = read(text)["legs"]["steps"], jobs(text)["legs"]["steps"]
+    assert "upload-artifact" in steps[-1]["uses"]
+    made_up = {
+        "github": {"run_attempt": 1},
+        "steps": {f"part-{n:02}": {"outputs": {"state": "checkpoint"}} for n in (1, 2)},
+    }
+    asked = [
+        {"expression": condition, "contexts": made_up, "status": status}
+        for condition, status in product((conditions[-1], conditions[-2]), STATUSES)
+    ]
+    answers = evaluated(asked)
+    # The upload runs whatever was before it; the tests run behind nothing that failed.
+    assert answers == [True, True, True, True, False, False]
+
+
+@every_workflow
+def test_history_is_written_of_runs_that_have_a_plan(text: str) -> None:
+    condition = read(text)["history"]["if"]
+    base = {"repository": {"default_branch": "main"}}
+    if "#no-'joke" in text:
+        base = {"repository": {"default_branch": "#no-'joke"}}
+    branch = base["repository"]["default_branch"]
+    here = {"event_name": "push", "ref": f"refs/heads/{branch}", "event": base}
+    ends = needs_of(text, "history")
+    asked = [
+        {"expression": condition, "contexts": {"needs": needs, "github": here}} for needs in ends
+    ]
+    assert evaluated(asked) == [
+        needs.get("plan", {"result": "success"})["result"] == "success" for needs in ends
+    ]
