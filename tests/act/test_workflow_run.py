@@ -1,7 +1,8 @@
 """The generated workflow, executed: runs of one small repository, one after the other.
 
 1. push without history, 2. push with history, and all its jobs again, 3. a pull request with a test
-that crashes, 4. the same pull request mended. What is asserted of each stands in a test of its own.
+that crashes, 4. the same with a test that takes its whole leg with it, 5. the same pull request
+mended. What is asserted of each stands in a test of its own.
 """
 
 from __future__ import annotations
@@ -46,6 +47,18 @@ def test_takes_the_process_with_it():
 def test_after():
     assert True
 """
+# What nobody can survive: no end line, no failed test, and the step ends with 137.
+KILL = CRASH.replace(
+    "    os.abort()\n",
+    """\
+    process = os.getpid()
+    while "--shard" not in open(f"/proc/{process}/cmdline").read().split("\\0"):
+        process = int(open(f"/proc/{process}/stat").read().rpartition(")")[2].split()[1])
+    os.kill(process, 9)
+    os.kill(os.getpid(), 9)
+""",
+)
+pytestmark = pytest.mark.timeout(900)  # five runs of real jobs, before the first test
 HISTORY = "refs/heads/ciguard-history"
 
 
@@ -58,10 +71,12 @@ class Story:
     second: Run
     again: Run
     crashed: Run
+    killed: Run
     mended: Run
     history_after: tuple[str, str, str, str]
     kept: list[dict[str, Any]]
     comments_after_crash: list[dict[str, Any]]
+    comments_after_kill: list[dict[str, Any]]
     comments_after_mending: list[dict[str, Any]]
 
 
@@ -121,9 +136,11 @@ def story(github: GitHub) -> Story:
     github.git("branch", "crash")
     event = propose(github, "tills", CRASH)
     crashed = github.run("pull_request", event, run_id=103)
-    comments = github.comments()
+    crash_comments = github.comments()
+    killed = github.run("pull_request", propose(github, "worse", KILL), run_id=104)
+    kill_comments = github.comments()
     event = propose(github, "mend the tills", CRASH.replace("os.abort()", "assert True"))
-    mended = github.run("pull_request", event, run_id=104)
+    mended = github.run("pull_request", event, run_id=105)
     history()
     one, two, three, four = heads
     exported = github.ciguard("history", "export")
@@ -134,10 +151,12 @@ def story(github: GitHub) -> Story:
         second,
         again,
         crashed,
+        killed,
         mended,
         history_after=(one, two, three, four),
         kept=[json.loads(line) for line in exported.stdout.splitlines()],
-        comments_after_crash=comments,
+        comments_after_crash=crash_comments,
+        comments_after_kill=kill_comments,
         comments_after_mending=github.comments(),
     )
 
@@ -200,6 +219,20 @@ def test_a_crash_is_red_with_the_victim_named_and_the_rest_run(story: Story) -> 
     passed = {line["unit"] for line in lines if line.get("outcome") == "passed"}
     assert {"tests/test_tills.py::test_before", "tests/test_tills.py::test_after"} <= passed
     assert len(passed) == 8
+
+
+def test_a_leg_that_is_killed_is_incomplete_and_its_unit_is_named(story: Story) -> None:
+    assert not story.killed.green
+    assert sorted(leg.failed_steps for leg in story.killed.legs()) == [(), ("Run the shard",)]
+    assert story.killed.job("ciguard").failed_steps == ("Report",)
+    (comment,) = story.comments_after_kill
+    head = comment["body"].splitlines()[1]
+    assert ":warning: INCOMPLETE: shard 0" in head
+    assert "of 2 did not end by itself" in head
+    assert (
+        "it was running: <code>tests/test_tills.py::test_takes_the_process_with_it"
+        in (comment["body"])
+    )
 
 
 def test_the_comment_is_updated_and_not_repeated(story: Story) -> None:
