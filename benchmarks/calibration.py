@@ -114,6 +114,8 @@ class Drawn:
         self.of = runs[0]
         keys = set(runs[0].keys).intersection(*(run.keys for run in runs))
         self.keys = tuple(sorted(keys))
+        passed = np.isfinite(self._table(runs, "wall_s")).sum(axis=1).tolist()
+        self.keys = tuple(key for key, count in zip(self.keys, passed, strict=True) if count)
         self.walls = self._table(runs, "wall_s")
         self.peaks = self._table(runs, "peak_delta_bytes")
         # A common speed of each recording is taken out: what is left is the tests' own.
@@ -121,7 +123,7 @@ class Drawn:
         usual = np.nanmedian(logs, axis=1)
         steady = np.exp(usual) >= 0.05
         self.walls = np.exp(logs - np.nanmedian((logs - usual[:, None])[steady], axis=0))
-        peaks = np.nanmedian(self.peaks, axis=1)
+        peaks = np.median(np.nan_to_num(self.peaks), axis=1)
         large = np.flatnonzero((np.exp(usual) >= 0.5) & (peaks >= 20 * 1024 * 1024))
         self.long = np.flatnonzero(np.exp(usual) >= 0.5)
         self.big = np.flatnonzero(peaks >= 20 * 1024 * 1024)
@@ -196,7 +198,9 @@ def drawn(runs: Sequence[Run], pulls: int) -> None:
             keys = {suite.keys[at] for at in changed}
             hits += len(keys & {one.key for one in getattr(found, name).of_tier("confirmed")})
             trials += len(changed)
-        print(f"  +25 %, {name}: {shared(hits, trials)} of {len(pool)} candidates' draws (95 %)")
+        print(
+            f"  +25 %, {name}: {shared(hits, trials)} confirmed, of {len(pool)} large tests (95 %)"
+        )
 
 
 def main() -> None:

@@ -156,7 +156,7 @@ def _judged(candidate: Run, table: Table, previous: Run | None) -> _Judged:
     wall_s = np.where(comparable, candidate.wall_s, np.nan)
     speeds = normalised_run(wall_s, candidate.leg, len(candidate.legs), baseline)
     logs = peaks = None
-    pace_before = float("nan")
+    pace_before = None
     if previous is not None:
         earlier = beside(candidate, previous)
         twice = normalised_run(earlier.wall_s, earlier.leg, len(previous.legs), baseline)
@@ -176,11 +176,11 @@ def _judged(candidate: Run, table: Table, previous: Run | None) -> _Judged:
     )
 
 
-def _pace_of(run: Run, speed: Floats) -> float:
+def _pace_of(run: Run, speed: Floats) -> Floats:
     probes = np.array([leg.probe_s or np.nan for leg in run.legs], np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = own_speed(np.log(speed), probes, np.zeros(len(probes), np.int64), 1)
-    return float(found[0])
+    return np.asarray(found[0], np.float64)
 
 
 def _paces(baseline: Baseline, table: Table) -> Floats:

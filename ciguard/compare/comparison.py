@@ -345,16 +345,6 @@ class Totals:
     peak_before_bytes: int | None = None
     peak_after_bytes: int | None = None
 
-    @property
-    def makespans(self) -> tuple[float | None, float | None]:
-        """Before and after."""
-        return self.makespan_before_s, self.makespan_after_s
-
-    @property
-    def peaks(self) -> tuple[int | None, int | None]:
-        """Before and after."""
-        return self.peak_before_bytes, self.peak_after_bytes
-
 
 @dataclass(frozen=True, slots=True)
 class RunName:

@@ -1,7 +1,8 @@
 """Whether the whole suite became slower, told from slow runners by a fixed piece of CPU work. Pure.
 
 Taking each leg's speed out of its tests takes out what slowed down all of them, too. What is left
-of a leg's speed once the probe of its runner is divided out is the suite's own.
+of a leg's speed once the probe of its runner is divided out is the suite's own. A probe takes a
+moment, in which a runner may not be what it is: three quarters of the legs must say the same.
 """
 
 from __future__ import annotations
@@ -27,36 +28,50 @@ CONFIRMED_Z: Final = 3.0
 FINEST: Final = 0.01
 
 
+QUARTILES: Final = (0.25, 0.5, 0.75)
+
+
 def own_speed(speed: Floats, probe_s: Floats, run: Integers, runs: int) -> Floats:
-    """The logarithm of each run's own pace: median over its legs; NaN where none has both.
+    """The logarithm of each run's own pace: quartiles over its legs; NaN where none has both.
 
     Args:
         speed: of each leg, as a logarithm; NaN could not be told.
         probe_s: of each leg's runner; NaN was not measured.
         run: of each leg.
+
+    Returns:
+        (runs, 3); of two legs, the quartiles are the two.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         own = speed - np.log(probe_s)
-    found = np.full(runs, np.nan)
+    found = np.full((runs, len(QUARTILES)), np.nan)
     for number in range(runs):
         legs = own[(run == number) & np.isfinite(own)]
         if len(legs):
-            found[number] = np.median(legs)
+            found[number] = (
+                np.quantile(legs, QUARTILES[0], method="lower"),
+                np.median(legs),
+                np.quantile(legs, QUARTILES[2], method="higher"),
+            )
     return found
 
 
-def judge_pace(candidate: float, baseline: Floats, previous: float = float("nan")) -> Pace:
-    """Hold a run's own pace against those of the baseline's runs; all are logarithms, NaN unknown.
+def judge_pace(candidate: Floats, baseline: Floats, previous: Floats | None = None) -> Pace:
+    """Hold a run's own pace against those of the baseline's runs; all as `own_speed` gives them.
 
     Args:
+        candidate: its three quartiles.
+        baseline: of each run; (runs, 3).
         previous: of an earlier run of the same change.
     """
-    known = baseline[np.isfinite(baseline)]
+    middles = baseline[:, 1]
+    known = middles[np.isfinite(middles)]
     n = len(known)
-    if not np.isfinite(candidate) or n < MANY:
-        word: PaceWord = "not enough data" if np.isfinite(candidate) and n else "not measured"
+    if not np.isfinite(candidate[1]) or n < MANY:
+        word: PaceWord = "not enough data" if np.isfinite(candidate[1]) and n else "not measured"
         return Pace(word, pace_words(word, n=n), n=n)
-    difference = candidate - float(np.median(known))
+    usual = float(np.median(known))
+    difference = float(candidate[1]) - usual
     error = max(float(np.std(known, ddof=1)), FINEST) * float(np.sqrt(1 + 1 / n))
     width = float(quantile_95(np.array([n - 1]))[0]) * error
     low, ratio, high = (
@@ -67,18 +82,18 @@ def judge_pace(candidate: float, baseline: Floats, previous: float = float("nan"
         (1, "slower", "maybe slower"),
         (-1, "faster", "maybe faster"),
     )
-    for sign, worse, maybe in outcomes:
-        if _beyond(sign * difference, error, SUSPECT_Z):
-            word = maybe
-            twice = sign * (previous - float(np.median(known)))
-            sure = n >= CONFIRMING and all(
-                _beyond(one, error, CONFIRMED_Z) for one in (sign * difference, twice)
+    for sign, sure, maybe in outcomes:
+        # What three quarters of the legs say at least, in either direction.
+        least = 0 if sign > 0 else len(QUARTILES) - 1
+        if _beyond(sign * (candidate - usual), least, SUSPECT_Z * error):
+            runs = (candidate,) if previous is None else (candidate, previous)
+            twice = len(runs) > 1 and all(
+                _beyond(sign * (run - usual), least, CONFIRMED_Z * error) for run in runs
             )
-            word = worse if sure else maybe
+            word = sure if twice and n >= CONFIRMING else maybe
     return Pace(word, pace_words(word, ratio=ratio, low=low, high=high, n=n), ratio, low, high, n)
 
 
-def _beyond(difference: float, error: float, z: float) -> bool:
-    return (
-        bool(np.isfinite(difference)) and difference > z * error and np.expm1(difference) >= RATIO
-    )
+def _beyond(difference: Floats, least: int, distance: float) -> bool:
+    """Say that the median leg differs by the floor, and the `least` quartile beyond noise."""
+    return bool(np.expm1(difference[1]) >= RATIO and difference[least] > distance)

@@ -162,14 +162,16 @@ def _leg(leg: LegChange, limit_bytes: int | None) -> tuple[str, ...]:
 def _totals(comparison: Comparison) -> str:
     found = comparison.totals
     told = {trend.name: trend.words for trend in comparison.trends if trend.n >= NEEDED}
-    lines = [told.get("makespan_s") or _both("slowest leg", *found.makespans, duration)]
+    makespans = (found.makespan_before_s, found.makespan_after_s)
+    peaks = (found.peak_before_bytes, found.peak_after_bytes)
+    lines = [told.get("makespan_s") or _both("slowest leg", *makespans, duration)]
     lines.append(told.get("sum_s", ""))
     if found.sum_before_s is not None:
         lines.append(
             f"sum of {counted(found.common, 'case')} that passed in both: "
             f"{duration(found.sum_before_s)} -> {duration(found.sum_after_s)}, as measured"
         )
-    lines.append(told.get("peak_bytes") or _both("largest peak of a leg", *found.peaks, size))
+    lines.append(told.get("peak_bytes") or _both("largest peak of a leg", *peaks, size))
     if comparison.cost_after is not None:
         lines.append(cost_words(comparison.cost_before, comparison.cost_after))
     if comparison.pace.word != "not measured":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -204,8 +205,19 @@ def test_a_faster_suite_is_a_gain() -> None:
 def test_without_probes_nobody_knows_whose_the_speed_is() -> None:
     runs = [column_run(np.linspace(0.1, 1.0, TESTS), run_id=n) for n in range(1, 13)]
     assert compare_run(runs[-1], None, runs[:-1]).pace.word == "not measured"
-    assert judge_pace(0.0, np.array([0.0, 0.0])).word == "not enough data"
-    assert judge_pace(float("nan"), np.zeros(12)).word == "not measured"
+    assert judge_pace(np.zeros(3), np.zeros((2, 3))).word == "not enough data"
+    assert judge_pace(np.full(3, np.nan), np.zeros((12, 3))).word == "not measured"
+
+
+def test_one_leg_of_which_the_probe_was_off_says_nothing() -> None:
+    runs = [paced(n, 1.0, 1.0, n) for n in range(1, 13)]
+
+    def with_a_slow_probe(run: Run) -> Run:
+        (first, *rest) = run.legs
+        return replace(run, legs=(replace(first, probe_s=4 * (first.probe_s or 0.0)), *rest))
+
+    head, previous = (with_a_slow_probe(paced(n, 1.0, 1.0, n)) for n in (20, 19))
+    assert compare_run(head, None, runs, previous=previous).pace.word == "no significant difference"
 
 
 # --- Trends --------------------------------------------------------------------------------------
