@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard import config as configuration
 from ciguard import files
+from ciguard.base_files import files_at
 from ciguard.codec import quarantine as quarantine_codec
 from ciguard.codec.base_runs import Asker, known_failures, units_planned
 from ciguard.codec.quarantine import Quarantine
@@ -134,7 +135,7 @@ def _base(invocation: Invocation, run: ActionsRun, today: date) -> _Law:
     if commit is None:
         fix = "give the payload that GitHub wrote to $GITHUB_EVENT_PATH, unchanged"
         raise InputError("the event names no base commit", where="GITHUB_EVENT_PATH", fix=fix)
-    texts = repository.files_at(commit, NAMES)
+    texts = files_at(invocation.folder, invocation.environ, run, commit, NAMES)
     return _Law(configuration.parse(texts, invocation.environ), _quarantine(texts, today))
 
 

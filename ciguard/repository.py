@@ -1,7 +1,7 @@
 """Files of the repository as another commit has them: git, in the checkout or from `origin`.
 
-git rather than the API of contents: there a file that is absent and one that the token may not see
-give the same answer, and a policy that seems to be absent must not be taken for none.
+A file that is absent is told from one that cannot be had: a policy that seems to be absent must not
+be taken for none.
 """
 
 from __future__ import annotations

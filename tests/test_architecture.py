@@ -62,8 +62,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "lookup": ("codec", "errors", "files", "github", "model", "references"),
     "lineages": ("compare.lineage", "errors", "repository"),
     "repository": ("errors", "git"),
+    "base_files": ("errors", "github", "repository"),
     "policies": (
         *("codec", "config", "errors", "files", "github", "invocation", "model", "repository"),
+        "base_files",
         *("compare.failing", "guard.policy", "guard.verdict"),
     ),
     "github": ("__version__", "errors", "model", "codec"),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import clean_environment
+from fakegithub.server import serving
+from fakegithub.state import Login
 from guard.world import SHARDS, World, make_leg, make_plan
 from history.gits import environment, git
 
@@ -267,3 +269,40 @@ def test_the_whole_way(checkout: Checkout, ciguard: Ciguard, tmp_path: Path) -> 
     world.write(tmp_path)
     done = ciguard(*words, cwd=job.folder, stdin="", expect=10, **environ)
     assert "FAILED: 1 of 8 units failed; 1 quarantined unit" in done.stdout.partition("\n")[0]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["seen", "not seen"])
+def test_without_a_checkout_the_base_is_asked_of_github(tmp_path: Path, known: bool) -> None:
+    """A commit that the API does not show has no policy that anybody knows, not none."""
+    base = "b" * 40
+    event = {
+        "pull_request": {
+            "number": 7,
+            "base": {"ref": "main", "sha": base},
+            "head": {"sha": "a" * 40},
+        }
+    }
+    (tmp_path / "event.json").write_text(json.dumps(event))
+    (tmp_path / "here").mkdir()
+    with serving() as server:
+        server.tokens["token"] = Login()
+        if known:
+            server.files["ciguard.toml", base] = b"[guard]\nmax_drop = 0.02\n"
+            server.files["quarantine.toml", base] = quarantine("a.t::one").encode()
+        environ = {
+            **environment(tmp_path),
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_API_URL": server.address,
+            "GITHUB_REPOSITORY": "octo-org/shop",
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+            "GITHUB_SHA": "c" * 40,
+            "GITHUB_TOKEN": "token",
+            "NO_PROXY": "*",
+        }
+        found = applied(Invocation(environ, tmp_path / "here"), None, empty)
+    assert found.policy.rules.max_drop == (0.02 if known else 0.0)
+    assert units(found) == (["a.t::one"] if known else [])
+    assert (found.policy.notes == ("the base's policy could not be read",)) is not known
+    if not known:
+        assert "and by GitHub's API: answered 404" in found.policy.findings[-1].what

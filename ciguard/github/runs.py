@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -12,7 +10,6 @@ from ciguard.github.models import (
     Artifact,
     CheckAnnotation,
     Comparison,
-    Content,
     PullRequest,
     RunJob,
     WorkflowRun,
@@ -123,33 +120,9 @@ def known_ancestors(github: GitHub, repository: str, old: str, new: str) -> froz
     return frozenset({new, found.merge_base_commit.sha, *(one.sha for one in found.commits)})
 
 
-def merge_base(github: GitHub, repository: str, base: str, head: str) -> str:
-    """The commit at which two parted; `pull_request.base.sha` is not it and can lag."""
-    basehead = f"{quote(base, safe='')}...{quote(head, safe='')}"
-    found = github.item(Comparison, f"/repos/{repository}/compare/{basehead}?per_page=1")
-    return found.merge_base_commit.sha
-
-
 def pulls_of(github: GitHub, repository: str, sha: str) -> tuple[PullRequest, ...]:
     """The pull requests that hold a commit: `workflow_run.pull_requests` is empty for forks."""
     return github.items(PullRequest, f"/repos/{repository}/commits/{quote(sha, safe='')}/pulls")
-
-
-def file_at(github: GitHub, repository: str, path: str, sha: str) -> bytes:
-    """A file as it is at a commit.
-
-    Raises:
-        GitHubError: it is not there (status 404), is no file, or is above 1 MB.
-    """
-    call = f"/repos/{repository}/contents/{quote(path)}?ref={quote(sha, safe='')}"
-    found = github.item(Content, call)
-    if found.type != "file" or found.encoding != "base64":
-        what = f"expected a file of at most 1 MB, found {found.type} of {found.size:,} bytes"
-        raise GitHubError(what, where=f"GET {call}")
-    try:
-        return base64.b64decode(found.content)
-    except binascii.Error as error:
-        raise GitHubError(f"no base64: {error}", where=f"GET {call}") from error
 
 
 def _job(found: RunJob) -> Job:

@@ -318,11 +318,26 @@ def pulls_of_commit(
     return Answer(200, shown, link)
 
 
+def _folder(github: FakeGitHub, path: str, ref: str) -> Answer:
+    """What lies in it; the root of a commit that nobody knows is not there."""
+    prefix = f"{path}/" if path else ""
+    below = [
+        name.removeprefix(prefix)
+        for name, at in sorted(github.files)
+        if at == ref and name.startswith(prefix)
+    ]
+    if not below:
+        return refused(404, "Not Found")
+    found = {name.partition("/")[0]: "dir" if "/" in name else "file" for name in below}
+    return Answer(200, [{"name": name, "type": kind} for name, kind in found.items()])
+
+
 def contents(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request) -> Answer:
     path = unquote(part["path"])
-    content = github.files.get((path, request.query.get("ref", "")))
+    ref = request.query.get("ref", "")
+    content = github.files.get((path, ref))
     if content is None:
-        return refused(404, "Not Found")
+        return _folder(github, path, ref)
     small = len(content) <= 1_000_000
     value = {
         "type": "file",
@@ -365,7 +380,7 @@ ACTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     rf"GET {_HERE}/check-runs/(?P<check>\d+)/annotations": list_annotations,
     rf"GET {_HERE}/compare/(?P<basehead>[^/]+)": compare,
     rf"GET {_HERE}/commits/(?P<sha>[^/]+)/pulls": pulls_of_commit,
-    rf"GET {_HERE}/contents/(?P<path>.+)": contents,
+    rf"GET {_HERE}/contents/(?P<path>.*)": contents,
     rf"GET {_HERE}/actions/artifacts/(?P<artifact>\d+)/zip": artifact_archive,
     rf"GET {STORAGE}(?P<blob>\d+)": stored,
     rf"GET {STORAGE}zip/(?P<blob>\d+)": stored_archive,

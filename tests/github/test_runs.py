@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from ciguard.github.client import GitHub
 from ciguard.github.patience import Patience
 from ciguard.github.refusals import Forbidden, GitHubError
-from ciguard.github.runs import RunOnGitHub, file_at, merge_base, pulls_of
+from ciguard.github.runs import RunOnGitHub, pulls_of
 from ciguard.model.jobs import Job, Step
 
 if TYPE_CHECKING:
@@ -215,7 +215,9 @@ def test_a_server_that_hangs(server: FakeGitHub) -> None:
         RunOnGitHub(github, REPOSITORY, 7).jobs()
 
 
-def test_artifacts_commits_and_files(server: FakeGitHub, github: GitHub, run: RunOnGitHub) -> None:
+def test_artifacts_and_pulls_of_a_commit(
+    server: FakeGitHub, github: GitHub, run: RunOnGitHub
+) -> None:
     server.artifacts += [f"ciguard-record-9f2c-{number:03}-1" for number in range(101)]
     found = run.artifacts()
     assert [one.name for one in found][-1] == "ciguard-record-9f2c-100-1"
@@ -223,16 +225,6 @@ def test_artifacts_commits_and_files(server: FakeGitHub, github: GitHub, run: Ru
     assert run.artifact_names() is None
     del server.artifacts[:99]
     assert run.artifact_names() == ("ciguard-record-9f2c-099-1", "ciguard-record-9f2c-100-1")
-    server.merge_bases["main...topic/1"] = "c" * 40
-    assert merge_base(github, REPOSITORY, "main", "topic/1") == "c" * 40
     server.pulls_of["d" * 40] = [12]
     assert [one.number for one in pulls_of(github, REPOSITORY, "d" * 40)] == [12]
     assert pulls_of(github, REPOSITORY, "e" * 40) == ()
-    server.files["my conf/ciguard.toml", "b" * 40] = b"[policy]\n"
-    assert file_at(github, REPOSITORY, "my conf/ciguard.toml", "b" * 40) == b"[policy]\n"
-    with pytest.raises(GitHubError) as told:
-        file_at(github, REPOSITORY, "my conf/ciguard.toml", "main")
-    assert told.value.status == 404
-    server.files["big", "main"] = b"x" * 1_000_001
-    with pytest.raises(GitHubError, match="at most 1 MB, found file of 1,000,001 bytes"):
-        file_at(github, REPOSITORY, "big", "main")

@@ -1,0 +1,87 @@
+"""Files of a repository as they are at a commit, told from files that are not there.
+
+The API gives the same answer, 404, for what is absent and for what a token may not see. A policy
+that seems to be absent must not be taken for none, so a file is absent only where its folder is
+listed without it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from ciguard.github.models import Content, GitHubJson
+from ciguard.github.refusals import GitHubError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.github.client import GitHub
+
+MOST_LISTED: Final = 1_000  # entries of a folder; GitHub shows no more, and does not say so
+
+
+class Entry(GitHubJson):
+    """What lies in a folder; `type` is file, dir, symlink or submodule."""
+
+    name: str
+    type: str
+
+
+def files_at(github: GitHub, repository: str, sha: str, paths: Sequence[str]) -> dict[str, bytes]:
+    """Those of the files that a commit has: one call for each folder above them, one for each.
+
+    Raises:
+        GitHubError: it cannot be known, or one is a link or above 1 MB.
+    """
+    commit = _Commit(github, repository, sha)
+    found = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        kind = commit.entries(folder).get(name)
+        if kind is None:
+            continue
+        if kind != "file":
+            raise GitHubError(f"is no plain file there, but a {kind}", where=f"{sha[:10]}:{path}")
+        found[path] = commit.content(path)
+    return found
+
+
+class _Commit:
+    def __init__(self, github: GitHub, repository: str, sha: str) -> None:
+        self._github = github
+        self._base = f"/repos/{repository}/contents"
+        self._ref = quote(sha, safe="")
+        self._listed: dict[str, Mapping[str, str]] = {}
+
+    def entries(self, folder: str) -> Mapping[str, str]:
+        """Kinds by name; nothing where the folder above is listed without this one."""
+        if folder not in self._listed:
+            above, _, name = folder.rpartition("/")
+            there = not folder or self.entries(above).get(name) == "dir"
+            self._listed[folder] = self._list(folder) if there else {}
+        return self._listed[folder]
+
+    def _list(self, folder: str) -> Mapping[str, str]:
+        call = self._call(folder)
+        found = self._github.items(Entry, call)
+        if len(found) >= MOST_LISTED:
+            what = f"more than {MOST_LISTED - 1} entries, of which GitHub does not show all"
+            raise GitHubError(what, where=f"GET {call}")
+        return {one.name: one.type for one in found}
+
+    def content(self, path: str) -> bytes:
+        call = self._call(path)
+        found = self._github.item(Content, call)
+        if found.type != "file" or found.encoding != "base64":
+            what = f"expected a file of at most 1 MB, found {found.type} of {found.size:,} bytes"
+            raise GitHubError(what, where=f"GET {call}")
+        try:
+            return base64.b64decode(found.content)
+        except binascii.Error as error:
+            raise GitHubError(f"no base64: {error}", where=f"GET {call}") from error
+
+    def _call(self, path: str) -> str:
+        return f"{self._base}/{quote(path)}?ref={self._ref}"

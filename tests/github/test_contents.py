@@ -1,0 +1,63 @@
+"""Files at a commit: what is absent is told from what cannot be seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from fakegithub.state import Fault
+
+from ciguard.github.contents import files_at
+from ciguard.github.refusals import GitHubError
+
+if TYPE_CHECKING:
+    from fakegithub.state import FakeGitHub
+
+    from ciguard.github.client import GitHub
+
+REPOSITORY = "octo-org/shop"
+SHA = "b" * 40
+
+
+def test_files_of_a_commit_and_those_that_it_does_not_have(
+    server: FakeGitHub, github: GitHub
+) -> None:
+    server.files["my conf/ciguard.toml", SHA] = b"[policy]\n"
+    server.files["README.md", SHA] = b"x"
+    wanted = ["my conf/ciguard.toml", "my conf/quarantine.toml", "other/deep/x", "README.md", "y"]
+    assert files_at(github, REPOSITORY, SHA, wanted) == {
+        "my conf/ciguard.toml": b"[policy]\n",
+        "README.md": b"x",
+    }
+    assert len(server.asked()) == 4  # two folders, two files; `other` is not in the root
+
+
+def test_a_commit_that_cannot_be_seen_has_not_no_files(server: FakeGitHub, github: GitHub) -> None:
+    with pytest.raises(GitHubError) as told:
+        files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
+    assert told.value.status == 404
+
+
+def test_what_is_no_file_or_too_large_is_refused(server: FakeGitHub, github: GitHub) -> None:
+    server.files["ciguard.toml/x", SHA] = b"x"
+    with pytest.raises(GitHubError, match="is no plain file there, but a dir"):
+        files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
+    server.files["big", SHA] = b"x" * 1_000_001
+    with pytest.raises(GitHubError, match="at most 1 MB, found file of 1,000,001 bytes"):
+        files_at(github, REPOSITORY, SHA, ["big"])
+    text = '{"type": "file", "encoding": "base64", "content": "A", "size": 1}'
+    server.files["odd", SHA] = b"x"
+    server.faults.append(
+        Fault(path="/contents/odd", status=200, text=text, content_type="application/json")
+    )
+    with pytest.raises(GitHubError, match="no base64"):
+        files_at(github, REPOSITORY, SHA, ["odd"])
+
+
+def test_a_folder_of_which_not_all_is_shown_says_nothing(
+    server: FakeGitHub, github: GitHub
+) -> None:
+    for number in range(1000):
+        server.files[f"{number:04}", SHA] = b""
+    with pytest.raises(GitHubError, match="does not show all"):
+        files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
