@@ -79,7 +79,12 @@ def _word(job: Job) -> str:
 
 def _attempts_unknown(legs: Sequence[LegProof], platform: Platform) -> Iterator[Finding]:
     """After a re-run, a leg's older record counts only if the leg did not run again."""
-    now = platform.run_attempt or 1
+    if platform.run_attempt is None:
+        what = "which attempt of the run this is, and whether legs ran again in it, is not known"
+        fix = platform.fix or "run this again when GitHub answers"
+        yield Finding("incomplete", "attempt_unknown", what, fix=fix)
+        return
+    now = platform.run_attempt
     older = [
         leg.shard.key
         for leg in legs
