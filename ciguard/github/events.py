@@ -24,7 +24,7 @@ API_URL: Final = "https://api.github.com"
 SERVER_URL: Final = "https://github.com"
 
 # It becomes part of a path, where `..` would lead elsewhere; `_` is in managed users' names.
-_REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/(?!\.\.?$)[A-Za-z0-9._-]+")
+REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/(?!\.\.?$)[A-Za-z0-9._-]+")
 _SHA: Final = re.compile(r"[0-9a-f]{1,64}")  # act and tests shorten it
 
 # Only these run the base branch's own code because it is the base branch. A `workflow_run` also
@@ -154,7 +154,7 @@ class _Variables:
 
     def repository(self) -> str:
         seen = self.text("GITHUB_REPOSITORY")
-        if not _REPOSITORY.fullmatch(seen):
+        if not REPOSITORY.fullmatch(seen):
             self.wrong("GITHUB_REPOSITORY", "owner/name")
         return seen
 

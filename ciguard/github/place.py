@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from ciguard.errors import UsageError
-from ciguard.github.events import API_URL, SERVER_URL
+from ciguard.github.events import API_URL, REPOSITORY, SERVER_URL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RESIDENT: Final = ".ghe.com"
-_REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/(?!\.\.?$)[A-Za-z0-9._-]+")
 _SCP: Final = re.compile(r"(?:[\w.-]+@)?([\w.-]+):(?!//)(.+)")  # git@host:owner/name.git
 _SSH_OF_GITHUB: Final = "ssh.github.com"  # where port 22 is closed
 
@@ -69,7 +68,7 @@ def of_remote(url: str) -> tuple[str, str] | None:
     elif found := _SCP.fullmatch(url):
         host, path = found[1], found[2]
     name = path.strip("/").removesuffix(".git")
-    if not host or not _REPOSITORY.fullmatch(name):
+    if not host or not REPOSITORY.fullmatch(name):
         return None
     return f"{scheme}://{'github.com' if host == _SSH_OF_GITHUB else host}", name
 
@@ -105,7 +104,7 @@ def place_of(
     name = repository or environ.get("GITHUB_REPOSITORY", "")
     if not name and told is not None and _host(told[0]) == _host(ours):
         name = told[1]
-    if not _REPOSITORY.fullmatch(name):
+    if not REPOSITORY.fullmatch(name):
         what = f'expected OWNER/NAME, found "{name:.80}"' if name else "which repository?"
         fix = "pass --repo OWNER/NAME, or call it in a checkout whose remote origin is on GitHub"
         raise UsageError(what, where="--repo", fix=fix)
