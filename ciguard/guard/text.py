@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ciguard.model import Ending, Result, UnitKey
 
 COLUMNS: Final = 80
+SAID: Final = 180  # characters of a message
 LISTED: Final = 20  # failures and flaky units by name; all are in --json
 OFFENDERS: Final = 10
 
@@ -204,8 +205,8 @@ def _case(result: Result) -> str:
 
 
 def _in_shard(shard: str, result: Result) -> str:
-    head = f"    shard {one_line(shard, 20)}: "
-    return head + how(result, COLUMNS - len(head))
+    """What a test said, in three lines at most."""
+    return _wrapped(f"shard {one_line(shard, 20)}: {how(result, SAID)}", "    ", "      ")
 
 
 def how(result: Result, width: int) -> str:
@@ -222,9 +223,10 @@ def _mended(found: Sequence[Flaky], words: str) -> str:
         return ""
     lines = [f"{len(found):,} {words}:"]
     for one in found[:LISTED]:
-        name, first = unit_name(one.key, COLUMNS - 2), f"first {how(one.first, COLUMNS - 10)}"
+        name, first = unit_name(one.key, COLUMNS - 2), f"first {how(one.first, SAID)}"
         beside = f"  {name}  {first}"
-        lines += [beside] if len(beside) <= COLUMNS else [f"  {name}", f"    {first}"]
+        below = [f"  {name}", _wrapped(first, "    ", "      ")]
+        lines += [beside] if len(beside) <= COLUMNS else below
     if len(found) > LISTED:
         lines.append(f"  and {len(found) - LISTED:,} more")
     return "\n".join(lines)
