@@ -157,6 +157,16 @@ class HistoryConfig(_Section):
     carrier: str = Field("branch:ciguard-history", description="branch:NAME, or a file's path")
 
 
+class ExperimentConfig(_Section):
+    """[experiment]: how `ciguard experiment --base --head` makes a checkout ready."""
+
+    setup: str = Field("", description="shell command, run in the checkout of each commit")
+    path: Words = Field(
+        (".venv/bin", "node_modules/.bin"),
+        description="folders of a checkout that come first on PATH, where they are",
+    )
+
+
 class WorkflowConfig(_Section):
     """[workflow]: what `ciguard init` writes."""
 
@@ -179,6 +189,7 @@ class Config(_Section):
     policy: PolicyConfig = PolicyConfig()
     guard: GuardConfig = GuardConfig()
     history: HistoryConfig = HistoryConfig()
+    experiment: ExperimentConfig = ExperimentConfig()
     workflow: WorkflowConfig = WorkflowConfig()
     suite: dict[str, SuiteConfig] = Field(default_factory=lambda: {"": SuiteConfig()})
     pool: dict[str, PoolConfig] = Field(default_factory=lambda: {"default": PoolConfig()})

@@ -7,10 +7,11 @@ be taken for none.
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ciguard.errors import CiguardError, RemoteError
+from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.git import git, with_token, without_secrets
 
 if TYPE_CHECKING:
@@ -69,6 +70,40 @@ class Repository:
     def _lacks(self, commit: str) -> bool:
         return bool(self._git("cat-file", "-e", f"{commit}^{{commit}}").returncode)
 
+    def commit(self, word: str) -> str:
+        """The id of the commit that is meant; one that is given whole is fetched if it is not here.
+
+        Raises:
+            InputError: nothing here is called so. RemoteError: it cannot be fetched.
+        """
+        found = self._commit(word)
+        if found is None and _COMMIT.fullmatch(word):
+            self._fetch(word)
+            found = self._commit(word)
+        if found is None:
+            fix = "name a commit, a branch or a tag that is here, or a whole id that origin has"
+            raise InputError(f"no commit {word!r:.80}", where="git", fix=fix)
+        return found
+
+    def _commit(self, word: str) -> str | None:
+        words = ("--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}")
+        found = self._git("rev-parse", *words)
+        return None if found.returncode else _text(found.stdout)
+
+    def prefix(self) -> str:
+        """The folder within the repository, with "/" at its end; "" is its root."""
+        return _text(self._done("rev-parse", "--show-prefix"))
+
+    def add_worktree(self, place: Path, commit: str) -> None:
+        """Check a commit out into a new folder. Raises RemoteError where git does not."""
+        self._done("worktree", "add", "--detach", "--force", "--quiet", str(place), commit)
+
+    def remove_worktree(self, place: Path) -> None:
+        """Take a worktree away, with all that has been made in it, however far it came."""
+        if self._git("worktree", "remove", "--force", "--force", str(place)).returncode:
+            shutil.rmtree(place, ignore_errors=True)
+            self._git("worktree", "prune")
+
     def files_at(self, commit: str, names: Sequence[str]) -> dict[str, bytes]:
         """Those of the files that a commit has in this folder; it is fetched where it is not here.
 
@@ -79,7 +114,7 @@ class Repository:
             raise RemoteError(f"no commit: {commit!r:.80}", where="git", fix=_FIX)
         if self._git("cat-file", "-e", f"{commit}^{{tree}}").returncode:
             self._fetch(commit)
-        prefix = _text(self._done("rev-parse", "--show-prefix"))
+        prefix = self.prefix()
         paths = [f"{prefix}{name}" for name in names]
         listed = self._done("ls-tree", "-z", "--full-tree", commit, "--", *paths)
         found = {}

@@ -27,8 +27,8 @@ CONFIRMING: Final = 10  # baseline values without which nothing is confirmed
 
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 Measure = Literal["wall_s", "peak_delta_bytes"]
-# "moved" is a number without a verdict: there are too few baseline runs for one.
-Tier = Literal["confirmed", "suspect", "moved"]
+# "moved": too few baseline runs for a verdict; "not confirmed": re-runs did not show it again.
+Tier = Literal["confirmed", "suspect", "not confirmed", "moved"]
 Word = Literal[
     "regressed",
     "improved",

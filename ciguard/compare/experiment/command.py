@@ -1,4 +1,4 @@
-"""`ciguard experiment`: two commands in turn, until it is clear which is faster, or smaller."""
+"""`ciguard experiment`: two commands, or two commits, in turn: which is faster, which smaller."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from ciguard.compare.experiment.commits import Asked
     from ciguard.compare.experiment.design import Design, Side, Step
     from ciguard.compare.experiment.measured import Measured
     from ciguard.compare.experiment.outcome import Experiment
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from ciguard.invocation import Invocation
 
 RUNS: Final = 10
-BUDGET: Final = "10m"
+RUNS_OF_COMMITS: Final = 5
+BUDGET, BUDGET_OF_COMMITS = "10m", "5m"
 SHAPES: Final = ("text", "markdown", "json")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
@@ -34,7 +36,11 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 @click.command()
 @click.option("--a", "a", metavar="CMD", help="A command, for `sh -c`.")
 @click.option("--b", "b", metavar="CMD", help="The other one.")
-@click.option("--runs", type=click.IntRange(1, 1000), metavar="N", help="Of each; 10 if not said.")
+@click.option("--base", metavar="COMMIT", help="A commit.")
+@click.option("--head", metavar="COMMIT", help="The other one.")
+@click.option("--units", metavar="FILE|suspects", help="What to run on both: units, one a line.")
+@click.option("--comparison", metavar="FILE", help="Whose suspects; is brought up to date.")
+@click.option("--runs", type=click.IntRange(1, 1000), help="Of each; 10, of commits 5.")
 @click.option("--warm", type=click.IntRange(0, 100), default=1, help="Of each before; kept apart.")
 @click.option(
     "--condition",
@@ -43,7 +49,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
     multiple=True,
     help="Set for both, as $NAME and {NAME}. Each condition has rows of its own.",
 )
-@click.option("--budget", metavar="TIME", help="After it no run begins; 10m if not said.")
+@click.option("--budget", metavar="TIME", help="No run goes on after it; 10m, of commits 5m.")
 @click.option("--format", "shape", type=click.Choice(SHAPES), default="text")
 @click.option("-o", "--output", metavar="FILE", help="Write it there, and print the verdict only.")
 @click.pass_obj
@@ -53,6 +59,10 @@ def command(
     *,
     a: str | None,
     b: str | None,
+    base: str | None,
+    head: str | None,
+    units: str | None,
+    comparison: str | None,
     runs: int | None,
     warm: int,
     words: tuple[str, ...],
@@ -60,21 +70,55 @@ def command(
     shape: str,
     output: str | None,
 ) -> int:
-    """Run two commands in turn (A B B A) and say whether they differ.
+    """Run two commands (--a, --b) or two commits' tests (--base, --head, --units) in turn.
 
     The last line is the verdict: faster, slower, less memory, more memory, no significant
     difference, not enough data, too noisy or mixed, said of b beside a. Ends with 0 whatever that
     is, with 10 where a command failed, 130 or 143 where it was stopped.
     """
-    if not a or not b:
-        raise UsageError("nothing to compare", fix="pass both commands: --a 'CMD' --b 'CMD'")
+    of_commits = _is_of_commits((a, b), (base, head, units), comparison, words)
     _check_scipy()
+    if of_commits:
+        from ciguard.compare.experiment import commits  # noqa: PLC0415
+        from ciguard.compare.experiment.design import Design  # noqa: PLC0415
+
+        asked = commits.Asked(
+            base or "",
+            head or "",
+            units or "",
+            comparison,
+            Design(runs or RUNS_OF_COMMITS, warm),
+            seconds(budget or BUDGET_OF_COMMITS),
+        )
+        return _confirmed(invocation, asked, shape, output)
     from ciguard.compare.experiment.design import Design  # noqa: PLC0415  # here numpy begins
 
     design = Design(runs or RUNS, warm, conditions(words))
-    found = _conducted(invocation, design, {"a": a, "b": b}, seconds(budget or BUDGET))
+    both: dict[Side, str] = {"a": a or "", "b": b or ""}
+    found = _conducted(invocation, design, both, seconds(budget or BUDGET))
     tell(invocation, found, shape, output)
-    return exit_code(found)
+    return exit_code(found.stopped_by, found.failure)
+
+
+def _is_of_commits(
+    commands: Sequence[str | None],
+    commits: Sequence[str | None],
+    comparison: str | None,
+    words: Sequence[str],
+) -> bool:
+    """Which of both kinds is meant. Raises UsageError where that is neither or half of one."""
+    if any(commits) or comparison:
+        if any(commands) or words:
+            what = "commits and commands: one of them"
+            raise UsageError(what, fix="leave out --a, --b and --condition, or all others")
+        if not all(commits):
+            fix = "pass --base COMMIT --head COMMIT --units FILE, or --units suspects"
+            raise UsageError("commits to compare, and not all that it takes", fix=fix)
+        return True
+    if not all(commands):
+        fix = "pass --a 'CMD' --b 'CMD', or --base COMMIT --head COMMIT --units FILE"
+        raise UsageError("nothing to compare", fix=fix)
+    return False
 
 
 def _check_scipy() -> None:
@@ -208,6 +252,20 @@ def _read(run: Measured, place: Path, said: str) -> Measured:
     return replace(run, values=measured.values_of(records[0]))
 
 
+def _confirmed(invocation: Invocation, asked: Asked, shape: str, output: str | None) -> int:
+    from ciguard.compare.experiment import commits, confirmation  # noqa: PLC0415
+
+    found = commits.confirm(invocation, asked)
+    if shape == "json":
+        answer = json.dumps(confirmation.as_json(found), indent=2, allow_nan=False) + "\n"
+    elif shape == "markdown":
+        answer = _from_template("confirmation.md.j2", found=found, words=confirmation)
+    else:
+        answer = confirmation.as_text(found)
+    _say(invocation, answer, found.verdict, output)
+    return exit_code(found.stopped_by, found.failure)
+
+
 def tell(invocation: Invocation, found: Experiment, shape: str, output: str | None) -> None:
     """Print the answer, or write it and print the verdict."""
     from ciguard.compare.experiment import words  # noqa: PLC0415
@@ -215,22 +273,29 @@ def tell(invocation: Invocation, found: Experiment, shape: str, output: str | No
     if shape == "json":
         answer = json.dumps(words.as_json(found), indent=2, allow_nan=False) + "\n"
     elif shape == "markdown":
-        from ciguard.rendering import environment  # noqa: PLC0415
-
-        template = environment().get_template("experiment.md.j2")
-        answer = template.render(experiment=found, words=words)
+        answer = _from_template("experiment.md.j2", experiment=found, words=words)
     else:
         answer = words.as_text(found)
+    _say(invocation, answer, found.verdict, output)
+
+
+def _from_template(name: str, **values: object) -> str:
+    from ciguard.rendering import environment  # noqa: PLC0415
+
+    return environment().get_template(name).render(**values)
+
+
+def _say(invocation: Invocation, answer: str, verdict: str, output: str | None) -> None:
     if output is None or output == "-":
         console.out(answer)
         return
     files.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
-    console.out(found.verdict)
+    console.out(verdict)
 
 
-def exit_code(found: Experiment) -> ExitCode:
+def exit_code(stopped_by: int, failure: str) -> ExitCode:
     """Of an experiment that came to its end 0, whatever it found."""
-    if found.stopped_by:
-        by_hand = found.stopped_by == signal.SIGINT
+    if stopped_by:
+        by_hand = stopped_by == signal.SIGINT
         return ExitCode.INTERRUPTED if by_hand else ExitCode.TERMINATED
-    return ExitCode.TESTS_FAILED if found.failure else ExitCode.OK
+    return ExitCode.TESTS_FAILED if failure else ExitCode.OK

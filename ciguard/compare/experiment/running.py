@@ -113,16 +113,21 @@ class Stopping:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Have a leg end its tests; one that does not is killed, and its keepers kill theirs."""
-    if process.poll() is not None:
-        return
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    """Have it end as at a terminal, and take away what it leaves of its group.
+
+    A leg ends its tests, which are in groups of their own; if it is killed, their keepers do.
+    """
+    if process.poll() is None:
+        _signal(process, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_S)
+        _signal(process, signal.SIGKILL)
         process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 def tail(path: Path, length: int) -> bytes:
