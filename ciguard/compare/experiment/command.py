@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ciguard.compare.experiment.running import Stopping
     from ciguard.invocation import Invocation
 
+SUSPECTS: Final = "suspects"
 RUNS: Final = 10
 RUNS_OF_COMMITS: Final = 5
 BUDGET, BUDGET_OF_COMMITS = "10m", "5m"
@@ -76,7 +77,7 @@ def command(
     difference, not enough data, too noisy or mixed, said of b beside a. Ends with 0 whatever that
     is, with 10 where a command failed, 130 or 143 where it was stopped.
     """
-    of_commits = _is_of_commits((a, b), (base, head, units), comparison, words)
+    of_commits = is_of_commits((a, b), (base, head, units), comparison, words)
     _check_scipy()
     if of_commits:
         from ciguard.compare.experiment import commits  # noqa: PLC0415
@@ -100,7 +101,7 @@ def command(
     return exit_code(found.stopped_by, found.failure)
 
 
-def _is_of_commits(
+def is_of_commits(
     commands: Sequence[str | None],
     commits: Sequence[str | None],
     comparison: str | None,
@@ -114,6 +115,9 @@ def _is_of_commits(
         if not all(commits):
             fix = "pass --base COMMIT --head COMMIT --units FILE, or --units suspects"
             raise UsageError("commits to compare, and not all that it takes", fix=fix)
+        if (commits[-1] == SUSPECTS) is not bool(comparison):
+            fix = "--units suspects and --comparison FILE, `ciguard compare --format json -o FILE`"
+            raise UsageError("suspects are those of a comparison: pass both", fix=fix)
         return True
     if not all(commands):
         fix = "pass --a 'CMD' --b 'CMD', or --base COMMIT --head COMMIT --units FILE"

@@ -16,7 +16,7 @@ from ciguard.compare.experiment import conduct, confirmation, confirming, measur
 from ciguard.compare.experiment.words import run_words
 from ciguard.compare.from_json import read_comparison
 from ciguard.configured import suites_of
-from ciguard.errors import InputError, NothingToDo, UsageError
+from ciguard.errors import InputError, NothingToDo
 from ciguard.model import CaseKey, UnitKey
 from ciguard.repository import Repository
 from ciguard.text import one_line
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ciguard.config import Config
     from ciguard.invocation import Invocation
 
-SUSPECTS: Final = "suspects"
 NAMES: Final[Mapping[Side, str]] = {"a": "base", "b": "head"}
 LAST_LINES: Final = 10  # of a set-up that failed
 
@@ -98,19 +97,14 @@ def _words(asked: Asked) -> dict[Side, str]:
 
 
 def _wanted(invocation: Invocation, asked: Asked) -> tuple[Comparison | None, units.Wanted]:
-    if asked.units != SUSPECTS:
-        if asked.comparison is not None:
-            fix = f"say --units {SUSPECTS}, or leave it out"
-            raise UsageError("--comparison names the suspects", fix=fix)
+    """What to run: the suspects of a comparison where there is one, else what a file lists."""
+    if asked.comparison is None:
         content = files.read(invocation.folder / asked.units)
         found = inventory_codec.read(io.BytesIO(content), asked.units)
         keys = tuple(UnitKey(*unit.key) for unit in found.units)
         if not keys:
             raise NothingToDo("no unit is listed", where=f"--units {asked.units}")
         return None, units.Wanted(keys)
-    if asked.comparison is None:
-        fix = "pass --comparison FILE, from `ciguard compare BASE HEAD --format json -o FILE`"
-        raise UsageError("whose suspects?", where="--units suspects", fix=fix)
     content = files.read(invocation.folder / asked.comparison)
     comparison = read_comparison(content, asked.comparison)
     wanted = units.suspects_of(comparison)

@@ -160,11 +160,6 @@ def test_what_is_no_condition(told: list[str], expected: str) -> None:
         conditions(told)
 
 
-def test_two_commands_are_needed(tmp_path: Path, ciguard: Ciguard) -> None:
-    done = ciguard("experiment", "--a", "true", cwd=tmp_path, expect=2)
-    assert "fix: pass both commands" in done.stderr
-
-
 def test_conditions_are_names_with_values() -> None:
     assert conditions(()) == ({},)
     assert conditions(("steps=4 name='a b'", "steps=10")) == (

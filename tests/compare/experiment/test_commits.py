@@ -15,7 +15,9 @@ from conftest import clean_environment
 
 from ciguard.compare.as_json import as_json
 from ciguard.compare.comparing import compare_run
+from ciguard.compare.experiment.command import is_of_commits
 from ciguard.compare.from_json import read_comparison
+from ciguard.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,35 +144,46 @@ def test_units_that_fail_or_are_not_there_are_not_judged(project: Path, ciguard:
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "told"),
+    ("commands", "commits", "comparison", "words", "told"),
     [
-        (("--head", "no-such", "--units", "-"), 3, "git: no commit 'no-such'"),
-        (("--head", "main", "--units", "suspects"), 2, "pass --comparison FILE"),
-        (("--head", "main", "--units", "suspects", "--comparison", "x"), 3, "x: cannot be read"),
-        (("--head", "main", "--units", "-", "--comparison", "x"), 2, "names the suspects"),
-        (("--head", "main"), 2, "--units FILE, or --units suspects"),
-        (("--head", "main", "--units", "-", "--a", "true"), 2, "commits and commands"),
+        ((None, None), (None, None, None), None, (), "nothing to compare"),
+        (("x", None), (None, None, None), None, (), "nothing to compare"),
+        ((None, None), ("a", "b", None), None, (), "not all that it takes"),
+        ((None, None), ("a", None, "u"), None, (), "not all that it takes"),
+        ((None, None), (None, None, None), "c", (), "not all that it takes"),
+        (("x", None), ("a", "b", "u"), None, (), "commits and commands"),
+        ((None, None), ("a", "b", "u"), None, ("n=1",), "commits and commands"),
+        ((None, None), ("a", "b", "suspects"), None, (), "those of a comparison"),
+        ((None, None), ("a", "b", "u"), "c", (), "those of a comparison"),
     ],
 )
-def test_what_cannot_be_meant_is_said(
-    options: tuple[str, ...], code: int, told: str, project: Path, ciguard: Ciguard
+def test_what_cannot_be_meant(
+    commands: tuple[str | None, ...],
+    commits: tuple[str | None, ...],
+    comparison: str | None,
+    words: tuple[str, ...],
+    told: str,
 ) -> None:
-    done = ciguard(
-        *("experiment", "--base", "HEAD", *options),
-        cwd=project,
-        stdin=unit("steady"),
-        expect=code,
-    )
-    assert told in done.stderr
-    no_worktree(project)
+    with pytest.raises(UsageError, match=told):
+        is_of_commits(commands, commits, comparison, words)
 
 
-def test_nothing_to_run(project: Path, ciguard: Ciguard) -> None:
-    both = ("experiment", "--base", "HEAD", "--head", "HEAD", "--units", "-")
-    assert "no unit is listed" in ciguard(*both, cwd=project, expect=5).stderr
-    other = json.dumps({"unit": "x", "suite": "other"})
-    done = ciguard(*both, cwd=project, stdin=f"[{other}]", expect=3)
+def test_which_of_both_is_meant() -> None:
+    assert not is_of_commits(("x", "y"), (None, None, None), None, ("n=1",))
+    assert is_of_commits((None, None), ("a", "b", "u"), None, ())
+    assert is_of_commits((None, None), ("a", "b", "suspects"), "c", ())
+
+
+def test_there_is_nothing_to_run(project: Path, ciguard: Ciguard) -> None:
+    both = ("experiment", "--base", "HEAD", "--head")
+    done = ciguard(*both, "no-such", "--units", "-", cwd=project, stdin="x", expect=3)
+    assert "git: no commit 'no-such'" in done.stderr
+    done = ciguard(*both, "HEAD", "--units", "-", cwd=project, expect=5)
+    assert "no unit is listed" in done.stderr
+    other = '[{"unit": "x", "suite": "other"}]'
+    done = ciguard(*both, "HEAD", "--units", "-", cwd=project, stdin=other, expect=3)
     assert "no suite 'other'" in done.stderr
+    no_worktree(project)
 
 
 def test_a_set_up_that_fails_is_told_with_its_last_words(project: Path, ciguard: Ciguard) -> None:
