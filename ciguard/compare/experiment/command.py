@@ -78,7 +78,7 @@ def command(
     is, with 10 where a command failed, 130 or 143 where it was stopped.
     """
     of_commits = is_of_commits((a, b), (base, head, units), comparison, words)
-    _check_scipy()
+    check_scipy()
     if of_commits:
         from ciguard.compare.experiment import commits  # noqa: PLC0415
         from ciguard.compare.experiment.design import Design  # noqa: PLC0415
@@ -125,7 +125,8 @@ def is_of_commits(
     return False
 
 
-def _check_scipy() -> None:
+def check_scipy() -> None:
+    """Find out before the first run. Raises UsageError."""
     if importlib.util.find_spec("scipy") is None:
         fix = "install ciguard with its extra `experiment`, or scipy beside it"
         raise UsageError("experiments are judged by scipy, which is not installed", fix=fix)

@@ -17,7 +17,7 @@ from conftest import clean_environment
 from markdown_it import MarkdownIt
 
 from ciguard.compare.experiment import words
-from ciguard.compare.experiment.command import conditions, filled, seconds
+from ciguard.compare.experiment.command import check_scipy, conditions, filled, seconds
 from ciguard.errors import UsageError
 from ciguard.rendering import environment
 
@@ -171,6 +171,13 @@ def test_conditions_are_names_with_values() -> None:
 def test_a_placeholder_is_one_word_and_the_shell_s_own_is_left_alone() -> None:
     said = filled("run --steps={steps} ${steps} {other} ${x}", {"steps": "4 5", "x": "1"})
     assert said == "run --steps='4 5' ${steps} {other} ${x}"
+
+
+def test_scipy_is_asked_for_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_scipy()
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(UsageError, match="extra `experiment`"):
+        check_scipy()
 
 
 def test_a_budget_is_a_time() -> None:
