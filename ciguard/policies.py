@@ -6,7 +6,7 @@ than; what passes under it would have passed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ciguard.model import CaseKey
 
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
+TEMPLATES: Final = ".ciguard/templates/"
+OWN_TEMPLATES: Final = ("comment.md.j2", "report.html.j2")
 STRICTEST: Final = GuardRules(max_drop=0.0)
 # What of the configuration could make a red run green: by section; and of suites that both have.
 _LAW: Final = ("policy", "guard", "history")
@@ -42,16 +44,24 @@ _LAW_OF_SUITES: Final = ("exclude", "files")
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What holds: the guard's policy, and which findings of the comparison fail the run."""
+    """What holds: the guard's policy, and which findings of the comparison fail the run.
+
+    `source` says whose it is; `templates` are the texts that a report is rendered from, by name,
+    as far as the repository has its own.
+    """
 
     policy: Policy
     fail_on: tuple[str, ...]
+    source: str = "what is checked out"
+    templates: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Law:
     config: Config
     quarantine: Quarantine
+    templates: Mapping[str, str]
+    source: str = "what is checked out"
 
 
 def applied(
@@ -102,7 +112,7 @@ def applied(
         findings=tuple(problems),
         notes=tuple(notes),
     )
-    return Applied(policy, law.config.policy.fail_on)
+    return Applied(policy, law.config.policy.fail_on, law.source, law.templates)
 
 
 def _strictest(error: CiguardError, problems: list[Finding]) -> Applied:
@@ -113,14 +123,16 @@ def _strictest(error: CiguardError, problems: list[Finding]) -> Applied:
     )
     finding = Finding("warning", "policy_unread", what, fix=error.fix)
     policy = Policy(STRICTEST, findings=(*problems, finding), notes=(note,))
-    return Applied(policy, WORDS)
+    return Applied(policy, WORDS, "nobody, so the strictest")
 
 
 def _own(invocation: Invocation, today: date) -> _Law:
     config = invocation.config()
     path = invocation.folder / quarantine_codec.FILE
     texts = {path.name: files.read(path)} if path.is_file() else {}
-    return _Law(config, _quarantine(texts, today))
+    places = {f"{TEMPLATES}{name}": invocation.folder / TEMPLATES / name for name in OWN_TEMPLATES}
+    found = {name: files.read(place) for name, place in places.items() if place.is_file()}
+    return _Law(config, _quarantine(texts, today), _templates(found))
 
 
 def _base(invocation: Invocation, run: ActionsRun, today: date) -> _Law:
@@ -135,8 +147,20 @@ def _base(invocation: Invocation, run: ActionsRun, today: date) -> _Law:
     if commit is None:
         fix = "give the payload that GitHub wrote to $GITHUB_EVENT_PATH, unchanged"
         raise InputError("the event names no base commit", where="GITHUB_EVENT_PATH", fix=fix)
-    texts = files_at(invocation.folder, invocation.environ, run, commit, NAMES)
-    return _Law(configuration.parse(texts, invocation.environ), _quarantine(texts, today))
+    names = (*NAMES, *(f"{TEMPLATES}{name}" for name in OWN_TEMPLATES))
+    texts = files_at(invocation.folder, invocation.environ, run, commit, names)
+    config = configuration.parse(texts, invocation.environ)
+    source = f"the base commit {commit[:10]}"
+    return _Law(config, _quarantine(texts, today), _templates(texts), source)
+
+
+def _templates(texts: Mapping[str, bytes]) -> dict[str, str]:
+    """What a template says that is no UTF-8 is shown as such; Jinja names a mistake's line."""
+    return {
+        name.removeprefix(TEMPLATES): content.decode("utf-8", "replace")
+        for name, content in texts.items()
+        if name.startswith(TEMPLATES)
+    }
 
 
 def _quarantine(texts: Mapping[str, bytes], today: date) -> Quarantine:
@@ -173,7 +197,10 @@ def _changes(base: _Law, own: _Law) -> Iterator[str]:
 
 
 def _asker(run: ActionsRun | None) -> Asker:
-    return Asker(run.base_branch, run.workflow or None, run.run_id) if run else Asker()
+    if run is None:
+        return Asker()
+    told = run.told_run
+    return Asker(run.base_branch, run.told_workflow or None, told[0] if told else None)
 
 
 def _base_planned(run: ActionsRun, history: History | None) -> tuple[int, str] | None:
@@ -185,7 +212,7 @@ def _known(
     run: ActionsRun | None, history: History | None
 ) -> tuple[Mapping[CaseKey, KnownFailure], list[Finding]]:
     """What the base fails too, and why nothing is forgiven where that is so."""
-    if run is not None and not run.is_proposal:
+    if run is not None and not run.judges_proposal:
         return {}, []  # the base itself is not forgiven for what it fails
     known, newest = known_failures(history, _asker(run)) if history is not None else ({}, None)
     if newest is not None:

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 # All but what no Markdown reader takes for markup within a line: "_" inside a word is none, and ":"
 # makes an address a link only before a slash.
 _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
-_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:-]{1,500}")
+_BLANK: Final = re.compile(r"\n[ \t]*\n\s*\n")
+_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9-]{1,50})?")
+
+
+def tidied(markdown: str) -> str:
+    """One empty line between two blocks, none at the ends: templates need not count theirs."""
+    return _BLANK.sub("\n\n", markdown).strip() + "\n"
 
 
 def size(value_bytes: float | None) -> str:
@@ -112,6 +118,16 @@ def escaped(text: str, width: int = 2000) -> str:
 def page(url: str) -> str:
     """A link behind a text, " ([page](https://...))"; "" for what is no plain address."""
     return f" ([page]({url}))" if _ADDRESS.fullmatch(url) else ""
+
+
+def address(url: str | None) -> str:
+    """The address where it is a plain one; "" for all else, which no page may link to."""
+    return url if url and _ADDRESS.fullmatch(url) else ""
+
+
+def linked(shown: str, url: str | None) -> str:
+    """Markdown that is a link; as it is where the address is no plain one."""
+    return f"[{shown}]({url})" if address(url) else shown
 
 
 def code(text: str, width: int = 200) -> str:

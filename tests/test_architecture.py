@@ -51,6 +51,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("init.project", "init.requirement", "init.workflow"),
     ),
     "rendering": ("text",),
+    "mermaid": (),
     "runners": (),
     "text": ("model",),
     "invocation": ("config",),
@@ -69,13 +70,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("compare.failing", "guard.policy", "guard.verdict"),
     ),
     "github": ("__version__", "errors", "model", "codec"),
-    "plan": (*SPOKEN, "rendering"),
+    "plan": (*SPOKEN, "mermaid", "rendering"),
     "guard": SPOKEN,
     "compare": SPOKEN,
     "history": (*SPOKEN, "files", "git"),
     "init": (*SPOKEN, "rendering"),
     "doctor": (*SPOKEN, "run.platforms", "plan.collect", "plan.static"),
-    "report": (*SPOKEN, "rendering", "guard", "compare"),
+    "report": (*SPOKEN, "github", "mermaid", "rendering", "guard", "compare"),
 }
 VERBS = ("plan", "guard", "compare", "history", "init", "doctor", "report")
 

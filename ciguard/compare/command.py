@@ -23,6 +23,7 @@ from ciguard.errors import UsageError
 from ciguard.lineages import lineage_of
 from ciguard.lookup import Lookup, Recorded
 from ciguard.references import Base, Branch, Place, Reference, RunId, This, parse
+from ciguard.text import tidied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,7 +46,8 @@ def _template(name: str) -> Callable[[Comparison], str]:
         # Imported here: text and JSON need not pay for Jinja.
         from ciguard.rendering import environment  # noqa: PLC0415
 
-        return environment().get_template(name).render(comparison=comparison, rows=ROWS)
+        text = environment().get_template(name).render(comparison=comparison, rows=ROWS)
+        return tidied(text) if name.endswith(".md.j2") else text
 
     return rendered
 

@@ -48,6 +48,8 @@ class ActionsRun:
         base_branch: where it is meant to go; the default branch where the event names none.
         is_fork: the pull request's head lives in another repository, so the token is read-only.
         judged_run_id: the run that a `workflow_run` event tells of; None for all other events.
+            `judged_event`, `judged_workflow`, `judged_sha`, `judged_branch`, `judged_repository`
+            are that run's, as GitHub says and not as the run does.
         base_sha: a commit of the base branch that the change is to go on; None for another event.
         head_repository: where a pull request's branch lives; None where it was deleted, or is none.
     """
@@ -69,6 +71,11 @@ class ActionsRun:
     is_fork: bool
     judged_run_id: int | None = None
     judged_run_attempt: int | None = None
+    judged_event: str = ""
+    judged_workflow: str = ""
+    judged_sha: str | None = None
+    judged_branch: str | None = None
+    judged_repository: str = ""
     base_sha: str | None = None
     head_repository: str | None = None
 
@@ -76,6 +83,30 @@ class ActionsRun:
     def is_proposal(self) -> bool:
         """Say whether this run tests what is to be merged, so that its own tree writes no law."""
         return self.pull_request is not None or self.event == "merge_group"
+
+    @property
+    def judges_proposal(self) -> bool:
+        """Say whether what is judged is to be merged: in this run, or in the one it tells of."""
+        return self.is_proposal or self.judged_event in {"pull_request", "merge_group"}
+
+    @property
+    def judges_fork(self) -> bool:
+        """Say whether the run that this one tells of had another repository's code in it."""
+        told = self.judged_run_id is not None and self.judged_event == "pull_request"
+        return told and self.judged_repository.lower() != self.repository.lower()
+
+    @property
+    def told_workflow(self) -> str:
+        """The workflow whose tests are told of."""
+        return self.judged_workflow or self.workflow
+
+    @property
+    def told_run(self) -> tuple[int, int] | None:
+        """Run and attempt whose tests are told of; None where nobody says."""
+        told = self.judged_run_id is not None
+        run_id = self.judged_run_id if told else self.run_id
+        attempt = self.judged_run_attempt if told else self.run_attempt
+        return None if run_id is None else (run_id, attempt or 1)
 
     @property
     def is_base_branch(self) -> bool:
@@ -126,6 +157,7 @@ class ActionsRun:
             judged_run_attempt=payload.workflow_run.run_attempt if payload.workflow_run else None,
             base_sha=_base_sha(payload),
             head_repository=_head_repository(payload),
+            **_judged(payload),
         )
         if variables.mistakes:
             raise together(variables.mistakes)
@@ -201,6 +233,19 @@ class _Variables:
                 InputError(f"{key}: {first['msg']}", where="GITHUB_EVENT_PATH", fix=fix)
             )
             return Event()
+
+
+def _judged(payload: Event) -> dict[str, Any]:
+    told = payload.workflow_run
+    if told is None:
+        return {}
+    return {
+        "judged_event": told.event,
+        "judged_workflow": told.path.partition("@")[0].rpartition("/")[2],
+        "judged_sha": told.head_sha,
+        "judged_branch": told.head_branch,
+        "judged_repository": told.head_repository.full_name if told.head_repository else "",
+    }
 
 
 def _base_branch(payload: Event) -> str | None:

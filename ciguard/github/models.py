@@ -67,6 +67,7 @@ class Tip(GitHubJson):
 
 class PullRequest(GitHubJson):
     number: PositiveInt
+    state: str = "open"
     head: Tip
     base: Tip
 
@@ -79,10 +80,15 @@ class MergeGroup(GitHubJson):
 
 
 class FinishedRun(GitHubJson):
-    """The run that a `workflow_run` event tells of."""
+    """The run that a `workflow_run` event tells of; `path` is its workflow's file."""
 
     id: PositiveInt
     run_attempt: PositiveInt | None = None
+    event: str = ""
+    path: str = ""
+    head_sha: str | None = None
+    head_branch: str | None = None
+    head_repository: Repository | None = None
 
 
 class Event(GitHubJson):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -21,11 +21,8 @@ from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.fetched import RUN, Sources, fetched
 from ciguard.github.client import GitHub
 from ciguard.github.commands import annotation, outputs
-from ciguard.github.comments import MAX_CHARS, keep_comment
-from ciguard.github.marks import with_marker
 from ciguard.github.payload import current_run
 from ciguard.github.previous import previous_records
-from ciguard.github.refusals import Forbidden
 from ciguard.guard import needs as jobs_needed
 from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.asking import ask
@@ -35,8 +32,13 @@ from ciguard.guard.refused import refused
 from ciguard.history.carriers import load, open_carrier
 from ciguard.lineages import lineage_of
 from ciguard.lookup import Lookup
-from ciguard.policies import applied
-from ciguard.report.comment import comment, without_excused, without_plan
+from ciguard.policies import TEMPLATES, applied
+from ciguard.rendering import Templates
+from ciguard.report.answer import Answer
+from ciguard.report.contents import Contents, Judging, without_excused
+from ciguard.report.markdown import Limit, octets
+from ciguard.report.site import Site, site_of
+from ciguard.report.telling import tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,32 +51,11 @@ if TYPE_CHECKING:
     from ciguard.invocation import Invocation
     from ciguard.model import Plan, Record
 
-SUMMARY_CHARS: Final = 1_000_000  # GitHub takes 1 MiB a step; one character may be three bytes
-READ_ONLY: Final = (
-    "The comment could not be written with this token ({why}). A workflow of a fork's pull request "
-    "may not comment; elsewhere give the job `permissions: pull-requests: write`."
-)
+SUMMARY: Final = Limit(1024 * 1024 - 4096, octets)  # GitHub takes 1 MiB a step, with the notes
 NOT_CONFIRMED: Final = (
     "Nothing could be confirmed: the run of this pull request before this one is not to be had "
     "({why})."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What there is to tell, and how the process ends."""
-
-    plan: Plan | None
-    verdict: Verdict | None
-    comparison: Comparison | None
-    exit_code: int
-    why: str = ""  # there is no comparison, or no plan
-
-    def text(self, limit: int) -> str:
-        """Markdown of at most `limit` characters."""
-        if self.plan is None or self.verdict is None:
-            return without_plan(self.why)
-        return comment(self.plan, self.verdict, self.comparison, limit=limit, why=self.why)
 
 
 @click.command()
@@ -93,6 +74,8 @@ class Answer:
     help="base: what fails on the base too does not fail a pull request.",
 )
 @click.option("--comment", "comments", is_flag=True, help="Keep one comment on the pull request.")
+@click.option("--check", "checks", is_flag=True, help="Add a check with annotations.")
+@click.option("--issue", "issues", is_flag=True, help="Keep one issue while the base is red.")
 @click.option("--github", is_flag=True, help="Write the job's summary, annotations, outputs.")
 @click.option("-o", "--output", metavar="FILE", help="Write the Markdown here as well.")
 @click.pass_obj
@@ -109,6 +92,8 @@ def command(
     place: str | None,
     forgive: str | None,
     comments: bool,
+    checks: bool,
+    issues: bool,
     github: bool,
     output: str | None,
 ) -> int:
@@ -119,16 +104,20 @@ def command(
     past = _Past(invocation, place)
     sources = Sources(plan_path, records, results, run, repo)
     answer = _answer(invocation, sources, needs, past, forgive)
-    text = answer.text(SUMMARY_CHARS)
+    text = answer.text(SUMMARY)
     console.out(text)
     if output is not None:
         files.write(invocation.folder / output, text.encode("utf-8", "replace"))
-    note = _keep_comment(invocation, answer) if comments else ""
+    for name, why in sorted(answer.templates.complaints.items()):
+        console.err(f"warning: {TEMPLATES}{name}: {why}; ciguard's own is used")
+    told = tell(invocation.environ, answer, comment=comments, check=checks, issue=issues)
+    for line in (*told.done, *told.notes):
+        console.err(line)
     if github:
-        _write_summary(invocation, f"{text}\n{note}\n" if note else text)
-        if answer.verdict is not None:
-            _annotate(invocation, answer.verdict)
-    return answer.exit_code
+        _write_summary(invocation, "\n\n".join([text.rstrip(), *told.notes]) + "\n")
+        if answer.contents is not None:
+            _annotate(invocation, answer.contents.verdict)
+    return answer.exit_code or told.exit_code
 
 
 class _Past:
@@ -168,7 +157,7 @@ def _answer(
                 raise plan
             # The job that plans failed: the run is not judged, and its comment must not stay green.
             console.err(f"ciguard report: {plan}")
-            return Answer(None, None, None, ExitCode.INCOMPLETE, str(plan))
+            return Answer(None, ExitCode.INCOMPLETE, str(plan))
         if arrived.missing:
             console.err(f"warning: {arrived.missing}")
         others = existing(plan, arrived.results)
@@ -189,7 +178,17 @@ def _answer(
     code = int(verdict.exit_code)
     if not code and comparison is not None:
         code = exit_code(without_excused(comparison, verdict), judged.fail_on)
-    return Answer(plan, verdict, comparison, code, why)
+    run = current_run(invocation.environ)
+    contents = Contents(
+        plan,
+        verdict,
+        comparison,
+        why,
+        site=site_of(run, platform) if run is not None else Site(""),
+        judging=Judging(judged.source, judged.fail_on),
+        claim=run is not None and run.judges_fork,
+    )
+    return Answer(contents, code, templates=Templates(judged.templates), records=tuple(found))
 
 
 def _compare(
@@ -249,31 +248,6 @@ def _earlier(invocation: Invocation, run: ActionsRun) -> tuple[Run | None, str]:
     run_id, told = found
     runs = runs_of(told.records, f"run {run_id}")
     return (runs[-1] if runs else None), ""
-
-
-def _keep_comment(invocation: Invocation, answer: Answer) -> str:
-    """Create or update the comment; where that may not be, say how it could. "" when done."""
-    run = current_run(invocation.environ)
-    if run is None or run.pull_request is None:
-        console.err("no comment: this run belongs to no pull request")
-        return ""
-    token = invocation.environ.get("GITHUB_TOKEN") or invocation.environ.get("GH_TOKEN") or ""
-    key = run.workflow
-    try:
-        with GitHub(run.api_url, SecretStr(token)) as github:
-            kept = keep_comment(
-                github,
-                run.repository,
-                run.pull_request,
-                key=key,
-                body=answer.text(MAX_CHARS - len(with_marker(key, ""))),
-            )
-    except Forbidden as error:
-        note = READ_ONLY.format(why=error.what)
-        console.err(note)
-        return note
-    console.err(f"comment {kept.action}: {kept.html_url}")
-    return ""
 
 
 def _write_summary(invocation: Invocation, text: str) -> None:

@@ -241,4 +241,5 @@ def test_the_comment_is_updated_and_not_repeated(story: Story) -> None:
     assert before["id"] == after["id"]
     assert before["body"] != after["body"]
     for body in (before["body"], after["body"]):
-        assert "policy" not in body, "the base's could be read, and was not changed"
+        assert "by the policy of the base commit" in body, "the base's could be read"
+        assert "this pull request changes" not in body

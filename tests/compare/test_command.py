@@ -172,7 +172,7 @@ def test_the_markdown_is_what_it_looks_like() -> None:
     html = (
         MarkdownIt("commonmark", {"html": True}).enable("table").render(FORMATS["markdown"](hurt()))
     )
-    assert html.count("<table>") == 3
+    assert html.count("<table>") == 4
     assert "<td>flaky</td>" in html
     assert "<h4>Peak memory of tests</h4>" in html
     assert "\n|" not in html

@@ -313,7 +313,10 @@ def pulls_of_commit(
     github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request
 ) -> Answer:
     tips = {"head": {"sha": part["sha"], "ref": "topic"}, "base": {"sha": "b" * 40, "ref": "main"}}
-    found = [{"number": number, **tips} for number in github.pulls_of.get(part["sha"], [])]
+    found = [
+        one if isinstance(one, dict) else {"number": one, **tips}
+        for one in github.pulls_of.get(part["sha"], [])
+    ]
     shown, link = paged(github.address, request, found)
     return Answer(200, shown, link)
 

@@ -136,7 +136,8 @@ class FakeGitHub:
         commits_of: by `base...head`, what is between.
         artifacts: names, of which the first has the id 1; `archives` by id, `facts` of the JSON.
         issues, checks: as JSON, by number; noted: a check's annotations, in the order they came.
-        merge_bases: by `base...head`; pulls_of: numbers by commit; files: by path and commit.
+        merge_bases: by `base...head`; pulls_of: numbers, or all of it, by commit;
+            files: by path and commit.
         on_change: called after each change of the comments.
         gate: called with each request before it is answered; may wait.
     """
@@ -159,7 +160,7 @@ class FakeGitHub:
         self.checks: dict[int, dict[str, Json]] = {}
         self.noted: dict[int, list[Json]] = {}
         self.merge_bases: dict[str, str] = {}
-        self.pulls_of: dict[str, list[int]] = {}
+        self.pulls_of: dict[str, list[int | dict[str, Json]]] = {}
         self.files: dict[tuple[str, str], bytes] = {}
         self.faults: list[Fault] = []
         self.exchanges: list[Exchange] = []

@@ -20,7 +20,8 @@ from ciguard.guard.policy import GuardRules, Policy
 from ciguard.guard.text import COLUMNS, render
 from ciguard.guard.verdict import Finding
 from ciguard.model import CaseKey, EventLine, Exclusion, InventorySummary, Result, StartLine
-from ciguard.report.comment import comment
+from ciguard.report.contents import Contents
+from ciguard.report.markdown import Limit, characters, markdown
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -300,8 +301,8 @@ def test_all_of_it_on_a_terminal_in_markdown_and_as_json(golden: Golden) -> None
     text = render(verdict)
     golden(text, SAMPLES / "judged.txt", scrub=SCRUB)
     assert max(map(len, text.splitlines())) <= COLUMNS
-    markdown = comment(world.plan, verdict, None, limit=65_000)
-    golden(markdown, SAMPLES / "judged.md", scrub=SCRUB)
+    text = markdown(Contents(world.plan, verdict), Limit(65_000, characters))
+    golden(text, SAMPLES / "judged.md", scrub=SCRUB)
     found = as_json(verdict)
     assert [one["why"] for one in found["forgiven"]] == ["also fails on main since run 123"]
     assert [one["unit"] for one in found["quarantined"]] == ["b.t::three"]

@@ -12,9 +12,10 @@ from markdown_it import MarkdownIt
 from plan.making import GIB, POOLS, planned, suite
 
 from ciguard.codec.inventory import InventoryUnit
+from ciguard.mermaid import MOST_BARS
 from ciguard.model import Exclusion, Moved
 from ciguard.plan.base import of_plan
-from ciguard.plan.chart import MOST_BARS, mermaid
+from ciguard.plan.chart import mermaid
 from ciguard.plan.facts import price, some
 from ciguard.plan.planning import Origin, Planned
 from ciguard.plan.summary import markdown, terminal

@@ -97,7 +97,8 @@ def test_a_report_says_why_each_leg_died_in_few_calls(run: Run, server: FakeGitH
     assert "shutdown signal. This can happen when &#96;x&#96; &#124; &#60;b&#62;" in text
     assert "  - it was running: <code>d.t::eight</code>" in text
     assert "Nothing: a newer run takes its place." in text
-    assert "| 03 | runner shutdown |" in text
+    page = f"https://github.com/{REPOSITORY}/actions/runs/7/job/1002"
+    assert f"| [03]({page}) | runner shutdown |" in text
     assert f"([page](https://github.com/{REPOSITORY}/actions/runs/7/job/1002))" in text
     (body,) = server.bodies()
     assert "superseded" in body
@@ -174,7 +175,7 @@ def test_a_fork_s_run_is_explained_although_it_may_not_comment(
     done = run.report("--comment", "--github", expect=13)
     assert "(superseded)" in done.stdout.partition("\n")[0]
     assert server.bodies() == []
-    assert "may not comment" in (run.folder / "summary.md").read_text()
+    assert "`ciguard init --forks` writes a workflow" in (run.folder / "summary.md").read_text()
 
 
 def test_a_workflow_run_judges_the_run_that_it_tells_of(run: Run, server: FakeGitHub) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from guard.world import SHARDS, World, make_plan, passed
@@ -11,7 +15,38 @@ from markdown_it import MarkdownIt
 from ciguard.codec.gathering import read_records
 from ciguard.compare.comparing import compare_run
 from ciguard.compare.records import runs_of
-from ciguard.report.comment import comment, without_plan
+from ciguard.model import Result
+from ciguard.rendering import Templates
+from ciguard.report.contents import Contents
+from ciguard.report.markdown import Limit, characters, markdown, without_plan
+
+if TYPE_CHECKING:
+    from ciguard.guard.verdict import Verdict
+    from ciguard.model import Plan
+
+
+def comment(plan: Plan, verdict: Verdict, limit: int = 65_000, **more: Any) -> str:
+    return markdown(Contents(plan, verdict, **more), Limit(limit, characters))
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def many_failures() -> tuple[Plan, Verdict]:
+    """3,000 of them, made once."""
+    world = World(
+        make_plan({"01": tuple(f"pkg/test_module_{n}.py::test_case" for n in range(3000))})
+    )
+    leg = world.legs["01"]
+    leg.inner = [
+        passed(line.unit, outcome="failed", message=f"assert left == right in {line.unit}\nmore")
+        if isinstance(line, Result)
+        else line
+        for line in leg.inner
+    ]
+    world.end("01", exit_code=10, counts={"failed": 3000})
+    return world.plan, world.prove()
 
 
 def failing_world(count: int, name: str = "pkg/test_module_{}.py::test_case") -> World:
@@ -24,7 +59,7 @@ def failing_world(count: int, name: str = "pkg/test_module_{}.py::test_case") ->
 
 def test_a_short_comment_has_everything() -> None:
     world = failing_world(3)
-    text = comment(world.plan, world.prove(), None, limit=65_000, why="there is no history")
+    text = comment(world.plan, world.prove(), why="there is no history")
     assert text.startswith("### :x: FAILED: 3 of 3 units failed\n")
     assert text.count("| failed | 01 |") == 3
     assert "Not compared: there is no history." in text
@@ -34,13 +69,15 @@ def test_a_short_comment_has_everything() -> None:
 
 @pytest.mark.parametrize("limit", [65_536, 20_000, 5_000, 1_000, 200])
 def test_a_long_comment_fits_and_counts_what_it_leaves_out(limit: int) -> None:
-    world = failing_world(3000)
-    text = comment(world.plan, world.prove(), None, limit=limit)
+    plan, verdict = many_failures()
+    text = comment(plan, verdict, limit)
     assert len(text) <= limit
     assert text.startswith("### :x: FAILED: 3,000 of 3,000 units failed")
     shown = text.count("| failed | 01 |")
     if shown:
-        assert f"...and {3000 - shown:,} more failures." in text
+        assert f"...and {3000 - shown:,} more failures in the report." in text
+    elif limit > 500:
+        assert "3,000 failures" in text.partition("Left out here")[2]
     else:
         assert "does not fit" in text
 
@@ -52,7 +89,7 @@ def compared(world: World, base: World) -> str:
         for one, name in ((world, "this run"), (base, "base"))
     )
     found = compare_run(candidate, None, [before], plan=world.plan)
-    return comment(world.plan, world.prove(), found, limit=65_000)
+    return comment(world.plan, world.prove(), comparison=found)
 
 
 def test_a_first_comment_has_one_heading_and_says_once_that_there_is_too_little() -> None:
@@ -85,7 +122,7 @@ def test_what_the_verdict_names_the_comparison_does_not_name_again() -> None:
 
 def test_names_and_messages_stay_names_and_messages() -> None:
     world = failing_world(1, "a|b <script>x</script> `{}` @everyone #1 [l](http://x.y)::t")
-    text = comment(world.plan, world.prove(), None, limit=65_000)
+    text = comment(world.plan, world.prove())
     page = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
     assert "<script" not in page
     assert "<a " not in page
@@ -96,3 +133,45 @@ def test_a_run_without_a_plan() -> None:
     text = without_plan("plan.json: cannot be read\n  fix: @somebody")
     assert text.startswith("### :warning: INCOMPLETE: this run has no plan\n")
     assert "@somebody" not in text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("{% block footer %}\n{% if %}", "line 2: Expected an expression"),
+        ("one\n{{ verdict.nothing }}", "line 2: UndefinedError"),
+        ("{{ ().__class__.__bases__ }}", "unsafe"),
+        ("{{ report.notes.append(1) }}", "append"),
+        ("{% extends 'nowhere' %}", "nowhere"),
+        ("{% extends 'comment.md.j2' %}", "recursion"),
+        ("{{ 1 // 0 }}", "ZeroDivisionError"),
+        ("{{ 'x' * 2000000 }}", "over 65"),
+    ],
+)
+def test_a_template_that_cannot_be_used_is_named_and_ours_is_used(wrong: str, said: str) -> None:
+    world = failing_world(3)
+    templates = Templates({"comment.md.j2": wrong})
+    text = markdown(Contents(world.plan, world.prove()), Limit(65_000, characters), templates)
+    assert text.startswith("### :x: FAILED: 3 of 3 units failed\n")
+    assert ".ciguard/templates/comment.md.j2 could not be used" in text
+    assert said in templates.complaints["comment.md.j2"]
+
+
+BLOCKS = re.findall(r"{% block (\w+)", (ROOT / "templates/comment.md.j2").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_each_block_can_be_replaced(block: str) -> None:
+    world, base = World(), World()
+    for leg in base.legs.values():
+        leg.header = replace(leg.header, run_id=6)
+    own = "{% extends 'ciguard/comment.md.j2' %}{% block " + block + " %}\n\nMINE{% endblock %}"
+    candidate, before = (
+        runs_of(read_records(one.files().items()), "run")[-1] for one in (world, base)
+    )
+    found = compare_run(candidate, None, [before], plan=world.plan)
+    templates = Templates({"comment.md.j2": own})
+    contents = Contents(world.plan, world.prove(), found)
+    text = markdown(contents, Limit(65_000, characters), templates)
+    assert templates.complaints == {}
+    assert text.count("MINE") == 1

@@ -1,0 +1,88 @@
+"""Bars with a line over them as a Mermaid chart, which GitHub draws in Markdown. Pure.
+
+https://mermaid.js.org/syntax/xyChart.html; bars lie, because labels below standing ones overlap.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_BARS: Final = 50
+KEY_WIDTH: Final = 12
+MINUTE_S: Final = 60.0
+MINUTES_FROM_S: Final = 180.0
+# Readable on GitHub's white and on its dark background; Mermaid's own first colour is not on white.
+COLOURS: Final = "#4a8ccc, #d1495b"
+LEAST_HEIGHT: Final = 240  # below, Mermaid leaves the axis without numbers
+BAR_HEIGHT: Final = 16
+FRAME_HEIGHT: Final = 90
+HEADROOM: Final = 1.05
+# A key in a plan file may be anything: quotes, fences and entities would end the label.
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9 ._-]")
+
+
+def bars_of_times(
+    title: str,
+    line_title: str,
+    keys: Sequence[str],
+    bars_s: Sequence[float],
+    line_s: Sequence[float],
+) -> str:
+    """The fenced block; over 50 keys, neighbours share a bar as long as their longest.
+
+    Args:
+        title, line_title: words of ours, which need no escape.
+        keys: as many as `bars_s` and `line_s` have values, at least one.
+    """
+    each = math.ceil(len(keys) / MOST_BARS)
+    groups = [slice(start, start + each) for start in range(0, len(keys), each)]
+    bars = [max(bars_s[group]) for group in groups]
+    line = [max(line_s[group]) for group in groups]
+    most_s = max(*bars, *line, 0.01) * HEADROOM
+    unit, unit_s = ("minutes", MINUTE_S) if most_s >= MINUTES_FROM_S else ("seconds", 1.0)
+    longest = ", the longest of each bar's" if each > 1 else ""
+    labels = [f'"{label}"' for label in _labels([keys[group] for group in groups])]
+    return "\n".join(
+        (
+            "```mermaid",
+            _settings(len(bars)),
+            "xychart-beta horizontal",
+            f'    title "{title}{longest}; line: {line_title}"',
+            f"    x-axis [{', '.join(labels)}]",
+            f'    y-axis "{unit}" 0 --> {_number(most_s / unit_s)}',
+            f"    bar [{', '.join(_number(value / unit_s) for value in bars)}]",
+            f"    line [{', '.join(_number(value / unit_s) for value in line)}]",
+            "```",
+        )
+    )
+
+
+def _settings(bars: int) -> str:
+    height = max(LEAST_HEIGHT, FRAME_HEIGHT + BAR_HEIGHT * bars)
+    shape = {"height": height, "titleFontSize": 16, "xAxis": {"labelFontSize": 12}}
+    settings = {"xyChart": shape, "themeVariables": {"xyChart": {"plotColorPalette": COLOURS}}}
+    return f"%%{{init: {json.dumps(settings)}}}%%"
+
+
+def _labels(groups: Sequence[Sequence[str]]) -> list[str]:
+    """One a bar, all different: Mermaid would draw bars of one label over each other."""
+    found: list[str] = []
+    for number, group in enumerate(groups, 1):
+        first, last = _safe(group[0]), _safe(group[-1])
+        label = first if len(group) == 1 else f"{first} to {last}"
+        found.append(label if label.strip() and label not in found else f"{label} no. {number}")
+    return found
+
+
+def _safe(key: str) -> str:
+    return _UNSAFE.sub("-", key[:KEY_WIDTH])
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}"

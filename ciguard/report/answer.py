@@ -1,0 +1,43 @@
+"""What a report comes to: its contents, the text of it, and how the process ends. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ciguard.rendering import Templates
+from ciguard.report.markdown import markdown, without_plan
+
+if TYPE_CHECKING:
+    from ciguard.model import Record
+    from ciguard.report.contents import Contents
+    from ciguard.report.markdown import Limit
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What there is to tell, and how the process ends; `contents` is None without a plan."""
+
+    contents: Contents | None
+    exit_code: int
+    why: str = ""  # there is no plan
+    templates: Templates = field(default_factory=Templates)
+    records: tuple[Record, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a sentence."""
+        return self.contents.verdict.headline if self.contents else "INCOMPLETE: there is no plan"
+
+    @property
+    def is_worse(self) -> bool:
+        """Say whether somebody should look: also where the policy lets it pass."""
+        compared = self.contents.comparison if self.contents is not None else None
+        regressed = compared is not None and compared.state in {"worse", "mixed"}
+        return bool(self.exit_code) or regressed
+
+    def text(self, limit: Limit) -> str:
+        """Markdown as long as it may be."""
+        if self.contents is None:
+            return without_plan(self.why)
+        return markdown(self.contents, limit, self.templates)

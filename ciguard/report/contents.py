@@ -1,0 +1,143 @@
+"""All that a report tells, as one value; the templates know it as `report`. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from ciguard.report.site import Site, file_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.compare.comparison import Comparison, RunName
+    from ciguard.guard.verdict import Verdict
+    from ciguard.model import Plan, Result
+
+ENOUGH: Final = 10  # baseline runs from which a number can be confirmed, see docs
+REPRODUCED: Final = 5  # shards with a command
+# What tests/compare/test_calibration.py holds the rule to, of pull requests that change nothing.
+FALSE_ALARMS: Final = (
+    "a pull request that changes nothing has at most 0.2 confirmed durations and 0.05 confirmed "
+    "peaks that are false, with 20 baseline runs"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """The policy, in words for the footer.
+
+    Attributes:
+        source: whose policy it is.
+        fail_on: findings of the comparison that fail the run.
+    """
+
+    source: str = "what is checked out"
+    fail_on: tuple[str, ...] = ()
+    max_drop: float = 0.0
+    forgives: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How to run a shard again on another machine."""
+
+    shard: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What there is to tell.
+
+    Attributes:
+        why: there is no comparison, and why.
+        claim: plan and records are what a fork's own run says of itself.
+        notes: what went wrong in telling it.
+    """
+
+    plan: Plan
+    verdict: Verdict
+    comparison: Comparison | None = None
+    why: str = ""
+    site: Site = field(default_factory=lambda: Site(""))
+    judging: Judging = field(default_factory=Judging)
+    claim: bool = False
+    notes: tuple[str, ...] = ()
+
+    def place(self, result: Result) -> str:
+        """The page of the line where a test stands or fell; "" where it is not known."""
+        return self.site.line(file_of(self.plan, result), result.line) if self.site.url else ""
+
+    def page_of(self, run: RunName) -> str:
+        """The page of a run that was compared."""
+        return self.site.run_page(run.run_id, run.run_attempt) if self.site.url else ""
+
+    @property
+    def false_alarms(self) -> str:
+        """How often the comparison is wrong; "" where it confirms nothing."""
+        found = self.comparison
+        if found is None or found.unjudged or len(found.baseline.runs) < ENOUGH:
+            return ""
+        return FALSE_ALARMS
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """For the shards with the first failures, a command that runs them up to that."""
+        first: dict[str, str] = {}
+        for failure in self.verdict.failures:
+            first.setdefault(failure.shard, failure.result.unit)
+        for finding in self.verdict.findings:
+            if finding.shard and finding.culprits:
+                first.setdefault(finding.shard, finding.culprits[0].unit)
+        return tuple(
+            Command(shard, _command(shard, unit))
+            for shard, unit in list(first.items())[:REPRODUCED]
+        )
+
+    @property
+    def counts(self) -> Mapping[str, tuple[int, str]]:
+        """How much there is in each section, and of what: for what is left out."""
+        verdict, compared = self.verdict, self.comparison
+        found = {
+            "findings": (len(verdict.findings), "finding"),
+            "causes": (len(verdict.causes), "cause"),
+            "offenders": (len(verdict.offenders), "failing group"),
+            "failures": (len(verdict.failures), "failure"),
+            "excused": (len(verdict.quarantined) + len(verdict.forgiven), "excused failure"),
+            "flaky": (len(verdict.flaky) + len(verdict.starved), "flaky unit"),
+            "legs": (len(verdict.legs), "shard"),
+        }
+        if compared is not None:
+            found |= {
+                "jobs": (len(compared.jobs), "changed job"),
+                "transitions": (len(compared.transitions), "changed test"),
+                "memory": (len(compared.memory.named), "change of memory"),
+                "durations": (len(compared.durations.named), "change of duration"),
+                "compared_legs": (len(compared.legs), "compared leg"),
+            }
+        return found
+
+
+def _command(shard: str, unit: str) -> str:
+    words = ["ciguard", "run", "--plan", "plan", "--shard", shard, "--record", "again"]
+    return shlex.join([*words, "--until", unit])
+
+
+def without_what_is_told(comparison: Comparison, verdict: Verdict) -> Comparison:
+    """The comparison without flaky and lost units, which the verdict above it has named."""
+    flaky = {one.key for one in (*verdict.flaky, *verdict.starved)}
+    shown = tuple(
+        one
+        for one in comparison.transitions
+        if one.kind != "flaky" or one.key.unit_key not in flaky
+    )
+    return replace(comparison, transitions=shown, lost=())
+
+
+def without_excused(comparison: Comparison, verdict: Verdict) -> Comparison:
+    """The comparison without failures that the guard has excused: they fail nothing here either."""
+    excused = {one.result.key for one in (*verdict.quarantined, *verdict.forgiven)}
+    counting = tuple(one for one in comparison.transitions if one.key not in excused)
+    return replace(comparison, transitions=counting)

@@ -1,0 +1,136 @@
+"""The Markdown of comment, summary, check and issue: rendered to fit GitHub's limits. Pure.
+
+What does not fit is left out in whole rows and then in whole sections, in a stated order, and is
+counted where it is missing: nothing is cut in its middle. The first line, which is the verdict,
+always stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ciguard.mermaid import bars_of_times
+from ciguard.rendering import Templates
+from ciguard.report.contents import without_what_is_told
+from ciguard.text import escaped, linked, one_line, tidied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ciguard.report.contents import Contents
+
+TEMPLATE: Final = "comment.md.j2"
+ROWS: Final = (200, 50, 15)  # of a table, tried in this order
+# Then sections go one after the other, what a reviewer needs least first.
+SHED: Final = (
+    *("chart", "compared_legs", "commands", "durations", "offenders", "flaky", "excused"),
+    *("memory", "legs", "jobs", "transitions", "failures", "causes", "findings"),
+)
+HEADLINE_WIDTH: Final = 160
+ICONS: Final = {"passed": ":white_check_mark:", "failed": ":x:", "incomplete": ":warning:"}
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How long a text may be, in what GitHub counts there."""
+
+    amount: int
+    length: Callable[[str], int]
+
+    def takes(self, text: str) -> bool:
+        """Say whether a text is short enough."""
+        return self.length(text) <= self.amount
+
+
+def characters(text: str) -> int:
+    """As GitHub may count them: what lies above U+FFFF may count twice."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def octets(text: str) -> int:
+    """As UTF-8."""
+    return len(text.encode("utf-8", "replace"))
+
+
+def markdown(contents: Contents, limit: Limit, templates: Templates | None = None) -> str:
+    """The text, as long as it may be; without any markup of those whose names are in it."""
+    templates = templates or Templates()
+    if contents.comparison is not None:
+        told = without_what_is_told(contents.comparison, contents.verdict)
+        contents = replace(contents, comparison=told)
+    text = _fitting(contents, limit, templates)
+    if text is None and templates.has_own(TEMPLATE):
+        templates.refuse(TEMPLATE, f"with every section left out it is over {limit.amount:,}")
+        text = _fitting(contents, limit, templates)
+    return text if text is not None else _headline(contents)
+
+
+def _fitting(contents: Contents, limit: Limit, templates: Templates) -> str | None:
+    """The longest of the tries that fits."""
+    for values in _tries(contents):
+        before = len(templates.complaints)
+        text = tidied(templates.render(TEMPLATE, **values))
+        if len(templates.complaints) > before:
+            # Once more, for now there is a complaint to tell.
+            return _fitting(contents, limit, templates)
+        notes = "".join(f"\n<sub>{note}</sub>\n" for note in _complaints(templates))
+        if limit.takes(text + notes):
+            return text + notes
+    return None
+
+
+def _complaints(templates: Templates) -> Iterator[str]:
+    for name, why in sorted(templates.complaints.items()):
+        said = f".ciguard/templates/{name} could not be used, so ciguard's own was: {why}"
+        yield escaped(said, 300)
+
+
+def _tries(contents: Contents) -> Iterator[dict[str, Any]]:
+    values = {
+        "report": contents,
+        "verdict": contents.verdict,
+        "comparison": contents.comparison,
+        "chart": chart(contents),
+        "place": linked("the report", contents.site.run),
+        "icon": ICONS[contents.verdict.state],
+        "left_out": [],
+        "shed": (),
+    }
+    for rows in ROWS:
+        yield {**values, "rows": rows}
+    for number in range(1, len(SHED) + 1):
+        shed = SHED[:number]
+        yield {**values, "rows": ROWS[-1], "shed": shed, "left_out": left_out(contents, shed)}
+
+
+def left_out(contents: Contents, shed: tuple[str, ...]) -> list[tuple[int, str]]:
+    """How much is in the sections that are left out, the most important first."""
+    counts = contents.counts
+    return [counts[name] for name in reversed(shed) if counts.get(name, (0, ""))[0]]
+
+
+def chart(contents: Contents) -> str:
+    """Wall time of the legs beside what was predicted; "" where nothing was."""
+    known = [
+        (leg.shard, leg.wall_s or 0.0, leg.predicted_wall_s or 0.0)
+        for leg in contents.verdict.legs
+        if leg.wall_s is not None or leg.predicted_wall_s is not None
+    ]
+    if len(known) < 2:  # noqa: PLR2004  # a chart of one bar says nothing
+        return ""
+    shards, walls_s, predicted_s = zip(*known, strict=True)
+    return bars_of_times("Wall time by shard", "predicted", shards, walls_s, predicted_s)
+
+
+def _headline(contents: Contents) -> str:
+    """When nothing else fits: the verdict in a line, short enough for any place."""
+    place = linked("the report", contents.site.run)
+    said = escaped(one_line(contents.verdict.headline, HEADLINE_WIDTH), HEADLINE_WIDTH)
+    first = f"### {ICONS[contents.verdict.state]} {said}"
+    return f"{first}\n\nThe rest does not fit here: it is in {place}.\n"
+
+
+def without_plan(why: str) -> str:
+    """What is said of a run whose plan was never made: nothing is known to have run."""
+    return f"### :warning: INCOMPLETE: this run has no plan\n\n{escaped(why)}\n"

@@ -1,0 +1,82 @@
+"""Where a run can be looked at: addresses of runs, jobs and lines of files. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.github.events import ActionsRun
+    from ciguard.guard.asking import Platform
+    from ciguard.model import Plan, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The pages of one repository.
+
+    Attributes:
+        url: of the repository.
+        sha: the commit that was tested, whose lines are shown; None where it is not known.
+        jobs: by shard, the address of its job's page.
+    """
+
+    url: str
+    run_id: int | None = None
+    run_attempt: int | None = None
+    sha: str | None = None
+    jobs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def run(self) -> str:
+        """The run's page, with its summary and artifacts; "" where it is not known."""
+        return self.run_page(self.run_id, self.run_attempt)
+
+    def run_page(self, run_id: int | None, attempt: int | None = None) -> str:
+        """The page of any run of this repository."""
+        if run_id is None:
+            return ""
+        tail = f"/attempts/{attempt}" if (attempt or 1) > 1 else ""
+        return f"{self.url}/actions/runs/{run_id}{tail}"
+
+    def job(self, shard: str) -> str:
+        """The page of a shard's job, "" where it is not known."""
+        return self.jobs.get(shard, "")
+
+    def line(self, file: str, line: int | None) -> str:
+        """The page of a line of the tested commit."""
+        if not self.sha or not file:
+            return ""
+        anchor = f"#L{line}" if line else ""
+        return f"{self.url}/blob/{self.sha}/{quote(file)}{anchor}"
+
+
+def site_of(run: ActionsRun, platform: Platform | None) -> Site:
+    """Of the run that is judged, as GitHub says; nothing of it is taken from a record."""
+    told = run.told_run
+    legs = platform.legs if platform is not None else {}
+    sha = run.judged_sha if run.judged_run_id is not None else run.tested_sha
+    return Site(
+        f"{run.server_url}/{run.repository}",
+        run_id=told[0] if told else None,
+        run_attempt=told[1] if told else None,
+        sha=sha,
+        jobs={shard: facts.job.url for shard, facts in legs.items() if facts.job is not None},
+    )
+
+
+def file_of(plan: Plan, result: Result) -> str:
+    """The file of a result, below the repository's root; "" where it says none, or leads out.
+
+    A framework tells it as seen from the suite's folder.
+    """
+    suite = plan.suites.get(result.suite)
+    file = (result.file or "").replace("\\", "/")
+    if not file or file.startswith("/"):
+        return ""
+    path = posixpath.normpath(posixpath.join(suite.cwd if suite else ".", file))
+    return "" if path.startswith(("/", "..")) or path == "." else path
