@@ -6,6 +6,8 @@ block. They are rendered in Jinja's sandbox: nothing but the values that they ar
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -39,6 +41,11 @@ def first_line(message: str) -> str:
     return message.strip().partition("\n")[0]
 
 
+def lines(message: str) -> str:
+    """A text of several lines, each without what cannot be seen."""
+    return "\n".join(text.one_line(line, 400) for line in message.splitlines()[:60])
+
+
 FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "address": text.address,
     "case_name": text.case_name,
@@ -47,12 +54,22 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "duration": text.duration,
     "escaped": text.escaped,
     "first_line": first_line,
+    "lines": lines,
     "linked": text.linked,
+    "one_line": text.one_line,
     "page": text.page,
     "size": text.size,
     "unit_name": text.unit_name,
     "words": words,
 }
+
+
+@lru_cache(maxsize=1)
+def sorting() -> dict[str, str]:
+    """The one script of a page, and what the page's policy knows it by: no other text runs."""
+    script = (template_folder() / "sort.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return {"script": script, "script_hash": f"sha256-{digest}"}
 
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})

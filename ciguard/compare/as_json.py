@@ -30,7 +30,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, CaseKey | UnitKey):
         return value._asdict()
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {
+            field.name: _plain(getattr(value, field.name))
+            for field in fields(value)
+            if field.metadata.get("json", True)
+        }
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if isinstance(value, datetime):

@@ -16,6 +16,7 @@ from ciguard.compare.as_json import as_json
 from ciguard.compare.comparing import compare_run
 from ciguard.compare.lineage import base_commit
 from ciguard.compare.records import runs_of
+from ciguard.compare.scatter import scatter
 from ciguard.compare.sides import joined, newest_of_branch, run_of_history
 from ciguard.compare.text import render
 from ciguard.configured import prices_of
@@ -34,29 +35,39 @@ if TYPE_CHECKING:
     from ciguard.invocation import Invocation
     from ciguard.model.jobs import Job
 
-ROWS: Final = 200  # of a table in Markdown; the HTML has all
+ROWS: Final = 200  # of a table in Markdown
+HTML_ROWS: Final = 2_000  # a browser lays out more, and nobody reads them; the JSON has all
 
 
 def _as_text_of_json(comparison: Comparison) -> str:
     return json.dumps(as_json(comparison), indent=2, allow_nan=False) + "\n"
 
 
-def _template(name: str) -> Callable[[Comparison], str]:
-    def rendered(comparison: Comparison) -> str:
-        # Imported here: text and JSON need not pay for Jinja.
-        from ciguard.rendering import environment  # noqa: PLC0415
+def _markdown(comparison: Comparison) -> str:
+    # Imported here, as below: text and JSON need not pay for Jinja.
+    from ciguard.rendering import environment  # noqa: PLC0415
 
-        text = environment().get_template(name).render(comparison=comparison, rows=ROWS)
-        return tidied(text) if name.endswith(".md.j2") else text
+    template = environment().get_template("comparison.md.j2")
+    return tidied(template.render(comparison=comparison, rows=ROWS))
 
-    return rendered
+
+def _html(comparison: Comparison) -> str:
+    from ciguard.rendering import environment, sorting  # noqa: PLC0415
+
+    return (
+        environment()
+        .get_template("comparison.html.j2")
+        .render(
+            comparison=comparison, scatter=scatter(comparison.pairs), rows=HTML_ROWS, **sorting()
+        )
+    )
 
 
 FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {
     "text": render,
-    "markdown": _template("comparison.md.j2"),
+    "markdown": _markdown,
     "json": _as_text_of_json,
-    "html": _template("comparison.html.j2"),
+    "html": _html,
 }
 
 

@@ -21,6 +21,7 @@ from ciguard.compare.lost import legs_of, losses, reasons
 from ciguard.compare.memory import judge_memory
 from ciguard.compare.normalise import MANY, normalised_baseline, normalised_run
 from ciguard.compare.pace import judge_pace, own_speed
+from ciguard.compare.pairs import pairs
 from ciguard.compare.renames import renamed
 from ciguard.compare.runs import of_history
 from ciguard.compare.transitions import ABSENT, transitions
@@ -100,6 +101,7 @@ def compare_run(
             lost=lost,
             legs=leg_changes(base, candidate, judged.speed, shards, judged.probe_s),
             totals=totals(base, candidate, complete=complete),
+            pairs=pairs(base, candidate),
             durations=durations,
             memory=memory,
             unjudged=unjudged if base is not None else "",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal
 
+from ciguard.compare.scatter import Pairs
 from ciguard.compare.words import (
     change_words,
     leak_words,
@@ -435,16 +436,15 @@ class Comparison:
     leaks: tuple[Leak, ...] = ()
     pace: Pace = NO_PACE
     trends: tuple[Trend, ...] = ()
+    pairs: Pairs = field(default=Pairs(), compare=False, metadata={"json": False})  # for a picture
 
     @property
     def can_be_confirmed(self) -> bool:
         """Say that there is a suspect which a second run of the same change would confirm."""
-        if len(self.baseline.runs) < CONFIRMING:
-            return False
+        enough = len(self.baseline.runs) >= CONFIRMING
         changes = (*self.memory.losses, *self.memory.gains, *self.durations.losses)
-        paced = self.pace.word in ("maybe slower", "maybe faster")
         tiers = [*(one.tier for one in changes), *(one.tier for one in self.leaks)]
-        return paced or "suspect" in tiers
+        return enough and (self.pace.word.startswith("maybe") or "suspect" in tiers)
 
     @property
     def groups(self) -> tuple[tuple[str, tuple[Transition, ...]], ...]:

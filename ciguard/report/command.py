@@ -37,6 +37,7 @@ from ciguard.rendering import Templates
 from ciguard.report.answer import Answer
 from ciguard.report.contents import Contents, Judging, without_excused
 from ciguard.report.markdown import Limit, octets
+from ciguard.report.page import html
 from ciguard.report.site import Site, site_of
 from ciguard.report.telling import tell
 
@@ -76,6 +77,7 @@ NOT_CONFIRMED: Final = (
 @click.option("--comment", "comments", is_flag=True, help="Keep one comment on the pull request.")
 @click.option("--check", "checks", is_flag=True, help="Add a check with annotations.")
 @click.option("--issue", "issues", is_flag=True, help="Keep one issue while the base is red.")
+@click.option("--html", "page", metavar="FILE", help="Write all of it as one page.")
 @click.option("--github", is_flag=True, help="Write the job's summary, annotations, outputs.")
 @click.option("-o", "--output", metavar="FILE", help="Write the Markdown here as well.")
 @click.pass_obj
@@ -94,6 +96,7 @@ def command(
     comments: bool,
     checks: bool,
     issues: bool,
+    page: str | None,
     github: bool,
     output: str | None,
 ) -> int:
@@ -108,6 +111,9 @@ def command(
     console.out(text)
     if output is not None:
         files.write(invocation.folder / output, text.encode("utf-8", "replace"))
+    if page is not None:
+        written = html(answer.contents, answer.records, answer.templates, why=answer.why)
+        files.write(invocation.folder / page, written.encode("utf-8", "replace"))
     for name, why in sorted(answer.templates.complaints.items()):
         console.err(f"warning: {TEMPLATES}{name}: {why}; ciguard's own is used")
     told = tell(invocation.environ, answer, comment=comments, check=checks, issue=issues)

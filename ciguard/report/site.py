@@ -52,7 +52,7 @@ class Site:
         if not self.sha or not file:
             return ""
         anchor = f"#L{line}" if line else ""
-        return f"{self.url}/blob/{self.sha}/{quote(file)}{anchor}"
+        return f"{self.url}/blob/{self.sha}/{quote(file, errors='replace')}{anchor}"
 
 
 def site_of(run: ActionsRun, platform: Platform | None) -> Site:

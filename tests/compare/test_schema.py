@@ -60,7 +60,9 @@ def described(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
 
 def as_object(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, NAMES)
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else list(kind._fields)
+    names = list(getattr(kind, "_fields", ()))
+    if is_dataclass(kind):
+        names = [field.name for field in fields(kind) if field.metadata.get("json", True)]
     properties = {name: described(hints[name], known) for name in names}
     if kind is values.Change:  # from nothing to something there is no ratio
         properties["ratio"] = {"anyOf": [PLAIN[float], PLAIN[type(None)]]}

@@ -1,0 +1,197 @@
+"""The charts of a report as geometry: where each mark stands, for the templates to draw. Pure.
+
+A chart is a title, what it shows in a sentence, and shapes in its own units; a template knows
+colours and text sizes, and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard.text import counted, duration, one_line, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ciguard.guard.verdict import Leg, Offender
+    from ciguard.model import Plan, Record
+
+MOST_LEGS: Final = 60  # bars; of more, the longest
+MOST_CURVES: Final = 24
+MOST_OFFENDERS: Final = 15
+POINTS: Final = 160  # of a curve; the highest of each stretch is kept
+HEADROOM: Final = 1.05
+LABEL: Final = 12  # characters of a shard's key
+
+CURVE_WIDTH: Final = 300.0
+CURVE_HEIGHT: Final = 90.0
+BAR_LEFT: Final = 96.0
+BAR_ROOM: Final = 660.0
+BAR_HEIGHT: Final = 18.0
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Memory of one leg over time. `limit_y` is None where no limit is known."""
+
+    shard: str
+    title: str
+    points: str
+    limit_y: float | None
+    limit_said: str
+    wall_said: str
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A leg's wall time and, as a mark, what was predicted."""
+
+    label: str
+    title: str
+    y: float
+    width: float
+    mark_x: float | None
+    said: str
+    is_bad: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """All of them, the longest first; `left_out` counts what has no room."""
+
+    bars: tuple[Bar, ...]
+    height: float
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a stacked bar."""
+
+    kind: str
+    x: float
+    width: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Bad cases of one class or file, by how they went wrong."""
+
+    label: str
+    y: float
+    end: float
+    total: int
+    parts: tuple[Part, ...]
+
+
+def curves(plan: Plan, records: Iterable[Record]) -> tuple[tuple[Curve, ...], int]:
+    """Of the newest record of each leg, those first that came nearest to their limit.
+
+    Returns:
+        at most `MOST_CURVES` of them, and how many legs have a curve that is not among them.
+    """
+    newest: dict[str, Record] = {}
+    for record in records:
+        head = record.header
+        if head is None or head.plan_id != plan.id or not record.samples:
+            continue
+        known = newest.get(head.shard)
+        before = known.header.run_attempt if known is not None and known.header else 0
+        if known is None or (head.run_attempt or 1) >= (before or 1):
+            newest[head.shard] = record
+    budgets = {shard.key: shard.budget_bytes for shard in plan.shards}
+    found = [
+        drawn
+        for shard, record in newest.items()
+        if (drawn := _curve(shard, record, budgets.get(shard))) is not None
+    ]
+    found.sort(key=lambda pair: (-pair[0], pair[1].shard))
+    return tuple(one for _, one in found[:MOST_CURVES]), max(0, len(found) - MOST_CURVES)
+
+
+def _curve(shard: str, record: Record, budget: int | None) -> tuple[float, Curve] | None:
+    seen = sorted(
+        (one.at_s, one.tree_bytes) for one in record.samples if one.tree_bytes is not None
+    )
+    if not seen:
+        return None
+    runner = record.header.runner if record.header else None
+    limit = budget or (runner.memory_bytes if runner is not None else None)
+    word = "budget" if budget else "memory"
+    peak = max(value for _, value in seen)
+    most = max(peak, limit or 0, 1) * HEADROOM
+    wall_s = max(record.wall_s or 0.0, seen[-1][0], 0.001)
+    points = " ".join(
+        f"{CURVE_WIDTH * at_s / wall_s:.1f},{CURVE_HEIGHT * (1 - value / most):.1f}"
+        for at_s, value in _thinned(seen)
+    )
+    of = f" of {size(limit)} {word}" if limit else ""
+    drawn = Curve(
+        shard,
+        f"shard {one_line(shard, 40)}: {size(peak)}{of}",
+        points,
+        round(CURVE_HEIGHT * (1 - limit / most), 1) if limit else None,
+        f"{word} {size(limit)}" if limit else "",
+        duration(wall_s),
+        limit is not None and peak > limit,
+    )
+    return peak / limit if limit else 0.0, drawn
+
+
+def _thinned(seen: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
+    """The highest sample of each stretch: what is near the limit must not be thinned away."""
+    each = math.ceil(len(seen) / POINTS)
+    return [max(seen[at : at + each], key=lambda pair: pair[1]) for at in range(0, len(seen), each)]
+
+
+def walls(legs: Sequence[Leg]) -> Bars:
+    """Actual beside predicted, the longest first; a leg without a time has an empty bar."""
+    known = [leg for leg in legs if leg.wall_s is not None or leg.predicted_wall_s is not None]
+    known.sort(key=lambda leg: (-max(leg.wall_s or 0.0, leg.predicted_wall_s or 0.0), leg.shard))
+    most = max((max(leg.wall_s or 0.0, leg.predicted_wall_s or 0.0) for leg in known), default=0.0)
+    scale = BAR_ROOM / (most or 1.0)
+    shown = known[:MOST_LEGS]
+    bars = tuple(
+        Bar(
+            one_line(leg.shard, LABEL),
+            f"shard {one_line(leg.shard, 40)}: {duration(leg.wall_s)}, "
+            f"predicted {duration(leg.predicted_wall_s)}, {leg.ending.replace('_', ' ')}",
+            y=at * BAR_HEIGHT,
+            width=round((leg.wall_s or 0.0) * scale, 1),
+            mark_x=None
+            if leg.predicted_wall_s is None
+            else round(BAR_LEFT + leg.predicted_wall_s * scale, 1),
+            said=duration(leg.wall_s) if leg.recorded else "no record",
+            is_bad=leg.ending != "completed",
+        )
+        for at, leg in enumerate(shown)
+    )
+    return Bars(bars, len(bars) * BAR_HEIGHT, len(known) - len(shown))
+
+
+def stacks(offenders: Sequence[Offender]) -> tuple[Stack, ...]:
+    """The worst classes or files."""
+    shown = offenders[:MOST_OFFENDERS]
+    scale = BAR_ROOM * 0.6 / max((one.total for one in shown), default=1)
+    return tuple(_stack(one, at, scale) for at, one in enumerate(shown))
+
+
+def _stack(one: Offender, at: int, scale: float) -> Stack:
+    left = BAR_LEFT + BAR_ROOM * 0.3
+    x, parts = left, []
+    for kind, words, count in (
+        ("timeouts", "timeout", one.timeouts),
+        ("memory", "out of memory", one.out_of_memory),
+        ("failures", "failure", one.failures),
+        ("died", "died", one.died),
+    ):
+        if count:
+            plain = words in {"out of memory", "died"}
+            said = f"{count:,} {words}" if plain else counted(count, words)
+            parts.append(Part(kind, round(x, 1), round(count * scale, 1), said))
+            x += count * scale
+    return Stack(one_line(one.name, 44), at * BAR_HEIGHT, round(x, 1), one.total, tuple(parts))

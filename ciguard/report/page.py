@@ -1,0 +1,52 @@
+"""The report as one HTML file that opens offline. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ciguard.compare.scatter import scatter
+from ciguard.rendering import Templates, sorting
+from ciguard.report import charts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.model import Record
+    from ciguard.report.contents import Contents
+
+TEMPLATE: Final = "report.html.j2"
+ROWS: Final = 2_000  # of a table: a browser lays out more, and nobody reads them
+
+
+def html(
+    contents: Contents | None,
+    records: Sequence[Record] = (),
+    templates: Templates | None = None,
+    *,
+    why: str = "",
+) -> str:
+    """The whole page.
+
+    Args:
+        contents: None for a run without a plan; then `why` says why.
+        records: of this run; the memory of its legs over time is drawn from them.
+    """
+    templates = templates or Templates()
+    if contents is None:
+        return templates.render("noplan.html.j2", why=why, **sorting())
+    said = tuple(f"{name}: {why}" for name, why in sorted(templates.complaints.items()))
+    contents = replace(contents, notes=(*contents.notes, *said))
+    compared = contents.comparison
+    return templates.render(
+        TEMPLATE,
+        report=contents,
+        verdict=contents.verdict,
+        comparison=compared,
+        walls=charts.walls(contents.verdict.legs),
+        curves=charts.curves(contents.plan, records),
+        stacks=charts.stacks(contents.verdict.offenders),
+        scatter=scatter(compared.pairs) if compared else None,
+        rows=ROWS,
+        **sorting(),
+    )

@@ -1,0 +1,175 @@
+"""The page: what it shows, that it stands alone, and where its marks stand."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from compare.making import case, run_of
+from guard.world import MIB, World, make_leg, make_plan
+
+from ciguard.codec.gathering import read_records
+from ciguard.compare.comparing import compare_run
+from ciguard.compare.pairs import EACH, pairs
+from ciguard.compare.records import runs_of
+from ciguard.compare.scatter import Pair, Pairs, scatter
+from ciguard.guard.verdict import Leg, Offender
+from ciguard.model import SampleLine
+from ciguard.rendering import Templates
+from ciguard.report import charts
+from ciguard.report.contents import Contents, Judging
+from ciguard.report.markdown import Limit, characters, markdown
+from ciguard.report.page import html
+from ciguard.report.site import Site
+
+if TYPE_CHECKING:
+    from conftest import Golden
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "report"
+SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN", r"sha256-[^']+": "sha256-HASH"}
+STYLE = re.compile(r"<style>.*?</style>|<script>.*?</script>", re.DOTALL)
+
+
+def hurt() -> tuple[Contents, World]:
+    """A shard without a record, a failure at a known line, and a base to compare with."""
+    world = World()
+    base = World(world.plan, {key: make_leg(world.plan, key, run=6) for key in world.legs})
+    world.result("01", "a.t::two", outcome="failed", message="no: 1 != 2\nmore", file="a.t", line=3)
+    world.result("03", "d.t::six", outcome="failed", ending="timeout", message="over its limit")
+    del world.legs["02"]
+    candidate, before = (
+        runs_of(read_records(one.files().items()), name)[-1]
+        for one, name in ((world, "this run"), (base, "base"))
+    )
+    compared = compare_run(candidate, None, [before], plan=world.plan)
+    jobs = {"01": "https://github.com/octo-org/shop/actions/runs/7/job/1001"}
+    site = Site("https://github.com/octo-org/shop", 7, 2, "a" * 40, jobs)
+    judging = Judging("the base commit bbbbbbbbbb", ("new-failure", "oom"))
+    contents = Contents(world.plan, world.prove(), compared, site=site, judging=judging, claim=True)
+    return contents, world
+
+
+def test_both_formats(golden: Golden) -> None:
+    contents, world = hurt()
+    text = html(contents, read_records(world.files().items()))
+    golden(STYLE.sub("", text), SAMPLES / "hurt.html", scrub=SCRUB)
+    text = markdown(contents, Limit(65_536, characters))
+    golden(text, SAMPLES / "hurt.md", scrub=SCRUB)
+
+
+def test_the_page_is_accessible_and_needs_nobody() -> None:
+    contents, world = hurt()
+    text = html(contents, read_records(world.files().items()))
+    assert '<html lang="en">' in text
+    assert text.count("<h1") == 1
+    assert "<th>" not in text, "each head says what it is the head of"
+    assert text.count('<svg class="') + text.count("<svg viewBox") == text.count('role="img"')
+    for labels in re.findall(r'aria-labelledby="([^"]+)"', text):
+        assert all(text.count(f'id="{label}"') == 1 for label in labels.split())
+    assert "default-src 'none'" in text
+    assert not re.search(r"\b(src|href)=\"(?!https://github.com/octo-org/shop/)", text)
+
+
+def test_a_page_without_a_plan_and_one_of_a_spoilt_template() -> None:
+    assert "plan.json: &lt;gone&gt;" in html(None, why="plan.json: <gone>")
+    contents, _ = hurt()
+    templates = Templates({"report.html.j2": "{{ nothing }}"})
+    assert "<h1" in html(contents, (), templates)
+    assert "UndefinedError" in templates.complaints["report.html.j2"]
+    own = '{% extends "ciguard/report.html.j2" %}{% block facts %}{{ "<i>" }}{% endblock %}'
+    assert "&lt;i&gt;" in html(contents, (), Templates({"report.html.j2": own}))
+
+
+def test_curves_stand_below_their_limit_and_the_nearest_comes_first() -> None:
+    world = World()
+    plan = replace(
+        world.plan, shards=tuple(replace(one, budget_bytes=600 * MIB) for one in world.plan.shards)
+    )
+    for key, peak in (("01", 100), ("02", 590), ("03", 650)):
+        leg = world.legs[key]
+        leg.own = [line for line in leg.own if not isinstance(line, SampleLine)]
+        leg.own[1:1] = [
+            SampleLine(at / 100, tree_bytes=peak * MIB if at == 77 else 50 * MIB)
+            for at in range(1000)
+        ]
+    found, left_out = charts.curves(plan, read_records(world.files().items()))
+    assert [one.shard for one in found] == ["03", "02", "01"]
+    assert [one.is_over for one in found] == [True, False, False]
+    assert left_out == 0
+    for one in found:
+        heights = [float(point.partition(",")[2]) for point in one.points.split()]
+        assert len(heights) <= charts.POINTS
+        assert one.limit_y is not None
+        assert (min(heights) < one.limit_y) == one.is_over, "the one high sample is not lost"
+    assert found[1].title == "shard 02: 590 MiB of 600 MiB budget"
+
+
+def test_bars_and_stacks() -> None:
+    legs = [
+        Leg("01", True, "completed", 3, 3, 50.0, None, wall_s=100.0),
+        Leg("02", False, "unknown", 3, 0, 80.0, None),
+        Leg("03", True, "timeout", 3, 3, None, None, wall_s=90.0),
+    ]
+    found = charts.walls(legs)
+    assert [one.label for one in found.bars] == ["01", "03", "02"]
+    assert [one.width for one in found.bars] == [660.0, 594.0, 0.0]
+    assert [one.mark_x for one in found.bars] == [96.0 + 330.0, None, 96.0 + 528.0]
+    assert [one.is_bad for one in found.bars] == [False, True, True]
+    many = charts.walls([replace(legs[0], shard=str(n)) for n in range(256)])
+    assert (len(many.bars), many.left_out) == (charts.MOST_LEGS, 256 - charts.MOST_LEGS)
+    (one,) = charts.stacks([Offender("a.t", timeouts=1, out_of_memory=1, failures=2)])
+    assert [part.width for part in one.parts] == [99.0, 99.0, 198.0]
+    assert one.parts[1].x == one.parts[0].x + 99.0
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([(0.1, 0.1), (1.0, 1.0)], [(64.0, 420.0), (484.0, 0.0)]),
+        ([(0.1, 1.0), (1.0, 0.1)], [(64.0, 0.0), (484.0, 420.0)]),
+        ([(0.1, 1.0)], None),
+        ([(0.0, 1.0), (1.0, 2.0)], None),
+    ],
+)
+def test_dots_stand_where_their_times_are(
+    values: list[tuple[float, float]], expected: list[tuple[float, float]] | None
+) -> None:
+    shown = tuple(Pair("t", before, after) for before, after in values)
+    found = scatter(Pairs(shown, len(shown)))
+    dots = None if found is None else [(dot.x, dot.y) for dot in found.dots]
+    assert dots == expected
+
+
+def test_of_many_tests_the_telling_ones_are_in_the_picture() -> None:
+    names = [f"t{number:04}" for number in range(3000)]
+    base = run_of({"01": [case(name, 0.2) for name in names]})
+    head = run_of({"01": [case(n, 9.0 if n == "t1234" else 0.2) for n in names]}, run_id=2)
+    found = pairs(base, head)
+    assert found.of == 3000
+    assert len(found.shown) <= 3 * EACH
+    assert Pair("t1234", 0.2, 9.0) in found.shown
+
+
+def test_files_that_lead_out_have_no_address() -> None:
+    contents, _ = hurt()
+    result = contents.verdict.failures[0].result
+    for file, shown in (
+        ("a.t", "a.t"),
+        ("x/../a b.t", "a%20b.t"),
+        ("a).t", "a%29.t"),
+        ("../a.t", None),
+        ("/etc/passwd", None),
+        ("..\\a.t", None),
+    ):
+        expected = f"https://github.com/octo-org/shop/blob/{'a' * 40}/{shown}#L3" if shown else ""
+        assert contents.place(replace(result, file=file)) == expected
+
+
+def test_a_plan_of_a_hundred_shards() -> None:
+    world = World(make_plan({f"{n:03}": (f"a{n}.t::one",) for n in range(110)}))
+    text = html(Contents(world.plan, world.prove()), read_records(world.files().items()))
+    assert text.count("<polyline") == charts.MOST_CURVES
+    assert "86 other shards came less near" in text
