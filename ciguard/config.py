@@ -179,6 +179,9 @@ class WorkflowConfig(_Section):
         None,
         description="generation of GitHub's artifacts: 3 on an Enterprise Server; origin tells",
     )
+    forks: bool = Field(
+        False, description="a second workflow, which comments on pull requests of forks"
+    )
 
 
 class Config(_Section):

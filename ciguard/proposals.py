@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ciguard.config import Config
 
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
+FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ def propose(
             environment(),
             checkpoint=checkpoint,
             artifacts=artifacts,
+            forks=config.workflow.forks,
         )
         proposals.append(Proposal(FILE, None, starter))
     workflow = Workflow(
@@ -107,6 +109,9 @@ def propose(
     if not workflow.install:
         tell(f"set install in {FILE}: where runners get ciguard from; until then they fail")
     proposals.append(Proposal(WORKFLOW_FILE, text_of(folder / WORKFLOW_FILE), text))
+    if config.workflow.forks:
+        text = render_workflow(workflow, environment(), static=static, forks=True)
+        proposals.append(Proposal(FORKS_FILE, text_of(folder / FORKS_FILE), text))
     for path, action in local_actions(workflow, environment()).items():
         proposals.append(Proposal(path, text_of(folder / path), action))
     return proposals

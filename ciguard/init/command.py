@@ -28,14 +28,22 @@ if TYPE_CHECKING:
     metavar="TIME",
     help="A leg uploads its record every so often (15m), for runners that get lost.",
 )
+@click.option("--forks", is_flag=True, help="Also a workflow that tells of runs of forks.")
 @click.pass_obj
-def command(invocation: Invocation, yes: bool, static: bool, checkpoint: str | None) -> int:
+def command(
+    invocation: Invocation, yes: bool, static: bool, checkpoint: str | None, forks: bool
+) -> int:
     """Write ciguard.toml (never over an existing one) and the workflow made from it."""
     folder, config = invocation.folder, invocation.config()
     if checkpoint is not None:
         config = with_checkpoint(config, checkpoint)
         if is_configured(folder) and config != invocation.config():
             said = f'workflow.checkpoint = "{checkpoint}"'
+            console.err(f"set {said} in {FILE} as well: the next ciguard init asks only there")
+    if forks and not config.workflow.forks:
+        config = with_workflow(config, forks=True)
+        if is_configured(folder):
+            said = "workflow.forks = true"
             console.err(f"set {said} in {FILE} as well: the next ciguard init asks only there")
     proposals = [
         item for item in propose(folder, config, console.err, static=static) if item.verb != "keep"
@@ -62,7 +70,12 @@ def with_checkpoint(config: Config, text: str) -> Config:
     except ValidationError as error:
         what = mistake(error.errors()[0])
         raise UsageError(what, where="--checkpoint", fix="pass one like 15m") from None
-    workflow = config.workflow.model_copy(update={"checkpoint": time_s})
+    return with_workflow(config, checkpoint=time_s)
+
+
+def with_workflow(config: Config, **changes: object) -> Config:
+    """The configuration with other values of its section for workflows."""
+    workflow = config.workflow.model_copy(update=changes)
     return config.model_copy(update={"workflow": workflow})
 
 

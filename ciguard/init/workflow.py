@@ -63,17 +63,22 @@ def parts_of(checkpoint_s: float, limit_s: float) -> int:
     raise UsageError(what, where=where, fix=fix)
 
 
-def render_workflow(workflow: Workflow, templates: Environment, *, static: bool = False) -> str:
-    """Render the workflow; raise UsageError where the set-up is not a list of steps.
+def render_workflow(
+    workflow: Workflow, templates: Environment, *, static: bool = False, forks: bool = False
+) -> str:
+    """Render a workflow; raise UsageError where the set-up is not a list of steps.
 
     Args:
         static: without a plan job, for a matrix that `ciguard plan --static` fills in.
+        forks: the one that tells of the runs of forks, beside the other.
     """
     check_steps(workflow.setup)
     environment = _for_actions(templates)
     environment.filters["quoted"] = quoted
     pins = {**ACTIONS, **LOCAL} if workflow.artifacts == OLD else ACTIONS
-    return environment.get_template("static.yml.j2" if static else "workflow.yml.j2").render(
+    name = "forks" if forks else "static" if static else "workflow"
+    return environment.get_template(f"{name}.yml.j2").render(
+        static=static,
         default_branch=workflow.default_branch,
         install=workflow.install,
         setup=textwrap.dedent(workflow.setup).strip("\n"),
@@ -121,6 +126,7 @@ def render_configuration(
     *,
     checkpoint: str = "",
     artifacts: int = 4,
+    forks: bool = False,
 ) -> str:
     """Render the starting ciguard.toml; with `framework` "" it asks for a suite."""
     environment = templates.overlay()
@@ -131,6 +137,7 @@ def render_configuration(
         framework=framework,
         checkpoint=checkpoint,
         artifacts=artifacts,
+        forks=forks,
     )
 
 

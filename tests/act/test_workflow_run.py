@@ -175,7 +175,8 @@ def test_the_first_run_needs_no_history_and_is_green(story: Story) -> None:
 
 def test_each_leg_left_a_record_named_after_plan_shard_and_attempt(story: Story) -> None:
     names = sorted(item.name for item in (story.github.artifacts / "101").iterdir())
-    plan, *records = names
+    plan, *records, report = names
+    assert report == "ciguard-report-101-1"
     identity = plan.removeprefix("ciguard-plan-").removesuffix("-1")
     assert records == [f"ciguard-record-{identity}-{shard}-1" for shard in ("01", "02")]
 

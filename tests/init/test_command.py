@@ -214,3 +214,17 @@ def test_a_setup_that_is_no_list_of_steps_is_a_clear_error(repository: Path) -> 
     assert answer.returncode == 2
     assert answer.stderr.startswith("ciguard init: workflow.setup: expected a list")
     assert "fix:" in answer.stderr
+
+
+def test_forks_are_told_by_a_second_workflow_where_that_is_asked_for(repository: Path) -> None:
+    forks = repository / ".github/workflows/ciguard-forks.yml"
+    assert call(repository, "--yes").returncode == 0
+    assert not forks.exists()
+    answer = call(repository, "--yes", "--forks")
+    assert "set workflow.forks = true in ciguard.toml" in answer.stderr
+    assert "workflow_run" in yaml.safe_load(forks.read_text("utf-8"))[True]
+    forks.unlink()
+    (repository / "ciguard.toml").unlink()
+    call(repository, "--yes", "--forks")
+    assert load(repository, {}).workflow.forks
+    assert "are up to date" in call(repository).stdout

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fakegithub.actions import add_job
+import yaml
+from conftest import clean_environment
+from fakegithub.actions import add_artifact, add_job
 from fakegithub.conformance import description_path, mistakes, read_description
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
 from guard.world import World
 
+from ciguard.codec import plan as plan_codec
 from ciguard.github.marks import with_marker
+from ciguard.init.workflow import Workflow, render_workflow
+from ciguard.rendering import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from subprocess import CompletedProcess
 
     from conftest import Ciguard
 
@@ -84,7 +91,7 @@ class Job:
         (self.folder / "event.json").write_text(json.dumps({"repository": SHOP, **event}))
         self.environ |= {"GITHUB_EVENT_NAME": name, **environ}
 
-    def report(self, *words: str, expect: int = 0) -> CompletedProcess[str]:
+    def report(self, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
         plan, records = self.world.write(self.folder)
         done = self._ciguard(
             *("report", "--plan", plan, "--records", records, "--history", "none", "--github"),
@@ -132,6 +139,52 @@ def test_a_fork_is_told_by_a_trusted_job(job: Job, server: FakeGitHub) -> None:
     assert "comment created" in done.stderr
     job.report("--comment", expect=10)
     assert len(server.comments) == 1
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the step's shell is bash")
+@pytest.mark.parametrize("bad", [False, True])
+def test_the_generated_workflow_for_forks(
+    job: Job, server: FakeGitHub, tmp_path: Path, bad: bool
+) -> None:
+    """Its step, run by its shell: all of the run comes out of the fork's artifacts."""
+    if bad:
+        job.world.result("01", "a.t::two", outcome="failed", message="no")
+    planned = {"plan.json": plan_codec.encode(job.world.plan)}
+    add_artifact(server, f"ciguard-plan-{job.world.plan.id}-1", planned)
+    for key, leg in job.world.legs.items():
+        files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
+        add_artifact(server, f"ciguard-record-{job.world.plan.id}-{key}-1", files)
+    server.pulls_of[HEAD] = [pull(8)]
+    values = Workflow("main", "ciguard", "", history="none", python="3.12")
+    text = render_workflow(values, environment(), forks=True)
+    (step,) = [
+        one
+        for one in yaml.safe_load(text)["jobs"]["report"]["steps"]
+        if one.get("name") == "Report"
+    ]
+    program = tmp_path / "ciguard/bin/ciguard"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ciguard "$@"\n')
+    program.chmod(0o755)
+    job.happens("workflow_run", {"workflow_run": FORK_S_RUN}, RUNNER_TEMP=str(tmp_path))
+    told = {"RUN_ID": "7", "HISTORY": "none", "GITHUB_RUN_ID": "99"}
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]],
+        cwd=tmp_path,
+        env=clean_environment(**{**job.environ, **told}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (body,) = server.bodies()
+    assert "own claim" in body
+    assert ("1 of 8 units failed" in body) == bad
+    assert [one["conclusion"] for one in server.checks.values()] == [
+        "failure" if bad else "success"
+    ]
+    assert "own claim" in (tmp_path / "ciguard-report.html").read_text("utf-8")
 
 
 def test_a_run_of_no_pull_request_is_told_to_nobody(job: Job, server: FakeGitHub) -> None:
