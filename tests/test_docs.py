@@ -11,6 +11,7 @@ from ciguard import cli, model
 from ciguard.codec.record import CHECKS
 from ciguard.config import Config, PoolConfig, SuiteConfig, VariantConfig
 from ciguard.errors import ExitCode
+from ciguard.report.markdown import SHED
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -83,3 +84,16 @@ def test_configuration_page_is_what_the_code_reads(golden: Golden) -> None:
     for title, section in sections.items():
         lines += _section(title, section)
     golden("\n".join(lines).rstrip() + "\n", ROOT / "docs" / "configuration.md")
+
+
+def test_the_page_on_reports_names_every_block_and_what_is_shed_in_its_order() -> None:
+    page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    for name in ("comment.md.j2", "report.html.j2"):
+        template = (ROOT / "templates" / name).read_text(encoding="utf-8")
+        blocks = re.findall(r"{% block (\w+)", template)
+        (row,) = re.findall(rf"(?m)^\| `{name}` \|.*$", page)
+        named = re.findall(r"`(\w+)`", row.rpartition("|")[0].rpartition("|")[2])
+        assert set(named) - {"style"} == set(blocks)
+    (order,) = re.findall(r"at the end: (.*?)\. Nothing", page, flags=re.DOTALL)
+    words = {"compared_legs": "compared legs", "legs": "shards"}
+    assert " ".join(order.split()).split(", ") == [words.get(name, name) for name in SHED]

@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from guard.world import SHARDS, World, make_plan, passed
+from guard.world import SHARDS, World, make_leg, make_plan, passed
 from markdown_it import MarkdownIt
 
 from ciguard.codec.gathering import read_records
 from ciguard.compare.comparing import compare_run
+from ciguard.compare.comparison import KINDS
 from ciguard.compare.records import runs_of
+from ciguard.github.comments import MAX_CHARS
 from ciguard.model import Result
 from ciguard.rendering import Templates
 from ciguard.report.contents import Contents
 from ciguard.report.markdown import Limit, characters, markdown, without_plan
 
 if TYPE_CHECKING:
+    from ciguard.compare.comparison import Comparison
     from ciguard.guard.verdict import Verdict
     from ciguard.model import Plan
 
@@ -82,13 +85,18 @@ def test_a_long_comment_fits_and_counts_what_it_leaves_out(limit: int) -> None:
         assert "does not fit" in text
 
 
-def compared(world: World, base: World) -> str:
-    """The comment of a run against one before it."""
+def comparison_of(world: World, base: World) -> Comparison:
+    """A run against one before it."""
     candidate, before = (
         runs_of(read_records(one.files().items()), name)[-1]
         for one, name in ((world, "this run"), (base, "base"))
     )
-    found = compare_run(candidate, None, [before], plan=world.plan)
+    return compare_run(candidate, None, [before], plan=world.plan)
+
+
+def compared(world: World, base: World) -> str:
+    """The comment of that."""
+    found = comparison_of(world, base)
     return comment(world.plan, world.prove(), comparison=found)
 
 
@@ -166,12 +174,46 @@ def test_each_block_can_be_replaced(block: str) -> None:
     for leg in base.legs.values():
         leg.header = replace(leg.header, run_id=6)
     own = "{% extends 'ciguard/comment.md.j2' %}{% block " + block + " %}\n\nMINE{% endblock %}"
-    candidate, before = (
-        runs_of(read_records(one.files().items()), "run")[-1] for one in (world, base)
-    )
-    found = compare_run(candidate, None, [before], plan=world.plan)
+    found = comparison_of(world, base)
     templates = Templates({"comment.md.j2": own})
     contents = Contents(world.plan, world.prove(), found)
     text = markdown(contents, Limit(65_000, characters), templates)
     assert templates.complaints == {}
     assert text.count("MINE") == 1
+
+
+def test_of_3000_changed_tests_the_most_important_come_first_and_the_rest_is_counted() -> None:
+    units = tuple(
+        f"pkg/test_module_{number:04}.py::test_with_a_long_name" for number in range(3000)
+    )
+    plan = make_plan({"01": units})
+    world, base = World(plan), World(plan, {"01": make_leg(plan, "01", run=6)})
+    endings = {0: "timeout", 1: "out_of_memory"}
+    leg = world.legs["01"]
+    leg.inner = [
+        passed(
+            line.unit,
+            outcome="failed",
+            ending=endings.get(number % 3, "completed"),
+            message=f"assert {line.unit!r} == 1 " + "x" * 150,
+        )
+        if isinstance(line, Result)
+        else line
+        for number, line in enumerate(leg.inner)
+    ]
+    world.end("01", exit_code=10, counts={"failed": 3000})
+    contents = Contents(plan, world.prove(), comparison_of(world, base))
+    text = markdown(contents, Limit(MAX_CHARS, characters))
+    assert len(text) < MAX_CHARS
+    places = [
+        text.index(words)
+        for words in ("3,000 of 3,000 units failed", "#### Causes", "#### Failures")
+    ]
+    rows = [f"| {words} | <code>" for words in KINDS.values()]
+    places += [text.index(row) for row in rows if row in text]
+    assert len(places) == 6
+    assert places == sorted(places)
+    assert text.count("newly out of memory | <code>") == text.count("newly timed out | <code>")
+    assert "and 985 more in the report" in text
+    assert "...and 2,985 more failures in the report." in text
+    assert text.rstrip().endswith("</sub>"), "the footer is there"
