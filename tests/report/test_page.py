@@ -168,6 +168,23 @@ def test_files_that_lead_out_have_no_address() -> None:
         assert contents.place(replace(result, file=file)) == expected
 
 
+@pytest.mark.parametrize(
+    ("runs", "said"), [(2, ""), (9, ""), (12, "0.2 confirmed peaks"), (20, "0.05 confirmed peaks")]
+)
+def test_how_often_it_is_wrong_is_said_where_anything_can_be_confirmed(
+    runs: int, said: str
+) -> None:
+    contents, _ = hurt()
+    assert contents.comparison is not None
+    name = contents.comparison.candidate
+    facts = replace(contents.comparison.baseline, runs=(name,) * runs)
+    unjudged = "" if runs > 2 else "too few"
+    found = replace(contents.comparison, baseline=facts, unjudged=unjudged)
+    told = replace(contents, comparison=found).false_alarms
+    assert said in told
+    assert bool(told) == bool(said)
+
+
 def test_a_plan_of_a_hundred_shards() -> None:
     world = World(make_plan({f"{n:03}": (f"a{n}.t::one",) for n in range(110)}))
     text = html(Contents(world.plan, world.prove()), read_records(world.files().items()))
