@@ -87,16 +87,20 @@ class Lookup:
         except (OSError, ValueError):
             return False
 
-    def current(self) -> ActionsRun:
+    def around(self) -> ActionsRun | None:
+        """The run that this process is part of, if any."""
+        return current_run(self._environ)
+
+    def current(self, where: str) -> ActionsRun:
         """The run that this process is part of.
 
         Raises:
             UsageError: it is part of none.
         """
-        run = current_run(self._environ)
+        run = self.around()
         if run is None or run.run_id is None:
             fix = "name the run by its id, its address or the folder of its records"
-            raise UsageError("this is no run of GitHub Actions", where="this", fix=fix)
+            raise UsageError("this is no run of GitHub Actions", where=where, fix=fix)
         return run
 
     def on_disk(self, place: Place) -> Recorded:

@@ -106,7 +106,7 @@ MISTAKES: list[tuple[tuple[str, ...], dict[str, str], int, str]] = [
     (("branch:nosuch", "7", "--repo", REPOSITORY), {}, 3, "no run on branch nosuch that is done"),
     (("5", "https://other.example/o/r/actions/runs/7"), {}, 2, "whose token this is"),
     (("this", "7", "--repo", REPOSITORY), {}, 2, "this is no run of GitHub Actions"),
-    (("base", "7", "--repo", REPOSITORY), {}, 2, "this is no run of GitHub Actions"),
+    (("base", "7", "--repo", REPOSITORY), {}, 2, "base is chosen from a history"),
     (("nowhere", "7", "--repo", REPOSITORY), {}, 3, "a run id (123456, 123456/2)"),
     (("out/*.xml", "7", "--repo", REPOSITORY), {}, 3, "no such file"),
 ]

@@ -20,6 +20,7 @@ from ciguard.compare.lineage import (
     base_commit,
     with_parents,
 )
+from ciguard.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,7 +144,7 @@ def how_chosen(choice: Choice, bases: int, *, has_history: bool) -> str:
     else:
         known = count - choice.by_date
         how = (
-            f"{known} ancestors of {of}, by {choice.lineage.told_by}; {choice.by_date} runs before "
-            "the candidate, by date"
+            f"{counted(known, 'ancestor')} of {of}, by {choice.lineage.told_by}; "
+            f"{counted(choice.by_date, 'run')} before the candidate, by date"
         )
     return how + (f", and {given}" if bases else "")

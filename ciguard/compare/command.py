@@ -191,17 +191,19 @@ class _Finding:
         if isinstance(reference, RunId):
             return self._run(reference, word, where)
         if isinstance(reference, This):
-            current = self.lookup.current()
+            current = self.lookup.current(where)
             run_id = current.judged_run_id or current.run_id or 0
             return _read(self.lookup.on_github(RunId(run_id), where), word)
         if isinstance(reference, Branch):
             return self._newest(reference.name, word, where, head)
         if self.history is not None:
             return _Side(())
-        branch = self.lookup.current().base_branch
+        around = self.lookup.around()
+        branch = around.base_branch if around is not None else None
         if branch is None:
-            fix = "name a run, branch:NAME, or the past runs by --history"
-            raise UsageError("nobody said which branch is the base", where=where, fix=fix)
+            what = "base is chosen from a history, and there is none"
+            fix = "--history FILE or branch:NAME; or name a run, or branch:NAME of GitHub's runs"
+            raise UsageError(what, where=where, fix=fix)
         return self._newest(branch, word, where, head)
 
     def _run(self, reference: RunId, word: str, where: str) -> _Side:

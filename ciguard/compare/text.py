@@ -64,8 +64,8 @@ def _sides(comparison: Comparison) -> str:
     baseline = comparison.baseline
     runs = counted(len(baseline.runs), "run")
     lines.append(_wrapped(f"baseline   {runs}: {baseline.how}", ASIDE))
-    left_out = [f"{counted(number, 'run')} {why}" for why, number in baseline.reasons]
-    left_out += [f"{counted(one.values, 'value')} {one.reason}" for one in baseline.unused]
+    left_out = [f"{counted(number, 'run')}: {why}" for why, number in baseline.reasons]
+    left_out += [f"{counted(one.values, 'value')}: {one.reason}" for one in baseline.unused]
     if left_out:
         lines.append(_wrapped(f"not used   {'; '.join(left_out)}", ASIDE))
     return "\n".join(lines)

@@ -151,7 +151,7 @@ def test_ancestors_are_told_from_other_commits() -> None:
     assert reasons(found) == {5: "0000000 is no ancestor of 0000000"}
     assert found.by_date == 1
     assert how_chosen(found, 0, has_history=True) == (
-        "3 ancestors of 0000000, by git; 1 runs before the candidate, by date"
+        "3 ancestors of 0000000, by git; 1 run before the candidate, by date"
     )
 
 

@@ -275,7 +275,7 @@ def test_runs_that_are_not_used_are_told_with_why(ciguard: Ciguard, place: Path)
     write(place, "now", early, run_id=20, started_at="2026-11-10T11:00:00Z", branch="topic")
     said = ciguard("compare", "base", "now", "--history", "history", cwd=place).stdout
     assert "baseline   10 runs: the history's runs before the candidate, by date\n" in said
-    assert "not used   2 runs not before the candidate\n" in said
+    assert "not used   2 runs: not before the candidate\n" in said
 
 
 def test_two_runs_of_the_history(ciguard: Ciguard, place: Path) -> None:
