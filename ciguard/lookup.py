@@ -10,15 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pydantic import SecretStr
-
 from ciguard import files
 from ciguard.codec import placing
 from ciguard.codec.foreign import records_of_results
 from ciguard.errors import InputError, UsageError
-from ciguard.github.events import API_URL, SERVER_URL
-from ciguard.github.payload import current_run
-from ciguard.github.refusals import GitHubError
 from ciguard.references import Place, RunId, checked_repository
 
 if TYPE_CHECKING:
@@ -89,6 +84,9 @@ class Lookup:
 
     def around(self) -> ActionsRun | None:
         """The run that this process is part of, if any."""
+        # Here and below: pydantic and httpx cost 0.2 s that a comparison of files need not pay.
+        from ciguard.github.payload import current_run  # noqa: PLC0415
+
         return current_run(self._environ)
 
     def current(self, where: str) -> ActionsRun:
@@ -150,8 +148,8 @@ class Lookup:
             GitHubError: GitHub refused, or did not answer.
             InputError: it has no record.
         """
-        # Imported here: httpx costs 0.2 s that a comparison of files need not pay.
         from ciguard.github.artifacts import records_of_run  # noqa: PLC0415
+        from ciguard.github.refusals import GitHubError  # noqa: PLC0415
         from ciguard.github.runs import RunOnGitHub  # noqa: PLC0415
 
         repository = self._of(reference, where)
@@ -186,6 +184,8 @@ class Lookup:
 
     @property
     def _server(self) -> str:
+        from ciguard.github.events import SERVER_URL  # noqa: PLC0415
+
         return (self._environ.get("GITHUB_SERVER_URL") or SERVER_URL).rstrip("/")
 
     def github(self, where: str) -> GitHub:
@@ -194,7 +194,10 @@ class Lookup:
         Raises:
             UsageError: there is no token.
         """
+        from pydantic import SecretStr  # noqa: PLC0415
+
         from ciguard.github.client import GitHub  # noqa: PLC0415
+        from ciguard.github.events import API_URL  # noqa: PLC0415
 
         if not self._token:
             raise UsageError("there is no token for GitHub", where=where, fix=TOKEN_FIX)
@@ -222,7 +225,7 @@ class Lookup:
         """
         from ciguard.github.runs import finished_runs  # noqa: PLC0415
 
-        around = current_run(self._environ)
+        around = self.around()
         workflow = around.workflow if around is not None and _is_file(around.workflow) else ""
         repository = self._of(RunId(0), where)
         with self.github(where) as github:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ciguard import config as configuration
 from ciguard import console, files
 from ciguard.compare import failing
 from ciguard.compare.around import Around
@@ -19,7 +18,6 @@ from ciguard.compare.records import runs_of
 from ciguard.compare.scatter import scatter
 from ciguard.compare.sides import joined, newest_of_branch, run_of_history
 from ciguard.compare.text import render
-from ciguard.configured import prices_of
 from ciguard.errors import UsageError
 from ciguard.lineages import lineage_of
 from ciguard.lookup import Lookup, Recorded
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from ciguard.invocation import Invocation
     from ciguard.model.jobs import Job
 
+CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
 ROWS: Final = 200  # of a table in Markdown
 HTML_ROWS: Final = 2_000  # a browser lays out more, and nobody reads them; the JSON has all
 
@@ -265,10 +264,19 @@ def _around(
 ) -> Around:
     folder, environ = invocation.folder, invocation.environ
     commits = [run.sha for run in history.runs if run.sha] if history is not None else []
-    configured = any((folder / name).exists() for name in configuration.FILES)
     return Around(
         lineage=lineage_of(folder, environ, base_commit(head), commits, lookup.asker()),
-        prices=prices_of(invocation.config()) if configured else {},
+        prices=_prices(invocation),
         jobs_before=jobs[0],
         jobs_after=jobs[1],
     )
+
+
+def _prices(invocation: Invocation) -> Mapping[str, float]:
+    """What a minute costs, by pool; nothing where nobody configured any."""
+    if not any((invocation.folder / name).exists() for name in CONFIGURED):
+        return {}
+    # Imported here: pydantic costs 0.1 s that a folder without configuration need not pay.
+    from ciguard.configured import prices_of  # noqa: PLC0415
+
+    return prices_of(invocation.config())
