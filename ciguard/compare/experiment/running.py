@@ -118,16 +118,21 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     A leg ends its tests, which are in groups of their own; if it is killed, their keepers do.
     """
     if process.poll() is None:
-        _signal(process, signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_S)
-        _signal(process, signal.SIGKILL)
+        if sys.platform == "win32":  # no groups; what a leg started goes with its job object
+            process.kill()
+        else:
+            _signal(process, signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_S)
+            _signal(process, signal.SIGKILL)
         process.wait()
 
 
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
+if sys.platform != "win32":
+
+    def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
 
 
 def tail(path: Path, length: int) -> bytes:
