@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -33,6 +34,16 @@ def read_comparison(content: bytes, source: str) -> Comparison:
     if found["schema"] > SCHEMA:
         what = f"schema {found['schema']} is newer than {SCHEMA}"
         raise InputError(what, where=source, fix="update ciguard")
+    try:
+        return _adapter().validate_python(_with_infinite_ratios(found))
+    except ValidationError as error:
+        detail = error.errors()[0]
+        place = ".".join(map(str, detail["loc"]))
+        raise InputError(f"{place}: {detail['msg']}", where=source, fix=FIX) from None
+
+
+@cache
+def _adapter() -> TypeAdapter[Comparison]:
     adapter: TypeAdapter[Comparison] = TypeAdapter(Comparison)
     # What only type checkers import there.
     names: dict[str, Any] = {
@@ -43,12 +54,7 @@ def read_comparison(content: bytes, source: str) -> Comparison:
         "datetime": datetime,
     }
     adapter.rebuild(force=True, _types_namespace=names)
-    try:
-        return adapter.validate_python(_with_infinite_ratios(found))
-    except ValidationError as error:
-        detail = error.errors()[0]
-        place = ".".join(map(str, detail["loc"]))
-        raise InputError(f"{place}: {detail['msg']}", where=source, fix=FIX) from None
+    return adapter
 
 
 def _with_infinite_ratios(found: dict[str, Any]) -> dict[str, Any]:

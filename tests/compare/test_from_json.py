@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from compare.making import case, run_of
 from compare.test_command import confirmed, hurt, same
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ciguard.compare.as_json import as_json
@@ -55,9 +55,13 @@ def test_what_is_none_is_refused(content: bytes, expected: str) -> None:
         read_comparison(content, "x.json")
 
 
+HURT = written(hurt())
+
+
+@settings(deadline=None)
 @given(st.data())
 def test_any_damage_is_an_error_of_the_input(data: st.DataObject) -> None:
-    content = bytearray(written(hurt()))
+    content = bytearray(HURT)
     place = data.draw(st.integers(0, len(content) - 1))
     content[place : place + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=5))
     with contextlib.suppress(InputError):

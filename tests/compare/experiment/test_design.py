@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ciguard.compare.experiment.design import EARLY, LEVEL, Design, last_level, looks, steps
@@ -17,6 +17,7 @@ def test_sides_and_conditions_take_turns() -> None:
     assert [step.words for step in found[:2]] == ["a, warm run 1", "b, warm run 1"]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(0, 3), st.integers(1, 3))
 def test_every_run_once_and_both_orders_equally_often(
     runs: int, warm: int, conditions: int
@@ -40,6 +41,7 @@ def test_looks_come_where_both_orders_were_had_equally_often(
     assert list(looks(runs)) == expected
 
 
+@settings(deadline=None)
 @given(st.integers(1, 1000))
 def test_all_looks_together_use_what_is_stated(runs: int) -> None:
     found = looks(runs)

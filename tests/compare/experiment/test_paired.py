@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -93,6 +93,7 @@ def test_many_rows_need_more_evidence_each() -> None:
     assert not judged([series(a, b), *quiet], 0.05)[0].differs
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.01, 1e6), min_size=2, max_size=12), st.data())
 def test_swapping_the_sides_turns_the_sign(a: list[float], data: st.DataObject) -> None:
     b = data.draw(st.lists(st.floats(0.01, 1e6), min_size=len(a), max_size=len(a)))
@@ -103,6 +104,7 @@ def test_swapping_the_sides_turns_the_sign(a: list[float], data: st.DataObject) 
     assert (1 + there.ratio) * (1 + back.ratio) == pytest.approx(1.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=12))
 def test_x_against_x_is_never_a_difference(values: list[float]) -> None:
     assert not row(values, values).differs
