@@ -217,6 +217,20 @@ def test_the_run_before_is_of_the_same_pull_requests_branch(server: FakeGitHub) 
         assert none is None
 
 
+def test_of_a_run_that_is_told_of_the_run_before_is_of_its_own_workflow(
+    server: FakeGitHub,
+) -> None:
+    fork = {"full_name": "someone/shop"}
+    add_run(server, 3, head_branch="theirs", event="pull_request", head_repository=fork)
+    told = {"judged_run_id": 7, "judged_workflow": "tests.yml", "judged_branch": "theirs"}
+    run = around(workflow="forks.yml", branch="main", pull_request=None, **told)
+    with GitHub(server.address, SecretStr(TOKEN)) as github:
+        found = previous_run(github, run, head_repository="someone/shop", judged=7)
+    assert found is not None
+    assert found.id == 3
+    assert "workflows/tests.yml/" in server.asked()[-1]
+
+
 # --- Ancestors -----------------------------------------------------------------------------------
 
 

@@ -101,6 +101,11 @@ class ActionsRun:
         return self.judged_workflow or self.workflow
 
     @property
+    def told_branch(self) -> str | None:
+        """The branch whose tests are told of."""
+        return self.branch if self.judged_run_id is None else self.judged_branch
+
+    @property
     def told_run(self) -> tuple[int, int] | None:
         """Run and attempt whose tests are told of; None where nobody says."""
         told = self.judged_run_id is not None

@@ -34,8 +34,8 @@ def previous_run(
     found = finished_runs(
         github,
         run.repository,
-        workflow=run.workflow,
-        branch=run.branch or "",
+        workflow=run.told_workflow,
+        branch=run.told_branch or "",
         event="pull_request",
         most=MOST,
     )

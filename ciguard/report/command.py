@@ -241,7 +241,11 @@ def _earlier(invocation: Invocation, run: ActionsRun) -> tuple[Run | None, str]:
     token = invocation.environ.get("GITHUB_TOKEN") or invocation.environ.get("GH_TOKEN") or ""
     judged = run.judged_run_id or run.run_id
     owner = run.head_repository or (None if run.is_fork else run.repository)
-    if run.pull_request is None or judged is None or owner is None or not token:
+    if run.judged_event == "pull_request":
+        owner = run.judged_repository or None
+    elif run.pull_request is None:
+        owner = None
+    if judged is None or owner is None or not token:
         return None, ""
     try:
         with GitHub(run.api_url, SecretStr(token)) as github:
