@@ -32,20 +32,21 @@ def bars_of_times(
     line_title: str,
     keys: Sequence[str],
     bars_s: Sequence[float],
-    line_s: Sequence[float],
+    line_s: Sequence[float] = (),
 ) -> str:
     """The fenced block; over 50 keys, neighbours share a bar as long as their longest.
 
     Args:
         title, line_title: words of ours, which need no escape.
-        keys: as many as `bars_s` and `line_s` have values, at least one.
+        keys: as many as `bars_s` has values, at least one; `line_s` as many, or none for no line.
     """
     each = math.ceil(len(keys) / MOST_BARS)
     groups = [slice(start, start + each) for start in range(0, len(keys), each)]
     bars = [max(bars_s[group]) for group in groups]
-    line = [max(line_s[group]) for group in groups]
+    line = [max(line_s[group]) for group in groups] if line_s else []
     most_s = max(*bars, *line, 0.01) * HEADROOM
     unit, unit_s = ("minutes", MINUTE_S) if most_s >= MINUTES_FROM_S else ("seconds", 1.0)
+    said = f"; line: {line_title}" if line else ""
     longest = ", the longest of each bar's" if each > 1 else ""
     labels = [f'"{label}"' for label in _labels([keys[group] for group in groups])]
     return "\n".join(
@@ -53,11 +54,15 @@ def bars_of_times(
             "```mermaid",
             _settings(len(bars)),
             "xychart-beta horizontal",
-            f'    title "{title}{longest}; line: {line_title}"',
+            f'    title "{title}{longest}{said}"',
             f"    x-axis [{', '.join(labels)}]",
             f'    y-axis "{unit}" 0 --> {_number(most_s / unit_s)}',
             f"    bar [{', '.join(_number(value / unit_s) for value in bars)}]",
-            f"    line [{', '.join(_number(value / unit_s) for value in line)}]",
+            *(
+                [f"    line [{', '.join(_number(value / unit_s) for value in line)}]"]
+                if line
+                else []
+            ),
             "```",
         )
     )

@@ -111,16 +111,17 @@ def left_out(contents: Contents, shed: tuple[str, ...]) -> list[tuple[int, str]]
 
 
 def chart(contents: Contents) -> str:
-    """Wall time of the legs beside what was predicted; "" where nothing was."""
+    """Wall time of the legs that have one, beside what was predicted of all of them."""
     known = [
-        (leg.shard, leg.wall_s or 0.0, leg.predicted_wall_s or 0.0)
-        for leg in contents.verdict.legs
-        if leg.wall_s is not None or leg.predicted_wall_s is not None
+        (leg.shard, leg.wall_s, leg) for leg in contents.verdict.legs if leg.wall_s is not None
     ]
     if len(known) < 2:  # noqa: PLR2004  # a chart of one bar says nothing
         return ""
-    shards, walls_s, predicted_s = zip(*known, strict=True)
-    return bars_of_times("Wall time by shard", "predicted", shards, walls_s, predicted_s)
+    shards, walls_s, legs = zip(*known, strict=True)
+    predicted_s = [leg.predicted_wall_s for leg in legs if leg.predicted_wall_s is not None]
+    # A line needs a value at each bar, and what was not predicted is not 0.
+    line_s = predicted_s if len(predicted_s) == len(legs) else []
+    return bars_of_times("Wall time by shard", "predicted", shards, walls_s, line_s)
 
 
 def _headline(contents: Contents) -> str:

@@ -217,3 +217,17 @@ def test_of_3000_changed_tests_the_most_important_come_first_and_the_rest_is_cou
     assert "and 985 more in the report" in text
     assert "...and 2,985 more failures in the report." in text
     assert text.rstrip().endswith("</sub>"), "the footer is there"
+
+
+def test_the_chart_draws_nothing_that_nobody_measured_or_predicted() -> None:
+    world = World()
+    del world.legs["02"]
+    text = comment(world.plan, world.prove())
+    assert 'x-axis ["01", "03"]' in text
+    assert "    line [3.00, 3.00]\n" in text
+    blind = replace(
+        world.prove(), legs=tuple(replace(leg, predicted_wall_s=None) for leg in world.prove().legs)
+    )
+    text = comment(world.plan, blind)
+    assert "    bar [3.10, 3.10]\n```" in text
+    assert "predicted" not in text.partition("```mermaid")[2].partition("```")[0]
