@@ -166,7 +166,8 @@ def test_the_run_before_confirms_what_this_one_shows(
                 target.write_bytes(content)
     ciguard("history", "add", "past", "--history", "h", cwd=job.folder)
     words = ("report", "--plan", plan, "--records", records, "--history", "h")
-    environ: dict[str, Any] = {**job.environ, "GITHUB_RUN_ID": "101", "GITHUB_HEAD_REF": "topic"}
+    of_run = {"GITHUB_RUN_ID": "101", "GITHUB_RUN_ATTEMPT": "1", "GITHUB_HEAD_REF": "topic"}
+    environ: dict[str, Any] = {**job.environ, **of_run}
     once = ciguard(*words, cwd=job.folder, **environ)
     assert "1 suspect" in once.stdout
     results = [case("a.t::one", 1.0, 201)]
