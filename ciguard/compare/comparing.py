@@ -20,7 +20,7 @@ from ciguard.compare.leaks import leaks
 from ciguard.compare.lost import legs_of, losses, reasons
 from ciguard.compare.memory import judge_memory
 from ciguard.compare.normalise import MANY, normalised_baseline, normalised_run
-from ciguard.compare.pace import judge_pace, own_speed
+from ciguard.compare.pace import believed, judge_pace, own_speed
 from ciguard.compare.pairs import pairs
 from ciguard.compare.renames import renamed
 from ciguard.compare.runs import of_history
@@ -157,13 +157,14 @@ def _judged(candidate: Run, table: Table, previous: Run | None) -> _Judged:
     comparable = usable(candidate)
     wall_s = np.where(comparable, candidate.wall_s, np.nan)
     speeds = normalised_run(wall_s, candidate.leg, len(candidate.legs), baseline)
+    usual = _usual_probe(table)
     logs = peaks = None
     pace_before = None
     if previous is not None:
         earlier = beside(candidate, previous)
         twice = normalised_run(earlier.wall_s, earlier.leg, len(previous.legs), baseline)
         logs, peaks = confirming(twice, baseline), earlier.peak_delta_bytes
-        pace_before = _pace_of(previous, twice.of_leg)
+        pace_before = _pace_of(previous, twice.of_leg, usual)
     durations = judge_durations(candidate, speeds, baseline, logs)
     memory = judge_memory(candidate, comparable, table.peak_delta_bytes, peaks)
     if table.cut:
@@ -172,22 +173,26 @@ def _judged(candidate: Run, table: Table, previous: Run | None) -> _Judged:
         durations=durations,
         memory=memory,
         speed=speeds.of_leg,
-        pace=judge_pace(_pace_of(candidate, speeds.of_leg), _paces(baseline, table), pace_before),
+        pace=judge_pace(
+            _pace_of(candidate, speeds.of_leg, usual), _paces(baseline, table, usual), pace_before
+        ),
         leaks=leaks(candidate, comparable, table.retained_bytes, previous),
-        probe_s=_usual_probe(table),
+        probe_s=usual,
     )
 
 
-def _pace_of(run: Run, speed: Floats) -> Floats:
+def _pace_of(run: Run, speed: Floats, usual_s: float | None) -> Floats:
     probes = np.array([leg.probe_s or np.nan for leg in run.legs], np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = own_speed(np.log(speed), probes, np.zeros(len(probes), np.int64), 1)
+        found = own_speed(
+            np.log(speed), believed(probes, usual_s), np.zeros(len(probes), np.int64), 1
+        )
     return np.asarray(found[0], np.float64)
 
 
-def _paces(baseline: Baseline, table: Table) -> Floats:
+def _paces(baseline: Baseline, table: Table, usual_s: float | None) -> Floats:
     runs = int(table.run_of_group.max(initial=-1)) + 1
-    return own_speed(baseline.speed, table.probe_s, table.run_of_group, runs)
+    return own_speed(baseline.speed, believed(table.probe_s, usual_s), table.run_of_group, runs)
 
 
 def _usual_probe(table: Table) -> float | None:

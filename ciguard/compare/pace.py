@@ -28,7 +28,17 @@ CONFIRMED_Z: Final = 3.0
 FINEST: Final = 0.01
 
 
+OFF: Final = 2.0  # 3 to 11 times the usual in 3 of 39 legs of a busy machine
 QUARTILES: Final = (0.25, 0.5, 0.75)
+
+
+def believed(probe_s: Floats, usual_s: float | None) -> Floats:
+    """The probes without those that are too far off: no runner is half as fast as the others.
+
+    Args:
+        usual_s: what a probe takes on the baseline's runners; None leaves all as they are.
+    """
+    return probe_s if usual_s is None else np.where(probe_s > OFF * usual_s, np.nan, probe_s)
 
 
 def own_speed(speed: Floats, probe_s: Floats, run: Integers, runs: int) -> Floats:
