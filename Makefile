@@ -17,7 +17,7 @@ PARSER := .tools/node_modules/.package-lock.json
 
 # pytest comes last: its closing line is the closing line of the whole run.
 test: check
-	@$(BIN)/pytest -q -m "not soak" -n auto --dist worksteal --cov --cov-fail-under=90 --cov-report=term:skip-covered
+	@$(BIN)/pytest -q -m "not soak" -n auto --dist worksteal --durations=15 --cov --cov-fail-under=90 --cov-report=term:skip-covered
 
 check: $(INSTALLED)
 	@$(BIN)/ruff format --check --quiet . || { echo "run 'make format'" >&2; exit 1; }

@@ -250,7 +250,7 @@ def test_the_whole_way(checkout: Checkout, ciguard: Ciguard, tmp_path: Path) -> 
     world.result("02", "c.t::four", outcome="failed")
     plan, records = world.write(tmp_path)
     words = ("report", "--plan", plan, "--records", records, *history, "--forgive", "base")
-    given = job.environ(GITHUB_RUN_ID="8").items()
+    given = job.environ(GITHUB_RUN_ID="8", GITHUB_RUN_ATTEMPT="1").items()
     environ = {name: value for name, value in given if name.startswith("GITHUB_")}
     done = ciguard(*words, cwd=job.folder, stdin="", expect=0, **environ)
     assert done.stdout.partition("\n")[0] == (

@@ -35,4 +35,4 @@ def test_a_run_with_artifacts_of_generation_3(github: GitHub, tmp_path: Path) ->
     assert "PASSED" in run.job("ciguard").printed
     assert run.job("history").result == "success"
     names = sorted(item.name for item in (own.artifacts / "301").iterdir())
-    assert [name.split("-")[1] for name in names] == ["plan", "record", "record"]
+    assert [name.split("-")[1] for name in names] == ["plan", "record", "record", "report"]
