@@ -260,6 +260,7 @@ def test_the_whole_way(checkout: Checkout, ciguard: Ciguard, tmp_path: Path) -> 
     assert "also fails on main since run 7" in done.stdout
     # A plan of fewer units that says nothing of the base's.
     few = World(plan=make_plan({key: SHARDS[key] for key in ("01", "02")}))
+    few.legs = {key: make_leg(few.plan, key, run=8) for key in few.legs}
     (tmp_path / "few").mkdir()
     plan, records = few.write(tmp_path / "few")
     less = ("guard", "--plan", plan, "--records", records, *history)

@@ -35,7 +35,7 @@ def _of_leg(leg: LegProof, platform: Platform) -> Iterator[Finding]:
     failed = says_failed(leg) or bool(unexplained(leg))
     facts = platform.legs.get(shard)
     if facts is None:
-        yield _ambiguous(shard, platform.twins.get(shard, ()), failed=failed)
+        yield _ambiguous(shard, platform.twins.get(shard, ()), _attempt(leg), failed=failed)
         return
     if facts.job is None:
         what = f'shard {shard} has a record, and no job of this run is called "{facts.name}"'
@@ -60,12 +60,20 @@ def _of_leg(leg: LegProof, platform: Platform) -> Iterator[Finding]:
         yield Finding("incomplete", "job_contradicts", what, shard, (), fix, death.evidence)
 
 
-def _ambiguous(shard: str, twins: Sequence[Job], *, failed: bool) -> Finding:
-    """Where one of them ended otherwise than the record says, it may be the shard's own."""
+def _ambiguous(shard: str, twins: Sequence[Job], attempt: int | None, *, failed: bool) -> Finding:
+    """Where one of them ended otherwise than the record says, it may be the shard's own.
+
+    So it may where one ran in another attempt than the record is of.
+    """
     bad = [one for one in twins if meaning(one, failed=failed) in ("contradicts", "unknown")]
     what = f"shard {shard}: several jobs of this run are called like it, so none was asked about"
+    other = [one for one in twins if one.run_attempt != attempt]
     if bad:
         what += f", and one of them is {_word(bad[0])}"
+    elif other:
+        what += f"; one of them ran in attempt {other[0].run_attempt}, and its record is of "
+        what += f"attempt {attempt}"
+        bad = other
     fix = "give the jobs of a run names of their own"
     seen = tuple(shown(one, None) for one in bad[:3])
     return Finding(
@@ -85,16 +93,16 @@ def _attempts_unknown(legs: Sequence[LegProof], platform: Platform) -> Iterator[
         yield Finding("incomplete", "attempt_unknown", what, fix=fix)
         return
     now = platform.run_attempt
-    older = [
-        leg.shard.key
-        for leg in legs
-        if leg.record is not None
-        and (header := leg.record.header) is not None
-        and header.run_id == platform.run_id
-        and (header.run_attempt or 1) < now
-    ]
-    for shard in older:
-        what = f"shard {shard}: its newest record is of an attempt before {now}, and whether it "
-        what += "ran again is not known"
-        fix = platform.fix or "run this again when GitHub answers"
-        yield Finding("incomplete", "attempt_unknown", what, shard, fix=fix)
+    fix = platform.fix or "run this again when GitHub answers"
+    for leg in legs:
+        attempt = _attempt(leg)
+        if attempt is not None and attempt != now:
+            what = f"shard {leg.shard.key}: its newest record is of attempt {attempt}, this is "
+            what += f"attempt {now}, and whether it ran again is not known"
+            yield Finding("incomplete", "attempt_unknown", what, leg.shard.key, fix=fix)
+
+
+def _attempt(leg: LegProof) -> int | None:
+    """Of its record; one that was written outside of GitHub Actions has none and is a first."""
+    header = leg.record.header if leg.record is not None else None
+    return (header.run_attempt or 1) if header is not None else None

@@ -14,9 +14,11 @@ from ciguard.errors import InputError
 from ciguard.guard.verdict import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
 
+LEGS: Final = "legs"  # likewise: of all jobs, what failed in the records is a reason for it alone
 PLANNING: Final = "plan"  # the job that `init` writes: no record of a test explains its failure
 
 
@@ -52,21 +54,32 @@ def decode(text: str | bytes, source: str = "--needs") -> tuple[Job, ...]:
     return tuple(jobs)
 
 
-def findings(jobs: Iterable[Job], *, explained: bool, excused: bool = False) -> Iterator[Finding]:
+def findings(
+    jobs: Sequence[Job],
+    *,
+    explained: bool,
+    excused: bool = False,
+    names: AbstractSet[str] = frozenset(),
+) -> Iterator[Finding]:
     """Judge the jobs.
 
     Args:
         explained: the records hold a reason for a job to fail.
         excused: and that reason does not fail the run.
+        names: as the records call the job of their legs.
     """
+    legs = {job.name for job in jobs} & {LEGS, *names}
+    red = {job.name for job in jobs if job.result == "failure" and job.name != PLANNING}
+    if not legs and len(red) == 1:
+        legs = red  # nobody says which one it is, and no other needs an excuse
     for job in jobs:
         what = f"job {job.name} is {job.result!r}"
         if job.result == "success":
             continue
-        if job.result == "failure" and excused and job.name != PLANNING:
+        if job.result == "failure" and excused and job.name in legs:
             what += ": its failed tests do not fail the run"
             yield Finding("warning", "job_failed", what)
-        elif job.result == "failure" and explained and job.name != PLANNING:
+        elif job.result == "failure" and explained and not excused and job.name != PLANNING:
             yield Finding("failed", "job_failed", what, fix="see the failed tests")
         elif job.result == "failure":
             what += ", and no record says why"

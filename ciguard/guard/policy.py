@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ciguard.codec.quarantine import Entry
     from ciguard.guard.units import UnitEnd
     from ciguard.guard.verdict import Failure
-    from ciguard.model import CaseKey, UnitKey
+    from ciguard.model import CaseKey, Outcome, UnitKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,17 @@ def weigh(failures: Iterable[Failure], policy: Policy) -> Weighed:
         known = policy.known.get(key)
         if entry is not None:
             quarantined.append(Excused(failure.shard, failure.result, entry.why))
-        elif known is not None:
+        elif known is not None and _alike(known.outcome, failure.result.outcome):
             why = f"also fails on {known.branch} since run {known.since_run}"
             forgiven.append(Excused(failure.shard, failure.result, why))
         else:
             counting.append(failure)
     return Weighed(tuple(counting), tuple(quarantined), tuple(forgiven))
+
+
+def _alike(before: Outcome, now: Outcome) -> bool:
+    """A test that died where it failed on the base is worse than there, and not forgiven."""
+    return before == now or {before, now} == {"failed", "errored"}
 
 
 class _Matcher:

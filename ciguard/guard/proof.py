@@ -61,7 +61,9 @@ def prove(
         The same verdict for any order of the records. O(results).
     """
     asked = platform if platform is not None and not platform.unknown else Platform()
-    selection = select(plan, records, asked.attempts, asked.run_id)
+    # Which run is judged is known also where GitHub says nothing of its jobs.
+    run_id = platform.run_id if platform is not None else None
+    selection = select(plan, records, asked.attempts, run_id)
     legs = _legs(plan, selection, asked)
     planned = {key for leg in legs for key in leg.planned}
     where = _where(legs)
@@ -121,7 +123,14 @@ def _of_needs(
     excused = bool(weighed.quarantined or weighed.forgiven)
     explained = excused or bool(weighed.failures) or any(says_failed(leg) for leg in legs)
     red = bool(weighed.failures) or any(finding.level == "failed" for finding in found)
-    return findings_of_jobs(needs, explained=explained, excused=excused and not red)
+    names = {_job(leg) for leg in legs}
+    return findings_of_jobs(needs, explained=explained, excused=excused and not red, names=names)
+
+
+def _job(leg: LegProof) -> str:
+    """The job of a matrix as `needs` calls it, as far as the record of a leg tells."""
+    header = leg.record.header if leg.record is not None else None
+    return (header.job or "").partition(" (")[0] if header is not None else ""
 
 
 def _legs(plan: Plan, selection: Selection, asked: Platform) -> list[LegProof]:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from guard.damages import shard_03_again
 from guard.platform import BEGAN, Told, death, failed, job, verdict_of
-from guard.world import World
+from guard.world import World, make_leg
 
+from ciguard.codec.gathering import read_records
 from ciguard.errors import ExitCode
+from ciguard.guard.asking import Platform
+from ciguard.guard.proof import prove
 
 if TYPE_CHECKING:
     from ciguard.model.jobs import Job
@@ -32,6 +35,31 @@ def test_names_that_several_jobs_have_are_nobody_s() -> None:
     assert "called like it, so none was asked about, and one of them is 'failure'" in said
     called = tuple(job(shard, name=f"ci / tests ({shard})") for shard in ("01", "02", "03"))
     assert verdict_of(World(), Told(called, without=("01", "02", "03"))).findings == ()
+
+
+def test_twins_that_ran_again_leave_an_older_record_worth_nothing() -> None:
+    names = [f"{caller} / tests (03)" for caller in "ab"]
+    what = ""
+    for attempt, level in ((1, "warning"), (2, "incomplete")):
+        twins = tuple(job("03", attempt=attempt, name=name) for name in names)
+        verdict = verdict_of(World(), Told(twins, without=("03",)), attempt=attempt)
+        (said,) = verdict.findings
+        assert (said.level, said.kind) == (level, "job_ambiguous")
+        what = said.what
+    assert "one of them ran in attempt 2, and its record is of attempt 1" in what
+
+
+def test_the_run_that_is_judged_is_known_without_github_s_word() -> None:
+    world = World()
+    records = read_records(world.files().items())
+    for run, attempt, state in ((7, 1, "passed"), (8, 1, "incomplete"), (7, 2, "incomplete")):
+        silent = Platform(run, attempt, unknown="GitHub was not asked", fix="ask it")
+        assert prove(world.plan, records, platform=silent).state == state, (run, attempt)
+    later = World(legs={key: make_leg(world.plan, key, attempt=3) for key in world.legs})
+    silent = Platform(7, 2, unknown="GitHub was not asked", fix="ask it")
+    verdict = prove(world.plan, read_records(later.files().items()), platform=silent)
+    assert verdict.state == "incomplete"
+    assert "is of attempt 3, this is attempt 2" in verdict.findings[0].what
 
 
 def test_jobs_that_are_called_otherwise_are_found_by_the_record_or_not_at_all() -> None:

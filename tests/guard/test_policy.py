@@ -125,6 +125,19 @@ def test_the_job_of_a_quarantined_failure_is_red_and_explained(result: str, stat
     assert world.prove().state == state
 
 
+def test_a_job_that_ran_no_leg_is_not_excused_by_a_quarantined_failure() -> None:
+    world = red(Policy(quarantine=(entry("a.t::two"),)))
+    for jobs, state in (
+        ((Job("legs", "success"), Job("lint", "failure")), "incomplete"),
+        ((Job("legs", "failure"), Job("lint", "failure")), "incomplete"),
+        ((Job("tests", "failure"), Job("lint", "success")), "passed"),  # as the records call it
+        ((Job("suite", "failure"), Job("lint", "success")), "passed"),  # nobody else needs one
+        ((Job("suite", "failure"), Job("lint", "failure")), "incomplete"),
+    ):
+        world.needs = jobs
+        assert world.prove().state == state, jobs
+
+
 def test_what_github_says_of_the_leg_s_job_is_not_excused() -> None:
     world = red(Policy(quarantine=(entry("a.t::two"),)))
     world.needs = (Job("legs", "failure"),)
@@ -161,6 +174,22 @@ def test_what_fails_on_the_base_is_forgiven_and_listed() -> None:
     (one,) = verdict.forgiven
     assert one.why == "also fails on main since run 123"
     assert red(Policy(known=known("a.t::one"))).prove().state == "failed"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ending", "state"),
+    [
+        ("errored", "completed", "passed"),
+        ("died", "crash", "failed"),
+        ("died", "timeout", "failed"),
+    ],
+)
+def test_what_is_worse_than_on_the_base_is_not_forgiven(
+    outcome: str, ending: str, state: str
+) -> None:
+    world = World(policy=Policy(known=known("a.t::two")))
+    world.result("01", "a.t::two", outcome=outcome, ending=ending)
+    assert world.prove().state == state
 
 
 def test_stale_entries_are_named() -> None:

@@ -10,7 +10,7 @@ from compare.making import case, files_of
 from fakegithub.actions import add_artifact, add_run
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
-from guard.world import World
+from guard.world import World, make_leg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,6 +152,7 @@ def test_incomplete_outranks_failed(job: Job, changes: dict[str, Any]) -> None:
 def test_the_run_before_confirms_what_this_one_shows(
     job: Job, server: FakeGitHub, ciguard: Ciguard
 ) -> None:
+    job.world.legs = {key: make_leg(job.world.plan, key, run=101) for key in job.world.legs}
     job.world.result("01", "a.t::one", wall_s=1.0, peak_delta_bytes=200 << 20, measured_by="mark")
     plan, records = job.world.write(job.folder)
     past = {"plan_id": job.world.plan.id, "event": "push", "workflow": "tests.yml"}

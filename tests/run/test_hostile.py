@@ -47,7 +47,7 @@ SHAPES = [
     Shape(2, 0, 2),
     Shape(4, 0, 1),
     Shape(1, 2, 1),
-    Shape(2, 2, 2),
+    Shape(2, 2, 1),
     Shape(4, 2, 1),
 ]
 
