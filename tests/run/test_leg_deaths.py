@@ -259,11 +259,13 @@ def test_leak(n): kept.append(bytearray(b"x" * (30 << 20)))
 def test_the_largest_process_goes_when_memory_runs_out(tmp_path: Path) -> None:
     """The machine's memory is a file here, lowered while a test is running."""
     (tmp_path / "test_hog.py").write_text("""
-import pathlib, time
+import os, pathlib, time
 def test_hog():
-    said, held = pathlib.Path("meminfo"), b"x" * (300 << 20)
+    # One write of one length: whoever reads meanwhile finds a number and not a half.
+    said, held = os.open("meminfo", os.O_WRONLY), b"x" * (300 << 20)
     for available in (2000, 200, 150, 100, 50, 40, 30, 20, 10):
-        said.write_text(f"MemTotal: 16000000 kB\\nMemAvailable: {available * 1024} kB\\n")
+        text = f"MemTotal: 16000000 kB\\nMemAvailable: {available * 1024:7} kB\\n"
+        os.pwrite(said, text.encode(), 0)
         time.sleep(0.1)
     time.sleep(60)
 def test_other():
