@@ -71,7 +71,10 @@ class MemoryWatch:
         )
         near = self._guarded and (sample.headroom_bytes or 0) < self._near_bytes
         self.every_s = NEAR_EVERY_S if near else CALM_EVERY_S
-        self._unwritten = [*self._unwritten[1 - LOOKS :], sample]
+        # The rules pass over a look that found no number, so it must not push out one that did.
+        told = [one for one in self._unwritten if one.headroom_bytes is not None]
+        before = LOOKS if sample.headroom_bytes is None else LOOKS - 1
+        self._unwritten = [*told[-before:], sample]
         return sample
 
     def _look_at_trees(self, now_s: float, trees: Mapping[int, Tree]) -> None:

@@ -92,6 +92,22 @@ def test_it_looks_more_often_where_there_is_less(
     assert watch.every_s == every_s
 
 
+def test_a_look_that_finds_no_number_pushes_out_none_that_did(tmp_path: Path, parent: int) -> None:
+    """What the rules decided on is written: they look at the last two numbers, not looks."""
+    said, trees = tmp_path / "meminfo", {1: TreeMemory(parent)}
+    looks = {0.0: "300", 0.1: "200", 0.2: "", 0.3: "100", 0.4: "", 0.5: ""}
+    watch = None
+    for at_s, mib in looks.items():
+        said.write_text(f"MemAvailable: {int(mib) << 10} kB\n" if mib else "")
+        watch = watch or MemoryWatch(Guardrail(str(said)), NoInstruments(), guarded=True)
+        assert watch.look(at_s, trees) is not None
+        if at_s == 0.3:
+            found = [one.headroom_bytes for one in watch.flush()]
+            assert found == [200 << 20, 100 << 20]
+    assert watch is not None
+    assert [one.at_s for one in watch.flush()] == [0.5]
+
+
 def test_pages_of_a_fork_are_shared() -> None:
     program = HOLDS.replace("print(", "__import__('os').fork(); print(")
     with subprocess.Popen(
