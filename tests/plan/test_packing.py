@@ -41,6 +41,16 @@ def test_alone_units_stay_within_twice_the_lower_bound(walls_s: list[float], cou
 def test_the_longest_goes_first() -> None:
     shards = longest_first(grouped([3, 3, 2, 2, 2], (), 6), 2)
     assert shards == ((0, 2, 4), (1, 3))
+    assert longest_first(grouped([2, 2, 2, 3, 3], (), 6), 2) == ((0, 2, 3), (1, 4))
+
+
+def test_of_equal_groups_the_one_with_the_first_unit_goes_first() -> None:
+    assert longest_first([Group((0, 5), 1.0), Group((1, 2), 1.0)], 2) == ((0, 5), (1, 2))
+
+
+def test_the_least_loaded_shard_is_the_next_whatever_it_counts() -> None:
+    shards = longest_first(grouped([8, 7, 6, 5, 4], (), 1.0), 2)
+    assert shards == ((0, 3, 4), (1, 2))
 
 
 def test_without_any_time_units_are_split_by_count() -> None:
@@ -72,9 +82,12 @@ def test_what_is_still_too_large_is_split_into_runs_of_neighbours() -> None:
         ([5.0, 1.0, 1.0, 1.0], [(0,), (1, 2, 3)]),  # 5 is more than half
         ([1.0, 1.0, 1.0, 5.0], [(0, 1, 2), (3,)]),
         ([1.0, 2.0, 3.0, 1.0, 1.0], [(0, 1, 2), (3, 4)]),  # 3 is less than half of 8, 6 is more
+        ([1.0, 1.0, 9.0, 1.0, 1.0], [(0, 1, 2), (3, 4)]),
         ([0.5, 0.4, 0.3, 0.2], [(0, 1), (2, 3)]),
         ([0.0, 0.0, 0.0], [(0, 1), (2,)]),
+        ([0.0] * 5, [(0, 1, 2), (3, 4)]),
         ([0.0] * 6, [(0, 1, 2), (3, 4, 5)]),
+        ([0.375, 0.125, 0.125, 0.125], [(0,), (1, 2, 3)]),  # under a second counts as well
     ],
 )
 @pytest.mark.parametrize("setup_s", [0.0, 50.0])
@@ -118,6 +131,8 @@ def test_dear_fixtures_make_larger_parts() -> None:
     groups = grouped([1.0] * 16, border, target_s=16.0, setups_s=[1.0] * 16)
     assert [len(group.members) for group in groups] == [4, 4, 4, 4]
     assert {group.wall_s for group in groups} == {5.0}
+    dearer = grouped([1.0] * 32, border, target_s=32.0, setups_s=[2.0] * 32)
+    assert [len(group.members) for group in dearer] == [8, 8, 8, 8]
     by_class = (lambda _: "file", lambda unit: unit // 2)
     joined = grouped([1.0] * 16, by_class, target_s=16.0, setups_s=[1.0] * 16)
     assert [group.members for group in joined] == [tuple(range(at, at + 4)) for at in (0, 4, 8, 12)]
@@ -156,6 +171,18 @@ def test_too_few_groups_are_halved(wall_s: float) -> None:
     groups = grouped([wall_s] * 8, (lambda _: "file",), target_s=1e9, at_least=4)
     assert [group.members for group in groups] == [(0, 1), (2, 3), (4, 5), (6, 7)]
     assert {group.part_of for group in groups} == {0}
+
+
+def test_a_long_unit_by_itself_was_not_split() -> None:
+    (alone,) = grouped([9.0], (lambda _: "file",), target_s=10.0)
+    assert alone.part_of is None
+
+
+def test_each_border_has_its_turn() -> None:
+    """A file of one class, of which one fixture's tests would be a part of the right size."""
+    borders = (lambda _: "file", lambda _: "class", lambda unit: unit // 4)
+    groups = grouped([1.0] * 8, borders, target_s=10.0)
+    assert [group.members for group in groups] == [(0, 1, 2, 3), (4, 5, 6, 7)]
 
 
 def test_a_unit_without_a_border_goes_by_itself() -> None:
