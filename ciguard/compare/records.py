@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +15,6 @@ from ciguard.model import BAD_OUTCOMES, CaseKey, Record, Result, ShardLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from ciguard.model import Ending
-
-
-# Ends of a leg or of one of its steps: a case that was stopped by one got another turn.
-STOPPED: Final[tuple[Ending, ...]] = ("deadline", "cancelled")
 
 
 def runs_of(records: Iterable[Record], name: str) -> tuple[Run, ...]:
@@ -66,6 +60,11 @@ def _severity(result: Result) -> int:
     return 2 if result.outcome in BAD_OUTCOMES else result.ending != "completed"
 
 
+def _is_flaky(result: Result) -> bool:
+    """Say that a case is flaky if it goes right in a later try."""
+    return result.went_wrong and not result.starved
+
+
 def _final(record: Record) -> tuple[dict[CaseKey, Result], set[CaseKey]]:
     """The last try of each case: in the last process that ran its unit, the last one there."""
     last: dict[tuple[str, str, str], int] = {}
@@ -79,7 +78,7 @@ def _final(record: Record) -> tuple[dict[CaseKey, Result], set[CaseKey]]:
     for result in record.results:
         key = CaseKey(result.suite, result.variant, result.unit, result.case or result.unit)
         if (result.process or 0) < last[key[:3]]:
-            if _severity(result) and result.ending not in STOPPED:
+            if _is_flaky(result):
                 wrong.add(key)
             continue
         known = found.get(key)
@@ -92,7 +91,7 @@ def _final(record: Record) -> tuple[dict[CaseKey, Result], set[CaseKey]]:
         loser = result if rank <= known_rank else known
         if rank > known_rank:
             found[key] = result
-        if _severity(loser) and loser.try_number < max(rank[0], known_rank[0]):
+        if _is_flaky(loser) and loser.try_number < max(rank[0], known_rank[0]):
             wrong.add(key)
     return found, {key for key in wrong if key in found and not _severity(found[key])}
 

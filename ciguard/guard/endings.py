@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 
 Standing = Literal["good", "bad", "unfinished"]
 
-# A unit that ended so was judged: it is to blame for its own end. After any other ending but
-# completed, somebody else stopped it and nothing is known.
-JUDGED: Final[tuple[Ending, ...]] = (
-    "completed",
-    "timeout",
-    "crash",
-    "out_of_memory",
-    "memory_guard",
-)
-
 # What to do about a leg that ended so; the keys are all the endings but completed.
 ADVICE: Final[Mapping[Ending, str]] = {
     "timeout": "raise its limit, or plan more shards",
@@ -62,12 +52,9 @@ CAUSES: Final[Mapping[str, str]] = {
 
 def standing(result: Result) -> Standing:
     """What a result says of its case; an ending that is nobody's verdict outranks the outcome."""
-    if result.ending not in JUDGED:
-        # A test that failed has failed, even if its process was stopped behind it.
-        return "bad" if result.outcome in ("failed", "errored") else "unfinished"
-    if result.outcome in BAD_OUTCOMES or result.ending != "completed":
-        return "bad"
-    return "good"
+    if result.ending == "completed" and result.outcome not in BAD_OUTCOMES:
+        return "good"  # nearly all, and a run has a million
+    return "bad" if result.went_wrong else "unfinished"
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,10 +238,10 @@ def _flaky(
             if end.standing != "good":
                 continue
             past = before.get((leg.shard.key, key))
-            first = next((one for one in end.earlier), None)
-            if past is not None:
-                first = next(case for case in past.cases if standing(case) == "bad")
-            if first is not None:
+            cases = past.cases if past is not None else ()
+            wrong = [*(case for case in cases if standing(case) == "bad"), *end.earlier]
+            if wrong:
+                first = min(wrong, key=lambda one: one.starved)
                 found.append(Flaky(key, leg.shard.key, first))
     yield from sorted(found, key=lambda one: (one.shard, one.key))
 

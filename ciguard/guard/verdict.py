@@ -127,7 +127,7 @@ class Offender:
 class Flaky:
     """A unit that went wrong first and right in its last try.
 
-    One that memory ran out under is no flaky test: beside less it passes, and always did.
+    `first` is its first result for which not memory is to blame, if there is any.
     """
 
     key: UnitKey
@@ -137,7 +137,7 @@ class Flaky:
     @property
     def starved(self) -> bool:
         """Say that it was memory that went wrong."""
-        return self.first.ending in ("out_of_memory", "memory_guard")
+        return self.first.starved
 
 
 @dataclass(frozen=True, slots=True)

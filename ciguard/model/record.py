@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Mapping, Union
 
-from ciguard.model.words import SCHEMA, SLOTS, CaseKey, Ending, MeasuredBy, Outcome
+from ciguard.model.words import (
+    BAD_OUTCOMES,
+    JUDGED,
+    MEMORY,
+    SCHEMA,
+    SLOTS,
+    CaseKey,
+    Ending,
+    MeasuredBy,
+    Outcome,
+)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -134,6 +144,23 @@ class Result:
     def key(self) -> CaseKey:
         """Where this result belongs."""
         return CaseKey(self.suite, self.variant, self.unit, self.case or self.unit)
+
+    @property
+    def went_wrong(self) -> bool:
+        """Say that the case is to blame; what somebody else stopped has not gone wrong."""
+        if self.outcome in ("failed", "errored"):
+            return True  # even if its process was stopped behind it
+        return self.ending in JUDGED and (
+            self.outcome in BAD_OUTCOMES or self.ending != "completed"
+        )
+
+    @property
+    def starved(self) -> bool:
+        """Say that memory ran out under it.
+
+        If it goes right in a later try it is no flaky test: beside less it passes, and always did.
+        """
+        return self.went_wrong and self.ending in MEMORY
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -33,6 +33,17 @@ Ending = Literal[
 ]
 ENDINGS: Final[tuple[Ending, ...]] = get_args(Ending)
 
+# A unit that ended so was judged: it is to blame for its own end. After any other ending somebody
+# else stopped it, and nothing is known.
+JUDGED: Final[tuple[Ending, ...]] = (
+    "completed",
+    "timeout",
+    "crash",
+    "out_of_memory",
+    "memory_guard",
+)
+MEMORY: Final[tuple[Ending, ...]] = ("memory_guard", "out_of_memory")
+
 MeasuredBy = Literal["mark", "mark_untrimmed", "cgroup", "window", "sample"]
 MEASURED_BY: Final[tuple[MeasuredBy, ...]] = get_args(MeasuredBy)
 

@@ -12,15 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, AbstractSet, Final, Iterator, Mapping
 
-from ciguard.model import SLOTS
+from ciguard.model import MEMORY, SLOTS
 from ciguard.run.wording import counted
 
 if TYPE_CHECKING:
-    from ciguard.model import Ending
     from ciguard.run.state import Running
 
 MIB: Final = 1 << 20
-MEMORY: Final[tuple[Ending, ...]] = ("memory_guard", "out_of_memory")
 SET_MOST: Final = 32  # units of a culprit set; of more, which no test runner has, turns are dear
 FILLED_BYTES: Final = 50 * MIB  # retained by others: enough to have made the difference
 

@@ -133,8 +133,9 @@ class Console:
             rest = "; the leg goes on in another step"
         if found.unexplained:
             rest += f"; {counted(found.unexplained, 'process')} failed without a failed result"
-        if found.flaky:
-            counts += f" ({len(found.flaky)} flaky)"
+        if found.flaky or found.starved:
+            mended = ((len(found.flaky), "flaky"), (len(found.starved), "starved"))
+            counts += f" ({', '.join(f'{count} {word}' for count, word in mended if count)})"
         self.say(f"{name}: {counts or 'no results'} in {wall_s:.1f} s{rest}")
         for result in found.bad[:MOST_NAMED]:
             how = f" ({result.ending})" if result.ending != "completed" else ""
@@ -143,6 +144,8 @@ class Console:
             self.say(f"  {result.outcome}{how} {place}{case}{_reason(result.message)}")
         for key in found.flaky[:MOST_NAMED]:
             self.say(f"  flaky {key_name(key)}: it went wrong first, and right in its last try")
+        for key in found.starved[:MOST_NAMED]:
+            self.say(f"  starved {key_name(key)}: memory had run out, it passed when tried again")
         missing = () if found.checkpoint else found.missing
         for key in missing[:MOST_NAMED]:
             self.say(f"  did not run {key_name(key)}{_reason(causes.get(key))}")

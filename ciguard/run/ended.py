@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Hashable, Mapping, Sequence, Union
 
 from ciguard.codec.record import encode
 from ciguard.model import (
+    JUDGED,
     SLOTS,
     EndLine,
     EventLine,
@@ -27,11 +28,7 @@ from ciguard.model import (
 if TYPE_CHECKING:
     from typing import Dict, FrozenSet, List, Set, Tuple
 
-    from ciguard.model import Ending, Line
-
-JUDGED: Final[frozenset[Ending]] = frozenset(
-    {"completed", "timeout", "crash", "out_of_memory", "memory_guard"}
-)
+    from ciguard.model import Line
 
 Kept = Union[StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine]
 KEPT: Final = (StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine)
@@ -226,7 +223,7 @@ def ended(files: Sequence[Sequence[Line]]) -> FrozenSet[UnitKey]:
                 told.add((process, key))
                 if line.case in ("", line.unit):
                     over.add((process, key))
-                if line.ending not in JUDGED and line.outcome not in ("failed", "errored"):
+                if line.ending not in JUDGED and not line.went_wrong:
                     unjudged.add((process, key))
     judged = told - unjudged
     return frozenset(

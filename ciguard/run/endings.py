@@ -5,8 +5,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING, Final
 
-from ciguard.model import Result
-from ciguard.run.again import MEMORY
+from ciguard.model import MEMORY, Result
 from ciguard.run.state import NEVER_S
 from ciguard.run.wording import last_line, last_words
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Mapping, Sequence, Union
 
 from ciguard.model import (
     BAD_OUTCOMES,
+    MEMORY,
     SLOTS,
     Ending,
     EventLine,
@@ -23,7 +24,7 @@ from ciguard.model import (
     StartLine,
     UnitKey,
 )
-from ciguard.run.again import MEMORY, Again, victims_alone, whole_process
+from ciguard.run.again import Again, victims_alone, whole_process
 
 if TYPE_CHECKING:
     from ciguard.model import LegPolicy, PlannedUnit, Shard, Suite

@@ -19,11 +19,16 @@ class Tally:
     by_unit: dict[UnitKey, dict[CaseKey, Result]] = field(default_factory=dict)
     bad: set[UnitKey] = field(default_factory=set)
     flaky: set[UnitKey] = field(default_factory=set)  # some try went wrong: they are, if not bad
+    starved: set[UnitKey] = field(default_factory=set)  # memory ran out under some try
 
     def add(self, result: Result) -> None:
         """Take in a result; processes are numbered upwards, and a program need not know tries."""
+        if result.went_wrong:
+            (self.starved if result.starved else self.flaky).add(result.key.unit_key)
         cases = self.by_unit.setdefault(result.key.unit_key, {})
         before = next(iter(cases.values()), result)
+        if (before.process or 0) > (result.process or 0):
+            return  # of a leg in parts: what the leg said of a process stands behind all programs'
         if (before.process or 0) < (result.process or 0):
             cases.clear()
         known = cases.get(result.key)
@@ -33,7 +38,6 @@ class Tally:
         # Whole units are few cases: a leg asks how many are bad while it runs.
         if any(case.outcome in BAD_OUTCOMES for case in cases.values()):
             self.bad.add(result.key.unit_key)
-            self.flaky.add(result.key.unit_key)
         else:
             self.bad.discard(result.key.unit_key)
 
@@ -48,7 +52,8 @@ class Verdict:
 
     `unexplained`: processes that ended with an exit code that none of their results explains.
     `filed`: units whose results are in files that the leg does not read.
-    `flaky`: units that went wrong first and right in their last try.
+    `flaky`: units that went wrong first and right in their last try; `starved`: such as only memory
+    was to blame for.
     `checkpoint`: the step is over, and the leg goes on in another one.
     """
 
@@ -61,6 +66,7 @@ class Verdict:
     filed: int = 0
     checkpoint: bool = False
     flaky: tuple[UnitKey, ...] = ()
+    starved: tuple[UnitKey, ...] = ()
 
 
 def verdict(
@@ -101,4 +107,5 @@ def verdict(
     paused = checkpoint and signalled is None and not dropped
     flaky = tuple(sorted(tally.flaky - tally.bad))
     lacking = len(filed - told)
-    return Verdict(code, ending, counts, bad, missing, unexplained, lacking, paused, flaky)
+    starved = tuple(sorted(tally.starved - tally.flaky - tally.bad))
+    return Verdict(code, ending, counts, bad, missing, unexplained, lacking, paused, flaky, starved)

@@ -67,3 +67,36 @@ def test_a_unit_stands_as_in_the_last_process_that_ran_it() -> None:
     )
     assert found.exit_code == ExitCode.OK
     assert found.counts == {"passed": 3}
+
+
+def test_what_memory_ran_out_under_is_starved_and_no_flake() -> None:
+    """One meaning here, in the guard and in the comparison: see `Result.starved`."""
+    found = judged(
+        Result("a", "died", ending="memory_guard", process=1),
+        Result("a", "passed", process=2),
+        Result("b", "died", ending="out_of_memory", process=1),
+        Result("b", "failed", process=2),
+        Result("b", "passed", process=3),
+    )
+    assert (found.starved, found.flaky) == (
+        (UnitKey("", "", "a"),),
+        (UnitKey("", "", "b"),),
+    )
+
+
+def test_what_a_checkpoint_stopped_is_neither() -> None:
+    found = judged(
+        Result("a", "died", ending="deadline", process=1), Result("a", "passed", process=2)
+    )
+    assert (found.starved, found.flaky) == ((), ())
+
+
+def test_an_older_process_has_no_last_word() -> None:
+    """Of a leg in parts the leg's own file is read behind those of all its processes."""
+    found = judged(
+        Result("a", "passed", process=2),
+        Result("b", "passed", process=2),
+        Result("a", "died", ending="crash", process=1),
+    )
+    assert (found.exit_code, found.counts) == (ExitCode.OK, {"passed": 2})
+    assert found.flaky == (UnitKey("", "", "a"),)
