@@ -296,7 +296,10 @@ def decode(text: bytes) -> Line | None:
 
 
 def with_defaults(line: Line, defaults: DefaultsLine) -> Line:
-    """Fill what a program left out because the first line of its file says it."""
+    """Fill what a program left out because the first line of its file says it.
+
+    That line also says which process it is, whatever a later one claims.
+    """
     if not isinstance(line, (StartLine, Result, EventLine, PeakLine)):
         return line
     changes: dict[str, Any] = {}
@@ -306,6 +309,6 @@ def with_defaults(line: Line, defaults: DefaultsLine) -> Line:
         changes["suite"] = defaults.suite
     if not line.variant and defaults.variant:
         changes["variant"] = defaults.variant
-    if line.process is None and defaults.process is not None:
+    if defaults.process is not None and line.process != defaults.process:
         changes["process"] = defaults.process
     return replace(line, **changes) if changes else line

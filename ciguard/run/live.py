@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Iterator, Mapping, Sequence, cast
 
 from ciguard.codec.record import LineError, decode, encode, with_defaults
@@ -112,9 +111,7 @@ class Live:
         line = cast("Union[StartLine, Result]", with_defaults(line, self._defaults))
         if isinstance(line, Result):
             self.peak_bytes = max(self.peak_bytes, line.peak_bytes or 0)
-        # The file says whose it is, whatever a line in it claims.
-        number = self.batch.process
-        return line if line.process == number else replace(line, process=number)
+        return line
 
     def _find_files(self) -> None:
         folder, name = os.path.split(self.batch.record_file)

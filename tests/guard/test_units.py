@@ -7,7 +7,7 @@ from guard import damages
 from guard.world import World, make_plan, passed
 
 from ciguard.guard.text import COLUMNS, render
-from ciguard.model import StartLine, UnitKey
+from ciguard.model import ProcessEndLine, ProcessLine, Result, StartLine, UnitKey
 
 
 def test_a_failure_carries_what_a_reader_needs() -> None:
@@ -32,8 +32,11 @@ def test_fail_then_pass_is_flaky_within_a_leg() -> None:
 )
 def test_a_unit_that_died_and_passed_in_the_next_process(ending: str, *, starved: bool) -> None:
     world = World()
-    world.result("01", "a.t::two", process=2)
-    world.legs["01"].own.insert(0, passed("a.t::two", outcome="died", ending=ending))
+    world.drop("01", Result, unit="a.t::two")
+    own = world.legs["01"].own
+    own.insert(0, passed("a.t::two", outcome="died", ending=ending))
+    own[-1:-1] = [ProcessLine(2, 1), ProcessEndLine(2, "completed", 0)]
+    own.insert(0, passed("a.t::two", process=2))
     world.end("01", counts={"passed": 3}, exit_code=0)
     verdict = world.prove()
     assert verdict.state == "passed"
@@ -47,7 +50,7 @@ def test_a_unit_that_died_and_passed_in_the_next_process(ending: str, *, starved
 
 def test_a_second_try_that_did_not_finish_is_missing() -> None:
     world = World()
-    world.legs["01"].inner.append(StartLine("a.t::two", process=2))
+    world.legs["01"].own.insert(0, StartLine("a.t::two", process=2))
     verdict = world.prove()
     assert verdict.state == "incomplete"
     assert [one.reason for one in verdict.missing] == ["its last try did not finish"]
