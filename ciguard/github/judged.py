@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ciguard.github.artifacts import RunArtifacts
+    from ciguard.github.events import ActionsRun
     from ciguard.github.place import Place
     from ciguard.github.runs import RunOnGitHub
 
@@ -28,7 +29,10 @@ TIMEOUT_S: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """`source` is None where it cannot be asked: then `why`, and `fix`, what to do about it."""
+    """`source` is None where it cannot be asked: then `why`, and `fix`, what to do about it.
+
+    `heads` are the commits that the event tells it is of; none where it tells nothing.
+    """
 
     run_id: int
     run_attempt: int | None
@@ -36,6 +40,7 @@ class JudgedRun:
     why: str = ""
     fix: str = ""
     artifacts: RunArtifacts | None = None  # of one that is named
+    heads: frozenset[str] = frozenset()
 
 
 @contextlib.contextmanager
@@ -57,14 +62,22 @@ def judged_run(environ: Mapping[str, str]) -> Iterator[JudgedRun | None]:
     if not token:
         why = "GitHub was not asked how the jobs of this run ended: there is no token"
         fix = "set GITHUB_TOKEN: ${{ github.token }} in env; it needs actions: read, checks: read"
-        yield JudgedRun(run_id, attempt, None, why, fix)
+        yield JudgedRun(run_id, attempt, None, why, fix, heads=_heads(run))
         return
     # Imported here: httpx costs 0.2 s that a laptop need not pay.
     from ciguard.github.client import GitHub  # noqa: PLC0415
     from ciguard.github.runs import RunOnGitHub  # noqa: PLC0415
 
     with GitHub(run.api_url, SecretStr(token), patience=PATIENCE, timeout_s=TIMEOUT_S) as github:
-        yield JudgedRun(run_id, attempt, RunOnGitHub(github, run.repository, run_id))
+        source = RunOnGitHub(github, run.repository, run_id)
+        yield JudgedRun(run_id, attempt, source, heads=_heads(run))
+
+
+def _heads(run: ActionsRun) -> frozenset[str]:
+    """A leg says the pull request's own commit where the event has one, else GITHUB_SHA."""
+    told = run.judged_run_id is not None
+    found = (run.judged_sha,) if told else (run.head_sha, run.tested_sha)
+    return frozenset(one for one in found if one)
 
 
 @contextlib.contextmanager

@@ -133,6 +133,7 @@ class RunJob(GitHubJson):
     started_at: AwareDatetime | None = None
     completed_at: AwareDatetime | None = None
     html_url: str | None = None
+    head_sha: str | None = None
     steps: tuple[JobStep, ...] | None = None
 
 

@@ -135,5 +135,6 @@ def _job(found: RunJob) -> Job:
         started_at=found.started_at,
         completed_at=found.completed_at,
         url=found.html_url or "",
+        head_sha=found.head_sha,
         steps=tuple(Step(one.name, one.number, one.conclusion) for one in found.steps or ()),
     )

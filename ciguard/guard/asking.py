@@ -37,6 +37,8 @@ class Judged(Protocol):
     @property
     def run_attempt(self) -> int | None: ...
     @property
+    def heads(self) -> frozenset[str]: ...
+    @property
     def source(self) -> Source | None: ...
     @property
     def why(self) -> str: ...
@@ -68,6 +70,7 @@ class Platform:
         run_id, run_attempt: of the run that is judged, now.
         legs: by shard, of those whose job is known, and of those that have none.
         twins: by shard, jobs of which one is its own, and nobody knows which.
+        heads: commits that the run is of, by its event and its jobs.
         unknown: what is not known, and why; "" where the jobs are known.
         fix: what to do about that.
     """
@@ -78,6 +81,7 @@ class Platform:
     twins: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     unknown: str = ""
     fix: str = ""
+    heads: frozenset[str] = frozenset()
 
     @property
     def attempts(self) -> dict[str, int]:
@@ -99,7 +103,7 @@ def ask(plan: Plan, records: Sequence[Record], judged: Judged | None) -> Platfor
     """
     if judged is None:
         return None
-    empty = Platform(judged.run_id, judged.run_attempt)
+    empty = Platform(judged.run_id, judged.run_attempt, heads=judged.heads)
     if judged.source is None:
         return replace(empty, unknown=judged.why, fix=judged.fix)
     try:
@@ -107,6 +111,7 @@ def ask(plan: Plan, records: Sequence[Record], judged: Judged | None) -> Platfor
     except RemoteError as error:
         unknown = f"GitHub did not say how the jobs of this run ended ({error.what:.200})"
         return replace(empty, unknown=unknown, fix=error.fix)
+    empty = replace(empty, heads=judged.heads | {one.head_sha for one in jobs if one.head_sha})
     matched = jobs_of_legs(plan, records, jobs)
     if not any(matched.values()):
         name = plan.job_name(plan.shards[0]) if plan.shards else ""
@@ -135,7 +140,7 @@ def _seconds(minutes: int | None) -> float | None:
 
 def _dead(plan: Plan, records: Sequence[Record], platform: Platform) -> dict[str, Record | None]:
     """Shards about which more must be known, with what they left."""
-    newest = select(plan, records, platform.attempts, platform.run_id).newest
+    newest = select(plan, records, platform.attempts, platform.run_id, platform.heads).newest
     found: dict[str, Record | None] = {}
     for shard in plan.shards:
         facts, record = platform.legs.get(shard.key), newest.get(shard.key)

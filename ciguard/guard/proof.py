@@ -62,8 +62,8 @@ def prove(
     """
     asked = platform if platform is not None and not platform.unknown else Platform()
     # Which run is judged is known also where GitHub says nothing of its jobs.
-    run_id = platform.run_id if platform is not None else None
-    selection = select(plan, records, asked.attempts, run_id)
+    known = platform if platform is not None else asked
+    selection = select(plan, records, asked.attempts, known.run_id, known.heads)
     legs = _legs(plan, selection, asked)
     planned = {key for leg in legs for key in leg.planned}
     where = _where(legs)

@@ -38,6 +38,7 @@ def select(
     records: Iterable[Record],
     attempts: Mapping[str, int] | None = None,
     run_id: int | None = None,
+    heads: AbstractSet[str] = frozenset(),
 ) -> Selection:
     """Sort out the records.
 
@@ -48,12 +49,13 @@ def select(
         attempts: by shard, in which it ran last; only a record of that attempt counts, for one
             that ran again and left nothing is dead.
         run_id: that is judged; None for the newest of which there is a record.
+        heads: commits that GitHub says it is of; none where nobody says.
     """
     strangers: list[Finding] = []
     ours: list[tuple[ShardLine, Record]] = []
     keys = {shard.key for shard in plan.shards}
     for record in records:
-        stranger = _stranger(plan, keys, record)
+        stranger = _stranger(plan, keys, record, heads)
         if stranger is not None:
             strangers.append(stranger)
         elif record.header is not None:
@@ -139,7 +141,20 @@ def _nobodys(record: Record) -> str:
     return f"files that belong to no shard: {listed}"
 
 
-def _stranger(plan: Plan, keys: set[str], record: Record) -> Finding | None:
+def _other_head(header: ShardLine, heads: AbstractSet[str]) -> bool:
+    """Say whether GitHub says another commit of the run than the record.
+
+    A run of `pull_request_target` and the like is of the base branch, and its legs say the pull
+    request's commit.
+    """
+    if not heads or header.head_sha is None or header.head_sha in heads:
+        return False
+    return not (header.event or "").startswith("pull_request_")
+
+
+def _stranger(
+    plan: Plan, keys: set[str], record: Record, heads: AbstractSet[str]
+) -> Finding | None:
     """Why a record is not of this plan; None if it is."""
     header = record.header
     if header is None:
@@ -155,6 +170,10 @@ def _stranger(plan: Plan, keys: set[str], record: Record) -> Finding | None:
             word = "commit" if name == "head_sha" else name
             what = f"{record.source} is of {word} {theirs:.60}, not {mine:.60}"
             return _not_counted(f"other_{word}", what, header.shard)
+    if _other_head(header, heads):
+        mine = " or ".join(sorted(heads))
+        what = f"{record.source} is of commit {header.head_sha:.60}, and this run of {mine:.200}"
+        return _not_counted("other_commit", what, header.shard)
     if header.shard not in keys:
         what = f"{record.source} is of shard {header.shard!r:.40}, which is not in the plan"
         return _not_counted("unknown_shard", what, header.shard)

@@ -37,6 +37,7 @@ class Job:
     completed_at: datetime | None = None
     steps: tuple[Step, ...] = ()
     url: str = ""  # of its page, for a person
+    head_sha: str | None = None  # of its run: a pull request's own commit, not the merge
 
     @property
     def wall_s(self) -> float | None:

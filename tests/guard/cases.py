@@ -353,6 +353,9 @@ RECORDS = {
     "a record of another commit": shown(
         "incomplete", damages.other_commit, "shard 02 of 3 has no record", "unknown", "02"
     ),
+    "a record of another commit than the run's": shown(
+        "incomplete", damages.of_no_commit, "and this run of aaaaaaaa", "unknown", "03"
+    ),
     "a record of another run": shown(
         "incomplete", damages.other_run, "shard 03 of 3 has no record", "unknown", "03"
     ),
@@ -491,3 +494,10 @@ CASES = {
     **EVENTS,
     **REFUSALS,
 }
+    "API 404, and a record of another commit": Case(
+        "incomplete",
+        (damages.of_no_commit,),
+        "and this run of aaaaaaaa",
+        "unknown",
+        faults=(OUT_OF_REACH["API 404"],),
+    ),

@@ -208,6 +208,12 @@ def other_run(world: World) -> None:
     world.legs["03"] = make_leg(world.plan, "03", run=6)
 
 
+def of_no_commit(world: World) -> None:
+    """The plan is kept, and so of no commit; the legs say that of the run, but for the last."""
+    for shard, leg in world.legs.items():
+        leg.header = replace(leg.header, head_sha=("b" if shard == "03" else "a") * 40)
+
+
 def unplanned(world: World) -> None:
     world.legs["01"].inner.append(passed("new.t::nine"))
     world.end("01", counts={"passed": 4})

@@ -130,6 +130,7 @@ def environ_of(folder: Path, github: FakeGitHub) -> dict[str, str]:
         "GITHUB_REPOSITORY": REPOSITORY,
         "GITHUB_RUN_ID": "7",
         "GITHUB_RUN_ATTEMPT": "1",
+        "GITHUB_SHA": "a" * 40,  # as the server says of its jobs
         "GITHUB_EVENT_NAME": "push",
         "GITHUB_EVENT_PATH": str(folder / "event.json"),
         "GITHUB_WORKFLOW_REF": f"{REPOSITORY}/.github/workflows/tests.yml@refs/pull/7/merge",
@@ -204,6 +205,7 @@ class Judged:
     source: Told | None
     run_attempt: int | None = 1
     run_id: int = 7
+    heads: frozenset[str] = frozenset()
     why: str = "there is no token"
     fix: str = "set GITHUB_TOKEN"
 

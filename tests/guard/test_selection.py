@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from guard import damages
 from guard.world import SHARDS, World, make_leg, make_plan, passed
 
+from ciguard.codec.gathering import read_records
 from ciguard.codec.record import encode
+from ciguard.guard.asking import Platform
+from ciguard.guard.proof import prove
 from ciguard.model import (
     ShardLine,
 )
@@ -114,3 +118,28 @@ def test_a_record_of_a_shard_that_is_not_planned_is_not_counted() -> None:
     verdict = world.prove()
     assert verdict.state == "passed"
     assert [finding.kind for finding in verdict.findings] == ["unknown_shard"]
+
+
+@pytest.mark.parametrize(
+    ("heads", "event", "counts"),
+    [
+        (("a",), "push", True),
+        (("b",), "push", False),
+        (("b", "a"), "pull_request", True),  # GITHUB_SHA is the merge
+        ((), "push", True),
+        (("b",), "pull_request_target", True),  # its run is of the base branch
+    ],
+)
+def test_a_record_is_held_against_the_commit_of_the_run(
+    heads: tuple[str, ...], event: str, *, counts: bool
+) -> None:
+    """Also where the plan is kept in the repository, and so of no commit."""
+    world = World()
+    for leg in world.legs.values():
+        leg.header = replace(leg.header, head_sha="a" * 40, tested_sha="c" * 40, event=event)
+    platform = Platform(7, 1, unknown="not asked", heads=frozenset(one * 40 for one in heads))
+    verdict = prove(world.plan, read_records(world.files().items()), platform=platform)
+    assert verdict.state == ("passed" if counts else "incomplete")
+    told = [one.what for one in verdict.findings if one.kind == "no_record"]
+    said = f"is of commit {'a' * 40}, and this run of {'b' * 40}"
+    assert [said in one for one in told] == [True] * (0 if counts else 3)
