@@ -182,6 +182,10 @@ class _Gathering:
             self.damage.append(f"{self.source}: {len(headers)} shard lines that differ")
         if len(copies) > 1:
             self.damage.extend(_contradictions(self.parts))
+        self.damage.extend(_begun_again(self.parts))
+        end, others = _end_of(by_kind[EndLine], by_kind[EventLine])
+        if others:
+            self.damage.append(f"{self.source}: {others + 1} end lines that differ")
         record = Record(
             source=self.source,
             header=headers[0] if headers else None,
@@ -192,8 +196,7 @@ class _Gathering:
             metrics=tuple(by_kind[MetricLine]),
             events=tuple(by_kind[EventLine]),
             process_ends=tuple(by_kind[ProcessEndLine]),
-            # A leg in several steps has an end of each; its clock goes on through all of them.
-            end=max(by_kind[EndLine], key=lambda line: line.at_s or 0.0, default=None),
+            end=end,
             damage=tuple(self.damage),
             copies=tuple(copies) if len(copies) > 1 else (),
         )
@@ -235,6 +238,59 @@ def _once(parts: dict[str, list[Line]]) -> Iterator[Line]:
             fact = bare if isinstance(bare, (Result, StartLine)) else encode(bare)
             if first.setdefault(fact, source) == source or isinstance(line, ShardLine):
                 yield line
+
+
+def _end_of(ends: list[EndLine], events: list[EventLine]) -> tuple[EndLine | None, int]:
+    """The end of a leg's last step, and how many others claim to be it: then the worst counts.
+
+    A step that goes on from others says so (`resumed`), with the moment up to which those had
+    lived; the leg's clock goes on through all of them.
+    """
+    began_s = max((one.at_s or 0.0 for one in events if one.kind == "resumed"), default=-1.0)
+    last = {repr(one): one for one in ends if (one.at_s or 0.0) > began_s}
+    worst = max(last.values(), key=_badness, default=None)
+    return worst, max(0, len(last) - 1)
+
+
+def _badness(end: EndLine) -> tuple[bool, bool, float]:
+    return (end.ending != "completed", end.exit_code not in (0, None), end.at_s or 0.0)
+
+
+def _behind_end(source: str, lines: list[Line]) -> Iterator[str]:
+    """An end is the last line of its file: what stands behind it is no word of the leg."""
+    at = next((at for at, line in enumerate(lines, 1) if isinstance(line, EndLine)), len(lines))
+    if at < len(lines):
+        left = len(lines) - at
+        yield f"{source}: {left:,} line{'s' * (left != 1)} behind the end of the leg"
+
+
+def _begun_again(parts: dict[str, list[Line]]) -> Iterator[str]:
+    """Of each file the first unit that begins once more behind its result, and gets no other.
+
+    Where that is how its process died the leg says so, in a file of its own.
+    """
+    died = {
+        (line.process, line.suite, line.variant, line.unit)
+        for lines in parts.values()
+        for line in lines
+        if isinstance(line, Result) and line.outcome == "died"
+    }
+    for source, lines in parts.items():
+        told = set()
+        again: dict[tuple[int | None, str, str, str], None] = {}
+        for line in lines:
+            if isinstance(line, Result):
+                key = (line.process, line.suite, line.variant, line.unit)
+                told.add(key)
+                again.pop(key, None)
+            elif isinstance(line, StartLine) and not (line.heard or line.assumed):
+                key = (line.process, line.suite, line.variant, line.unit)
+                if key in told:
+                    again[key] = None
+        open_again = [key for key in again if key not in died]
+        if open_again:
+            what = f"{open_again[0][3]!r:.200} begins again behind its result, and has no other"
+            yield f"{source}: {what}"
 
 
 def _contradictions(parts: dict[str, list[Line]]) -> Iterator[str]:
@@ -282,7 +338,9 @@ def read_records(
     for file, owner in _owners(parsed):
         leg_of(owner, file).damage.extend(file.damage)
         for identity, lines in file.blocks:
-            leg_of(identity or owner, file).parts.setdefault(file.source, []).extend(lines)
+            gathering = leg_of(identity or owner, file)
+            gathering.damage.extend(_behind_end(file.source, lines))
+            gathering.parts.setdefault(file.source, []).extend(lines)
     beside: dict[str, dict[str, bytes]] = {}
     for path, content in results:
         if (place := place_of(path)) is not None:

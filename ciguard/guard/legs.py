@@ -10,9 +10,10 @@ from ciguard.errors import ExitCode
 from ciguard.guard.causes import how_it_ended
 from ciguard.guard.deaths import explained
 from ciguard.guard.endings import CAUSES, LegEnd, is_of_others, last_line, leg_end, standing
+from ciguard.guard.integrity import contradictions
 from ciguard.guard.units import UnitEnd, causes, started, unit_ends
 from ciguard.guard.verdict import Finding, Leg
-from ciguard.model import ENDINGS, OUTCOMES
+from ciguard.model import BAD_OUTCOMES, ENDINGS, OUTCOMES
 from ciguard.text import counted
 
 if TYPE_CHECKING:
@@ -84,8 +85,13 @@ def says_failed(leg: LegProof) -> bool:
     return end is not None and end.exit_code == ExitCode.TESTS_FAILED
 
 
-def leg_findings(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
-    """What is wrong with a leg; `lost` are its planned units without a final result."""
+def leg_findings(leg: LegProof, lost: tuple[UnitKey, ...], tries: int = 1) -> Iterator[Finding]:
+    """What is wrong with a leg.
+
+    Args:
+        lost: its planned units without a final result.
+        tries: executions that the plan gives a unit that fails.
+    """
     shard = leg.shard.key
     if leg.record is None:
         yield _no_record(leg, lost)
@@ -106,6 +112,7 @@ def leg_findings(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
         yield Finding("incomplete", "damaged", what, shard, () if leg.end.problem else lost, fix)
     else:
         yield from _contradictions(leg, lost)
+        yield from _impossible(leg, tries)
     in_parts = any(event.kind == "resumed" for event in leg.record.events)
     if leg.record.copies and not in_parts:
         what = f"shard {shard}: its record is here more than once: {', '.join(leg.record.copies)}"
@@ -177,6 +184,22 @@ def _unblamed(leg: LegProof) -> Iterator[Finding]:
             yield Finding("warning", "unblamed", what, leg.shard.key, fix=fix)
 
 
+def _bad(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
+    return sum(count for outcome, count in counts.items() if outcome in BAD_OUTCOMES)
+
+
+def _impossible(leg: LegProof, tries: int) -> Iterator[Finding]:
+    """What no leg writes that ended by itself."""
+    if leg.record is None or leg.end.problem:
+        return
+    found = list(contradictions(leg.record, tries))
+    if found:
+        more = f" and {len(found) - 1} more" * (len(found) > 1)
+        what = f"shard {leg.shard.key}: its record contradicts itself: {found[0]}{more}"
+        fix = "run it again: no leg writes such a record, so what is true of it is not known"
+        yield Finding("incomplete", "contradictory", what, leg.shard.key, fix=fix)
+
+
 def _contradictions(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
     """Where the last line of a leg does not agree with the lines before it."""
     shard = leg.shard.key
@@ -194,6 +217,11 @@ def _contradictions(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Findin
         what = f"its end line counts {counted(told, 'result')}, its record holds {found:,}"
         fix = "a file of the record is missing: look at its upload, run it again"
         yield Finding("incomplete", "lines_missing", f"shard {shard}: {what}", shard, fix=fix)
+    told, found = _bad(end.counts), _bad(leg.counts)
+    if told > found and not filed:
+        what = f"its end line counts {counted(told, 'bad result')}, its record holds {found:,}"
+        fix = "look at the log of its job, and run it again"
+        yield Finding("incomplete", "failures_missing", f"shard {shard}: {what}", shard, fix=fix)
     good = all(unit.standing == "good" for unit in leg.units.values())
     if says_failed(leg) and good and not unexplained(leg):
         what = f"shard {shard} says that tests failed, and its record holds no failed result"

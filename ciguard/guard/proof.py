@@ -81,7 +81,9 @@ def prove(
         *selection.findings,
         *policy.findings,
         *inventory.findings(plan, policy, planned),
-        *chain.from_iterable(leg_findings(leg, lost.get(leg.shard.key, ())) for leg in legs),
+        *chain.from_iterable(
+            leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.tries) for leg in legs
+        ),
         *_misplaced(legs, where, planned),
     ]
     if configured is not None and plan.policy.remainder:

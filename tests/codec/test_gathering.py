@@ -264,3 +264,54 @@ def test_each_telling_of_a_case_has_its_own_moment() -> None:
 
 def test_nothing_gives_nothing() -> None:
     assert read_records([]) == ()
+
+
+def ended(*lines: Line, more: bytes = b"") -> tuple[EndLine | None, tuple[str, ...]]:
+    """The end that counts, and the damage, of a leg with these lines of its own."""
+    files = [("a/supervisor.jsonl", joined(leg("01"), *lines)), ("b/supervisor.jsonl", more)]
+    (record,) = read_records([one for one in files if one[1]])
+    return record.end, record.damage
+
+
+def test_of_two_ends_the_worse_counts_and_of_steps_the_last() -> None:
+    good, bad = EndLine("completed", 9.0, 0), EndLine("deadline", 5.0, 13)
+    failed = EndLine("completed", 9.0, 10)
+    assert ended(good) == (good, ())
+    differ = ("a/supervisor.jsonl: 2 end lines that differ",)
+    assert ended(good, more=joined(leg("01"), bad)) == (bad, differ)
+    assert ended(good, more=joined(leg("01"), failed)) == (failed, differ)
+    assert ended(good, more=joined(leg("01"), good)) == (good, ())
+    on = (leg("01"), EventLine("resumed", 5.0, 1), ProcessLine(2, 1, at_s=5.5))
+    assert ended(bad, more=joined(*on, good)) == (good, ())
+    assert ended(bad, more=joined(*on)) == (None, ()), "the last step has none"
+
+
+def test_nothing_stands_behind_an_end() -> None:
+    good = EndLine("completed", 9.0, 0)
+    _, damage = ended(good, ProcessLine(2, 1), good)
+    assert damage == ("a/supervisor.jsonl: 2 lines behind the end of the leg",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "odd"),
+    [
+        ("sr", False),
+        ("srs", True),
+        ("srsr", False),
+        ("ssr", False),
+        ("srh", False),
+    ],
+)
+def test_a_unit_begins_again_only_for_another_result(lines: str, *, odd: bool) -> None:
+    spelled = {
+        "s": StartLine("u", process=1, at_s=1.0),
+        "r": Result("u", "passed", process=1, at_s=2.0),
+        "h": StartLine("u", process=1, at_s=2.1, heard=True),
+    }
+    told = joined(defaults("01", process=1), *(spelled[one] for one in lines))
+    died = Result("u", "died", process=1, ending="crash")
+    for own, seen in (((), odd), ((died,), False)):
+        files = [("a/s.jsonl", joined(leg("01"), *own)), ("a/process-001.jsonl", told)]
+        (record,) = read_records(files)
+        said = "a/process-001.jsonl: 'u' begins again behind its result, and has no other"
+        assert record.damage == ((said,) if seen else ())

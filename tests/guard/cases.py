@@ -375,6 +375,64 @@ RECORDS = {
     ),
 }
 
+GONE_ON = "its record was cut: it has no end line, the last sign of life is 4 s after its start"
+INTEGRITY = {
+    "lines behind the end": shown(
+        "incomplete", damages.lines_behind_the_end, "2 lines behind the end of the leg"
+    ),
+    "resumed behind the end": shown(
+        "incomplete", damages.resumed_behind_the_end, "1 line behind the end of the leg", "unknown"
+    ),
+    "two ends": shown("incomplete", damages.a_worse_end_before, "it ended by deadline", "deadline"),
+    "a step that went on and was lost": shown(
+        "incomplete", damages.gone_on_and_lost, GONE_ON, "unknown"
+    ),
+    "a step that went on and ended": Case(
+        "passed", (damages.gone_on_and_ended,), "all 8 units", shard="01", jobs=(job("01"),)
+    ),
+    "a copy with another end": shown(
+        "incomplete", damages.copied_with_another_end, "2 end lines that differ", "deadline"
+    ),
+    "a pass that claims another process": shown(
+        "incomplete", damages.passing_as_process_2, "lines of process 2, which was never begun"
+    ),
+    "a unit in two processes at once": shown(
+        "incomplete", damages.process_2_beside_it, "1 unit ran in two processes at once"
+    ),
+    "a failure again, with one try": shown(
+        "incomplete", damages.process_2_behind_it, "1 unit failed and ran again, and the plan gives"
+    ),
+    "a failure again, with two": shown("passed", damages.tried_again, "all 8 units"),
+    "a unit that begins again": shown(
+        "incomplete", damages.begun_again, "'a.t::two' begins again behind its result"
+    ),
+    "a crash without a word": shown(
+        "incomplete", damages.silent_crash, "process 1 ended by crash, without a victim"
+    ),
+    "a crash with a last word": shown("passed", damages.crash_with_a_last_word, "all 8 units"),
+    "killed and completed": shown(
+        "incomplete", damages.killed_and_completed, "process 1 was killed by signal 9"
+    ),
+    "an exit code of nothing": shown(
+        "incomplete", damages.exit_code_of_nothing, "process 1 ended with exit code 1, and nothing"
+    ),
+    "two ends of a process": shown(
+        "incomplete", damages.two_ends_of_a_process, "process 1 begins or ends in several ways"
+    ),
+    "a process without an end": shown(
+        "incomplete", damages.process_without_an_end, "process 1 was begun, and nothing says that"
+    ),
+    "a second process without an end": shown(
+        "incomplete", damages.a_second_process_without_an_end, "process 2 was begun, and nothing"
+    ),
+    "a process that nobody began": shown(
+        "incomplete", damages.process_that_nobody_began, "process 1 ends, and was never begun"
+    ),
+    "failures that the end counts": shown(
+        "incomplete", damages.failures_that_the_end_counts, "its end line counts 1 bad result"
+    ),
+}
+
 INVENTORIES = {
     "a new test file the plan never saw": shown("passed", damages.unplanned, "all 8 units"),
     "a new test file, and it fails": shown(
@@ -472,6 +530,13 @@ REFUSALS = {
         )
         for name, fault in OUT_OF_REACH.items()
     },
+    "API 404, and a record of another commit": Case(
+        "incomplete",
+        (damages.of_no_commit,),
+        "and this run of aaaaaaaa",
+        "unknown",
+        faults=(OUT_OF_REACH["API 404"],),
+    ),
     "API 403 for annotations": Case(
         "incomplete",
         (nothing_left,),
@@ -489,15 +554,9 @@ CASES = {
     **DEATHS,
     **ATTEMPTS,
     **RECORDS,
+    **INTEGRITY,
     **INVENTORIES,
     **NEEDS,
     **EVENTS,
     **REFUSALS,
 }
-    "API 404, and a record of another commit": Case(
-        "incomplete",
-        (damages.of_no_commit,),
-        "and this run of aaaaaaaa",
-        "unknown",
-        faults=(OUT_OF_REACH["API 404"],),
-    ),

@@ -8,11 +8,15 @@ from guard.world import SHARDS, World, make_leg, make_plan, passed
 
 from ciguard.codec.record import encode
 from ciguard.model import (
+    DefaultsLine,
     EndLine,
     EventLine,
     Exclusion,
     InventorySummary,
+    LegPolicy,
+    Line,
     ProcessEndLine,
+    ProcessLine,
     Result,
     Runner,
     SampleLine,
@@ -204,14 +208,14 @@ def other_commit(world: World) -> None:
     world.legs["02"].header = ShardLine(header.plan_id, "02", run_id=7, head_sha="b" * 40)
 
 
-def other_run(world: World) -> None:
-    world.legs["03"] = make_leg(world.plan, "03", run=6)
-
-
 def of_no_commit(world: World) -> None:
     """The plan is kept, and so of no commit; the legs say that of the run, but for the last."""
     for shard, leg in world.legs.items():
         leg.header = replace(leg.header, head_sha=("b" if shard == "03" else "a") * 40)
+
+
+def other_run(world: World) -> None:
+    world.legs["03"] = make_leg(world.plan, "03", run=6)
 
 
 def unplanned(world: World) -> None:
@@ -298,3 +302,138 @@ def red_process(world: World) -> None:
 def red_process_and_a_failure(world: World) -> None:
     red_process(world)
     world.result("02", "c.t::four", outcome="failed")
+
+
+def written(*lines: Line) -> bytes:
+    return b"".join(map(encode, lines))
+
+
+def lines_behind_the_end(world: World) -> None:
+    world.legs["01"].own += [ProcessLine(2, 1, at_s=3.3), SampleLine(3.4)]
+
+
+def resumed_behind_the_end(world: World) -> None:
+    world.legs["01"].own.append(EventLine("resumed", 3.2, 1))
+
+
+def a_worse_end_before(world: World) -> None:
+    world.extra["record-01-1/more.jsonl"] = written(
+        defaults_of(world, "01"), EndLine("deadline", 2.0, 13)
+    )
+
+
+def gone_on_and_lost(world: World) -> None:
+    """A second step went on from the first, which had ended, and died."""
+    lines: list[Line] = [EventLine("resumed", 3.1, 1), ProcessLine(2, 1, at_s=3.4), SampleLine(3.9)]
+    world.extra["second/supervisor.jsonl"] = written(world.legs["01"].header, *lines)
+
+
+def gone_on_and_ended(world: World) -> None:
+    """So did this one, which did all that was left, and ended."""
+    world.end("01", ending="deadline", exit_code=13)
+    world.drop("01", ProcessEndLine)  # lost with its runner
+    lines: list[Line] = [
+        *(EventLine("resumed", 3.1, 1), ProcessLine(2, 1, at_s=3.4)),
+        *(passed("a.t::two", process=2, at_s=3.6), ProcessEndLine(2, "completed", 0, 3.7)),
+        EndLine("completed", 3.8, 0, {"passed": 3}),
+    ]
+    world.extra["second/supervisor.jsonl"] = written(world.legs["01"].header, *lines)
+
+
+def copied_with_another_end(world: World) -> None:
+    copied(world)
+    end = encode(EndLine("deadline", 2.0, 13))
+    path = "copy/supervisor.jsonl"
+    world.extra[path] = b"".join([*world.extra[path].splitlines(keepends=True)[:-1], end])
+
+
+def defaults_of(world: World, shard: str, process: int | None = None) -> DefaultsLine:
+    header = world.legs[shard].header
+    return DefaultsLine(header.plan_id, shard, header.run_id, header.run_attempt, process=process)
+
+
+def passing_as_process_2(world: World) -> None:
+    """A unit failed; a file with its pass claims to be of another process; the end is edited."""
+    failed(world)
+    pass_ = passed("a.t::two", process=2, at_s=1.9)
+    content = written(defaults_of(world, "01", 2), pass_)
+    world.extra["record-01-1/process-002.jsonl"] = content
+    world.end("01", exit_code=0, counts={"passed": 3})
+
+
+def process_2_at(world: World, begin_s: float) -> None:
+    """And it has the lines of a process."""
+    passing_as_process_2(world)
+    more: list[Line] = [
+        ProcessLine(2, 3, at_s=begin_s),
+        ProcessEndLine(2, "completed", 0, begin_s + 0.01),
+    ]
+    world.legs["01"].own[-1:-1] = more
+
+
+def with_tries(world: World) -> None:
+    world.plan = make_plan(job_minutes=15, policy=LegPolicy(tries=2))
+    world.legs = {shard.key: make_leg(world.plan, shard.key) for shard in world.plan.shards}
+
+
+def process_2_beside_it(world: World) -> None:
+    with_tries(world)
+    process_2_at(world, 0.5)
+
+
+def process_2_behind_it(world: World) -> None:
+    process_2_at(world, 3.01)
+
+
+def tried_again(world: World) -> None:
+    with_tries(world)
+    process_2_at(world, 3.01)
+
+
+def begun_again(world: World) -> None:
+    leg = world.legs["01"]
+    leg.inner.insert(5, StartLine("a.t::two", process=1, at_s=1.95))
+
+
+def silent_crash(world: World) -> None:
+    replaced(world, ProcessEndLine(1, "crash", -9, 3.0))
+
+
+def crash_with_a_last_word(world: World) -> None:
+    silent_crash(world)
+    world.legs["01"].own.insert(0, EventLine("last_output", 3.0, 1, detail="killed by SIGKILL"))
+
+
+def killed_and_completed(world: World) -> None:
+    replaced(world, ProcessEndLine(1, "completed", -9, 3.0))
+
+
+def exit_code_of_nothing(world: World) -> None:
+    replaced(world, ProcessEndLine(1, "completed", 1, 3.0))
+
+
+def replaced(world: World, end: ProcessEndLine) -> None:
+    """Of leg 01 the end of its process."""
+    leg = world.legs["01"]
+    leg.own = [end if isinstance(line, ProcessEndLine) else line for line in leg.own]
+
+
+def two_ends_of_a_process(world: World) -> None:
+    end: list[Line] = [EventLine("last_output", 2.0, 1), ProcessEndLine(1, "crash", -9, 2.0)]
+    world.legs["01"].own[1:1] = end
+
+
+def process_without_an_end(world: World) -> None:
+    world.drop("01", ProcessEndLine)
+
+
+def a_second_process_without_an_end(world: World) -> None:
+    world.legs["01"].own.insert(1, ProcessLine(2, 1, at_s=1.0))
+
+
+def process_that_nobody_began(world: World) -> None:
+    world.drop("01", ProcessLine)
+
+
+def failures_that_the_end_counts(world: World) -> None:
+    world.end("01", counts={"passed": 2, "failed": 1})

@@ -14,6 +14,7 @@ from ciguard.model import (
     EndLine,
     EventLine,
     ProcessEndLine,
+    ProcessLine,
     Result,
     SampleLine,
     StartLine,
@@ -34,9 +35,7 @@ def test_an_exit_that_no_result_explains_is_named() -> None:
         "its last output: 3 style errors"
     )
     assert finding.fix.startswith("a hook of the session or a coverage gate set it?")
-    world.legs["01"].own[:-1] = [
-        EventLine("unexplained_exit", 3.0, 1, detail="killed by SIGSEGV\n")
-    ]
+    world.legs["01"].own[-2] = EventLine("unexplained_exit", 3.0, 1, detail="killed by SIGSEGV\n")
     (killed,) = world.prove().findings
     assert killed.what.startswith("shard 01: process 1 was killed by SIGSEGV, and no failed")
     assert killed.fix.startswith("it died behind its last test?")
@@ -49,8 +48,10 @@ def test_a_process_that_died_between_units_is_a_warning() -> None:
     own = world.legs["01"].own
     detail = "killed by SIGSEGV\nin the exit of a module"
     own[:0] = [
+        ProcessLine(7, 1),
         EventLine("last_output", 0.5, 7, detail=detail),
         ProcessEndLine(7, "crash", -11, 0.5),
+        ProcessLine(8, 1),
         EventLine("last_output", 0.6, 8, detail="exit code 2\n"),
         ProcessEndLine(8, "timeout", 2, 0.6),
     ]

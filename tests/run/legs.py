@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ciguard.codec import plan as plan_codec
 from ciguard.files import read_record_tree
+from ciguard.guard.integrity import contradictions
 from ciguard.model import (
     InventorySummary,
     LegPolicy,
@@ -94,7 +96,18 @@ class Leg:
             raise AssertionError(f"no end after {timeout_s} s\n{self.printed}") from None
         if expect is not None:
             assert self.process.returncode == expect, self.printed
+        self.is_believed()
         return self
+
+    def is_believed(self) -> None:
+        """What a leg wrote that ended by itself is what the guard says a leg writes."""
+        plan = self.folder / "plan.json"
+        if not plan.exists() or not (self.record_folder / "supervisor.jsonl").exists():
+            return
+        tries = json.loads(plan.read_text())["policy"].get("tries", 1)
+        for record in read_record_tree(self.record_folder):
+            if record.end is not None and record.end.ending == "completed":
+                assert list(contradictions(record, tries)) == []
 
     def record(self) -> Record:
         """What it wrote down, as one record."""

@@ -151,8 +151,8 @@ def test_the_clock_goes_on_and_the_deadline_is_that_of_the_step(tmp_path: Path) 
     lay_out(tmp_path, plan)
     interrupted(tmp_path, signal.SIGTERM)
     supervisor = tmp_path / "records" / "z-first" / "supervisor.jsonl"
-    text = supervisor.read_text()
-    supervisor.write_text(text + '{"type":"sample","at_s":1000.0}\n')
+    *lines, end = supervisor.read_text().splitlines(keepends=True)
+    supervisor.write_text("".join([*lines, '{"type":"sample","at_s":1000.0}\n', end]))
     shard(tmp_path, "2", "--resume-from", "records").wait(10)
     text = (tmp_path / "records" / "2" / "supervisor.jsonl").read_text()
     own = [json.loads(line) for line in text.splitlines()]

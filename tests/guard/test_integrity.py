@@ -1,0 +1,92 @@
+"""What a leg never writes: what rows of cases.py, through the real command, leave open."""
+
+from __future__ import annotations
+
+import pytest
+from guard.world import passed
+
+from ciguard.guard.integrity import contradictions
+from ciguard.model import EventLine, ProcessEndLine, ProcessLine, Record, Result, StartLine
+
+RESUMED = EventLine("resumed", 10.0, 2)
+FIRST = (ProcessLine(1, 1, at_s=0.0), ProcessEndLine(1, "completed", 0, 3.0))
+
+
+def found(
+    *lines: ProcessLine | ProcessEndLine | EventLine | Result | StartLine, tries: int = 1
+) -> list[str]:
+    def of(kind: type) -> tuple[object, ...]:
+        return tuple(line for line in lines if isinstance(line, kind))
+
+    record = Record(
+        "r",
+        None,
+        processes=of(ProcessLine),  # type: ignore[arg-type]
+        process_ends=of(ProcessEndLine),  # type: ignore[arg-type]
+        events=of(EventLine),  # type: ignore[arg-type]
+        results=of(Result),  # type: ignore[arg-type]
+        starts=of(StartLine),  # type: ignore[arg-type]
+    )
+    return list(contradictions(record, tries))
+
+
+def test_what_was_lost_with_an_earlier_step_is_not_missed() -> None:
+    lost = (ProcessLine(1, 1, at_s=0.0), passed("u", process=2), passed("v"))
+    own = (ProcessLine(3, 1, at_s=10.5), ProcessEndLine(3, "completed", 0, 11.0))
+    assert found(RESUMED, *lost, *own, passed("w", process=3)) == []
+    assert found(*lost, *own) != []
+    late = ProcessEndLine(1, "completed", 0, 10.7)
+    assert found(RESUMED, *lost, *own, late) == [
+        "process 1 ends behind the step that came after it"
+    ]
+
+
+def test_processes_of_earlier_attempts_have_clocks_of_their_own() -> None:
+    second = (ProcessLine(2, 1, at_s=0.5), ProcessEndLine(2, "completed", 0, 2.0))
+    ran = (passed("u", outcome="failed"), passed("u", process=2))
+    assert found(RESUMED, *FIRST, *second, *ran) == []
+    assert found(*FIRST, *second, *ran) == [
+        "1 unit ran in two processes at once, and a leg gives no unit to two: 'u'"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "event", "bad"),
+    [
+        (1, "unexplained_exit", False),
+        (1, "exit_in_files", False),
+        (2, "recycled", False),
+        (5, "not_found", False),
+        (1, "", True),
+        (0, "", False),
+    ],
+)
+def test_an_exit_code_has_its_reason(code: int, event: str, *, bad: bool) -> None:
+    lines = [
+        *(ProcessLine(1, 1), ProcessEndLine(1, "completed", code, 1.0)),
+        *([EventLine(event, 1.0, 1)] if event else []),
+        passed("u", outcome="failed" if bad else "passed"),
+    ]
+    assert found(*lines) == []
+    of_another = [EventLine(event, 1.0, 7) if isinstance(one, EventLine) else one for one in lines]
+    said = [f"process 1 ended with exit code {code}, and nothing says why"]
+    assert found(*of_another) == (said if event else [])
+
+
+def test_what_died_beside_others_has_another_turn() -> None:
+    """With one try as well: a crash of several is solved by turns alone."""
+    first = (ProcessLine(1, 2, at_s=0.0), ProcessEndLine(1, "crash", -11, 3.0))
+    second = (ProcessLine(2, 1, at_s=3.1), ProcessEndLine(2, "completed", 0, 4.0))
+    died = passed("u", outcome="died", ending="crash")
+    assert found(*first, *second, died, passed("u", process=2)) == []
+
+
+def test_what_is_written_twice_is_said_once() -> None:
+    assert found(*FIRST, *FIRST, passed("u")) == []
+    assert found(*FIRST, ProcessLine(1, 2, at_s=0.0), passed("u")) == [
+        "process 1 begins or ends in several ways"
+    ]
+
+
+def test_records_of_result_files_alone_have_no_processes() -> None:
+    assert found(EventLine("result_file", detail="r.xml"), passed("u")) == []
