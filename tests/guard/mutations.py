@@ -1,185 +1,23 @@
-"""Damage at random to all that a guard is handed, and what must hold if it passes all the same.
-
-The law below knows nothing of the guard, nor of the readers: it looks for words in lines.
-"""
+"""Damage at random to all that a guard is handed: one kind a function, which says what it did."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from guard.platform import FAILED, KILLED, Judged, Told, job
-
-from ciguard.codec import plan as plan_codec
-from ciguard.codec.gathering import read_records
-from ciguard.errors import ExitCode, InputError
-from ciguard.guard.asking import ask
-from ciguard.guard.needs import Job as Needed
-from ciguard.guard.proof import prove
+from guard.law import HEAD, Run, moment, number, objects
+from guard.platform import FAILED, KILLED, job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from ciguard.guard.verdict import Verdict
-    from ciguard.model.jobs import Job
-
-GOOD: Final = frozenset({"passed", "skipped"})
 CONCLUSIONS: Final = (
     *("success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required"),
     *("evaporated", "", None),
 )
-UNIT: Final = ("suite", "variant", "unit")
-Key = tuple[str, str, str]
-
-
-@dataclass
-class Run:
-    """A run as it reached the guard: the plan's file, all files of records, GitHub's words."""
-
-    plan: bytes
-    files: dict[str, bytes]
-    jobs: list[Job] = field(default_factory=list)
-    needs: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def green(cls, plan: bytes, files: dict[str, bytes]) -> Run:
-        shards = [shard["key"] for shard in json.loads(plan)["shards"]]
-        return cls(plan, dict(files), [job(key) for key in shards], {"legs": "success"})
-
-    def verdict(self) -> Verdict | None:
-        """None where the plan cannot be read as one, which is an error of its own."""
-        try:
-            plan = plan_codec.decode(self.plan, "plan.json")
-        except InputError:
-            return None
-        records = read_records(self.files.items())
-        needs = [Needed(name, result) for name, result in self.needs.items()]
-        platform = (
-            ask(plan, records, Judged(Listed(listed=tuple(self.jobs)), None)) if self.jobs else None
-        )
-        return prove(plan, records, needs, platform=platform)
-
-
-@dataclass
-class Listed(Told):
-    """Jobs of which nothing more is known."""
-
-    listed: tuple[Job, ...] = ()
-
-    def jobs(self) -> tuple[Job, ...]:
-        return self.listed
-
-
-def planned(plan: bytes) -> dict[str, set[Key]]:
-    """Units by shard, of a plan that nobody touched."""
-    return {
-        shard["key"]: {(unit["suite"], unit["variant"], unit["unit"]) for unit in shard["units"]}
-        for shard in json.loads(plan)["shards"]
-    }
-
-
-def objects(content: bytes) -> list[dict[str, Any]]:
-    """The lines that are JSON objects."""
-    found = []
-    for line in content.splitlines():
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
-
-
-@dataclass
-class Leg:
-    """The lines that say they are of one leg."""
-
-    header: bool = False
-    ended: bool = False
-    results: list[tuple[Key, dict[str, Any]]] = field(default_factory=list)
-
-
-Who = tuple[str, ...]
-
-
-def named(line: dict[str, Any]) -> list[Who]:
-    """The leg that a line names; none where it is no such line."""
-    if line.get("type") not in ("shard", "defaults"):
-        return []
-    return [tuple(str(line.get(name)) for name in ("plan_id", "shard", "run_id", "run_attempt"))]
-
-
-def legs_of(files: dict[str, bytes]) -> dict[Who | None, Leg]:
-    """By who they say they are; lines above the first name are of it, without any the folder's."""
-    found: dict[Who | None, Leg] = {}
-    by_file = {
-        path: [who for line in objects(content) for who in named(line)]
-        for path, content in files.items()
-    }
-    for path, content in files.items():
-        place = path.rpartition("/")[0]
-        near = {who for other, all_ in by_file.items() for who in all_ if other.startswith(place)}
-        who: Who | None = next(iter(near)) if len(near) == 1 else None
-        who = next(iter(by_file[path]), who)
-        defaults: dict[str, Any] = {}
-        for line in objects(content):
-            kind = line.get("type")
-            who = next(iter(named(line)), who)
-            if kind in ("shard", "defaults"):
-                defaults = line if kind == "defaults" else {}
-            leg = found.setdefault(who, Leg())
-            leg.header = leg.header or kind == "shard"
-            if kind == "end" and line.get("ending") == "completed":
-                leg.ended = leg.ended or line.get("exit_code") in (0, None)
-            if kind == "result":
-                words = [str(line.get(name) or defaults.get(name) or "") for name in UNIT]
-                leg.results.append(((words[0], words[1], words[2]), line))
-    return found
-
-
-def is_good(line: dict[str, Any]) -> bool:
-    return str(line.get("outcome")) in GOOD
-
-
-def broken(original: Run, now: Run) -> str:
-    """Why no guard may pass this; "" if it may."""
-    legs = legs_of(now.files)
-    whole = [leg for leg in legs.values() if leg.header and leg.ended]
-    passed = {key for leg in whole for key, line in leg.results if is_good(line)}
-    for shard, units in planned(original.plan).items():
-        if not units <= passed:
-            lost = sorted(units - passed)[0][2]
-            return f"{lost} of shard {shard} has no good result in a leg that ended"
-        name = f"tests ({shard})"
-        said = [one for one in now.jobs if one.name == name]
-        fine = any(
-            one.status == "in_progress" or (one.status, one.conclusion) == ("completed", "success")
-            for one in said
-        )
-        if said and not fine:
-            return f"no job {name} ended well"
-    for leg in whole:
-        for key, line in leg.results:
-            if line.get("outcome") in GOOD or key not in set().union(
-                *planned(original.plan).values()
-            ):
-                continue
-            if not any(_order(other) > _order(line) for own, other in leg.results if own == key):
-                return f"{key[2]} went wrong last"
-    bad = [name for name, result in now.needs.items() if result != "success"]
-    return f"needs.{bad[0]}" if bad else ""
-
-
-def _order(line: dict[str, Any]) -> tuple[int, int]:
-    def number(word: str, absent: int) -> int:
-        value = line.get(word)
-        return int(value) if isinstance(value, (int, float)) else absent
-
-    return number("process", 1), number("try", 1)
 
 
 def _some_file(dice: Random, run: Run) -> str:
@@ -320,6 +158,136 @@ def drop_folder(dice: Random, run: Run) -> str:
     return f"{place}: dropped"
 
 
+def _written(*lines: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def _lines_of(run: Run, *kinds: str) -> list[tuple[str, int, dict[str, Any]]]:
+    """Every line of these types, with its file and place."""
+    return [
+        (path, at, one)
+        for path in sorted(run.files)
+        for at, line in enumerate(_lines(run, path))
+        for one in objects(line)
+        if one.get("type") in kinds
+    ]
+
+
+def behind_the_end(dice: Random, run: Run) -> str:
+    """A leg goes on behind its end: by any line of another file, or as another step would."""
+    ends = _lines_of(run, "end")
+    if not ends:
+        return "no end"
+    path, at, end = dice.choice(ends)
+    own = (
+        {"type": "event", "kind": "resumed", "at_s": moment(end), "process": 1},
+        {"type": "process", "process": 2, "units": 1, "at_s": moment(end) + 1},
+        {"type": "sample", "at_s": moment(end) + 2},
+    )
+    more = dice.choice((_written(dice.choice(own)), _written(*own), _lines(run, path)[0]))
+    lines = _lines(run, path)
+    lines.insert(at + dice.choice((0, 1, 1)), more)
+    run.files[path] = b"".join(lines)
+    return f"{path}: {more!r:.60} beside the end"
+
+
+def another_end(dice: Random, run: Run) -> str:
+    """Better or worse than the one that is there, before or behind it, here or in another file."""
+    ends = _lines_of(run, "end")
+    if not ends:
+        return "no end"
+    path, at, end = dice.choice(ends)
+    ending = dice.choice(("completed", "completed", "deadline", "cancelled", "crash"))
+    code = dice.choice((0, 0, 10, 13, 143))
+    at_s = moment(end) + dice.choice((-1, 0, 1))
+    more = _written({**end, "ending": ending, "exit_code": code, "at_s": max(0, at_s)})
+    if dice.random() < 0.5:
+        lines = _lines(run, path)
+        lines.insert(at + dice.randrange(2), more)
+        run.files[path] = b"".join(lines)
+    else:
+        run.files[f"{path.rpartition('/')[0]}/ends-{dice.randrange(9)}.jsonl"] = more
+    return f"{path}: another end: {ending}, {code}, at {at_s:.1f}"
+
+
+def as_process_2(dice: Random, run: Run) -> str:
+    """A result goes wrong; another process says that it passed, with more or less of its lines."""
+    found = _lines_of(run, "result")
+    if not found:
+        return "no result"
+    path, at, result = dice.choice(found)
+    bad = dice.choice(("failed", "failed", "errored", "died"))
+    lines = _lines(run, path)
+    owner = [one for one in objects(run.files[path]) if one.get("type") == "defaults"][:1]
+    lines[at] = _written({**result, "outcome": bad})
+    run.files[path] = b"".join(lines)
+    at_s = moment(result) + dice.choice((0, 0, 1))
+    again = {**result, "process": 2, "at_s": at_s, "try": dice.choice((1, 2))}
+    place = path.rpartition("/")[0]
+    run.files[f"{place}/process-002.jsonl"] = _written(*({**one, "process": 2} for one in owner))
+    run.files[f"{place}/process-002.jsonl"] += _written(again)
+    beside = f"{place}/supervisor.jsonl"
+    if dice.random() < 0.7 and beside in run.files:
+        own = _lines(run, beside)
+        begin = {"type": "process", "process": 2, "units": 1, "at_s": at_s - dice.choice((0, 0.5))}
+        end = {"type": "process_end", "process": 2, "ending": "completed", "at_s": at_s + 0.1}
+        run.files[beside] = b"".join([*own[:-1], _written(begin, end), *own[-1:]])
+    return f"{path}: {result['unit']} {bad}, and passed in process 2 at {at_s:.2f}"
+
+
+def copied_folder(dice: Random, run: Run) -> str:
+    """A leg's files once more, with one value changed in one of the two."""
+    path = _some_file(dice, run)
+    place = path.rpartition("/")[0]
+    for one in [one for one in run.files if one.startswith(f"{place}/")]:
+        run.files[f"copy-of-{one}"] = run.files[one]
+    return f"{place}: copied; {edit_line(dice, run)}"
+
+
+def begun_again(dice: Random, run: Run) -> str:
+    starts = _lines_of(run, "start")
+    if not starts:
+        return "no start"
+    path, _, start = dice.choice(starts)
+    start = {**start, "at_s": moment(start) + dice.choice((0, 9))}
+    lines = _lines(run, path)
+    lines.insert(dice.randrange(len(lines) + 1), _written(start))
+    run.files[path] = b"".join(lines)
+    return f"{path}: {start.get('unit')} begins once more"
+
+
+def other_process_end(dice: Random, run: Run) -> str:
+    """A process dies without a word, never ends, or is one that nobody announced."""
+    found = _lines_of(run, "process_end", "process")
+    if not found:
+        return "no process"
+    path, at, line = dice.choice(found)
+    changes = (
+        {"ending": "crash", "exit_code": -9},
+        {"exit_code": -9},
+        {"ending": dice.choice(("timeout", "out_of_memory", "setup_failed"))},
+        {"process": number(line, "process") + 1},
+        {"type": "nothing"},
+    )
+    lines = _lines(run, path)
+    change = dice.choice(changes)
+    changed = _written({**line, **change})
+    lines[at : at + 1] = [changed] if dice.random() < 0.7 else [lines[at], changed]
+    run.files[path] = b"".join(lines)
+    return f"{path}: {line['type']} {change}"
+
+
+def other_commit(dice: Random, run: Run) -> str:
+    found = _lines_of(run, "shard")
+    if not found:
+        return "no shard line"
+    path, at, line = dice.choice(found)
+    lines = _lines(run, path)
+    lines[at] = _written({**line, "head_sha": dice.choice(("b" * 40, "", HEAD))})
+    run.files[path] = b"".join(lines)
+    return f"{path}: of another commit"
+
+
 def edit_plan(dice: Random, run: Run) -> str:
     """With or without an id that fits: a plan that fits is another plan than that of the run."""
     try:
@@ -389,7 +357,8 @@ def edit_needs(dice: Random, run: Run) -> str:
 OF_FILES: Final = (
     *(drop_lines, swap_lines, double_line, move_line, edit_line, edit_line, edit_line),
     *(cut_file, hole, drop_file, empty_file, swap_files, double_file, join_files, move_file),
-    drop_folder,
+    *(behind_the_end, another_end, as_process_2, copied_folder, begun_again, other_process_end),
+    *(drop_folder, other_commit),
 )
 MUTATIONS: Final = (*OF_FILES, edit_plan, edit_jobs, edit_needs)
 
@@ -403,8 +372,3 @@ def mutated(dice: Random, original: Run) -> tuple[Run, list[str]]:
         if run.files or kind not in OF_FILES:
             done.append(kind(dice, run))
     return run, done
-
-
-def passes(run: Run) -> bool:
-    verdict = run.verdict()
-    return verdict is not None and verdict.exit_code == ExitCode.OK

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from conftest import clean_environment
 from guard import damages
-from guard.mutations import Run, broken, mutated, passes
+from guard.law import HEAD, Run, broken, passes
+from guard.mutations import mutated
 from guard.world import World
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,6 +59,7 @@ OF_RUN = {
     "GITHUB_REPOSITORY": "octo-org/shop",
     "GITHUB_RUN_ID": "7",
     "GITHUB_RUN_ATTEMPT": "1",
+    "GITHUB_SHA": HEAD,
 }
 
 
