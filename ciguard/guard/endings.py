@@ -100,9 +100,12 @@ def leg_end(record: Record) -> LegEnd:
 
 
 def is_of_others(record: Record) -> bool:
-    """Say that it was made of result files alone, which jobs of the user's own wrote."""
+    """Say that it was made of result files alone, which jobs of the user's own wrote.
+
+    Those of a leg's own are of a process.
+    """
     return not (record.starts or record.processes) and any(
-        one.kind == FILE for one in record.events
+        one.kind == FILE and one.process is None for one in record.events
     )
 
 

@@ -61,8 +61,11 @@ def last_run(jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 
 def _is_listed_again(job: Job, before: Job) -> bool:
-    """Say that a later attempt only repeats what it lists; where times are missing, it ran."""
-    if job.started_at is None or before.started_at is None:
+    """Say that a later attempt only repeats what it lists; where times are missing, it ran.
+
+    So it did where it ended otherwise: what is repeated is the end that is known.
+    """
+    if job.started_at is None or before.started_at is None or job.conclusion != before.conclusion:
         return False
     return job.started_at < (before.completed_at or before.started_at) or (
         job.started_at == before.started_at

@@ -428,6 +428,12 @@ INTEGRITY = {
     "a process that nobody began": shown(
         "incomplete", damages.process_that_nobody_began, "process 1 ends, and was never begun"
     ),
+    "an end that counts nothing": shown(
+        "incomplete", damages.an_end_that_counts_nothing, "its end line counts 0 results, its"
+    ),
+    "a result file lost": shown(
+        "incomplete", damages.a_result_file_lost, "results/process-001/r.xml is missing"
+    ),
     "failures that the end counts": shown(
         "incomplete", damages.failures_that_the_end_counts, "its end line counts 1 bad result"
     ),

@@ -435,5 +435,15 @@ def process_that_nobody_began(world: World) -> None:
     world.drop("01", ProcessLine)
 
 
+def an_end_that_counts_nothing(world: World) -> None:
+    world.end("01", counts={})
+
+
+def a_result_file_lost(world: World) -> None:
+    """And with it all lines that tell a leg of ours from the files of others."""
+    world.legs["01"].own.insert(1, EventLine("result_file", 2.0, 1, detail="r.xml"))
+    world.drop("01", ProcessLine, StartLine)
+
+
 def failures_that_the_end_counts(world: World) -> None:
     world.end("01", counts={"passed": 2, "failed": 1})

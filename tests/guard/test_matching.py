@@ -104,6 +104,13 @@ def test_a_job_that_began_behind_its_last_end_ran_again() -> None:
         assert "its job ran last in attempt 2" in death(verdict, "01").what
 
 
+def test_a_job_that_is_listed_again_with_another_end_ran_again() -> None:
+    for end in ("failure", "cancelled"):
+        again = replace(TWICE[0], conclusion=end)
+        verdict = verdict_of(World(), Told((again,)), attempt=2)
+        assert "its job ran last in attempt 2" in death(verdict, "01").what
+
+
 def test_an_older_record_is_no_proof_where_nobody_says_what_ran() -> None:
     verdict = verdict_of(shard_03_ran_again(), None, attempt=2)
     assert verdict.exit_code == ExitCode.INCOMPLETE
