@@ -37,12 +37,13 @@ _TRIES: Final[dict[str, Outcome]] = {
     "rerunFailure": "failed",
     "rerunError": "errored",
 }
-_PLAIN: Final = 3  # attributes of a case that needs no second look: classname, name and time
+_SPELLED: Final = {name.lower(): name for name in (*_ROOTS, *_OUTCOME, *_TRIES)}
 # What an attribute `status` or `result` may say that no element says.
 _SAID: Final[dict[str, Outcome]] = {
     **dict.fromkeys(("notrun", "disabled", "suppressed", "ignored", "skipped"), "skipped"),
     **dict.fromkeys(("fail", "failed", "failure"), "failed"),
-    "error": "errored",
+    **dict.fromkeys(("error", "errored", "broken", "timeout", "timedout"), "errored"),
+    **dict.fromkeys(("aborted", "canceled", "cancelled", "incomplete", "interrupted"), "errored"),
 }
 
 
@@ -113,6 +114,8 @@ class _Reading(Reading):
             known = ", ".join(f"<{root}>" for root in sorted(_ROOTS))
             what = f"XML with the root <{tag:.80}>, which is not JUnit's"
             raise InputError(what, where=self.place(), fix=f"its roots are {known}")
+        else:
+            self.check_spelling(tag, _SPELLED)
 
     def end(self, tag: str) -> None:
         """What began ends."""
@@ -173,7 +176,7 @@ class _Reading(Reading):
         self.case = None
         self.cases += 1
         classname, name = case.get("classname"), case.get("name")
-        if self.outcome == "passed" and len(case) > _PLAIN:
+        if self.outcome == "passed" and ("status" in case or "result" in case):
             self.outcome = _said(case)
         result = Draft(
             unit=f"{classname}::{name}" if classname else name or "unnamed",
@@ -215,8 +218,10 @@ class _Reading(Reading):
         cases = self.cases - suite.cases_before
         if suite.tests > cases:
             self.lacks(f"its counters say tests={suite.tests:,}, and it holds {cases:,}")
-        elif suite.bad and self.bad == suite.bad_before:
-            self.lacks(f"its counters say that {suite.bad:,} failed, and no case in it says so")
+        elif suite.bad > (bad := self.bad - suite.bad_before):
+            found = f"{bad:,} of its cases" if bad else "no case in it"
+            say = "say" if bad > 1 else "says"
+            self.lacks(f"its counters say that {suite.bad:,} failed, and {found} {say} so")
 
 
 def _said(case: dict[str, str]) -> Outcome:

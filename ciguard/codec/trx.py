@@ -45,17 +45,28 @@ _OUTCOMES: Final[Mapping[str, tuple[Outcome, Ending]]] = {
 }
 _NO_OUTCOME: Final = "Error"  # the writer leaves out what is its default
 _STOPPED: Final = ("PassedButRunAborted", "Aborted", "Disconnected", "InProgress", "Pending")
-# What a whole run comes to where it did not come to its end.
-_UNFINISHED: Final = frozenset({"Error", "Timeout", *_STOPPED})
+# What a whole run comes to that came to its end; any other word, known or not, says it did not.
+_ENDED: Final = frozenset(
+    {"", "Completed", "Failed", "Inconclusive", "NotExecuted", "Passed", "Warning"}
+)
+# What VSTest says of it, as an error or as a warning. Of the exit codes of
+# Microsoft.Testing.Platform only that of failed tests leaves a run whole.
 _ABORTED: Final = re.compile(
-    r"test run was (aborted|cancell?ed)|test ?host process (crashed|exited)|catastrophic failure",
+    r"test run was (aborted|cancell?ed)|(abort|cancell?)ing test run|test run (aborted|cancell?ed)|"
+    r"test ?host process (crashed|exited)|catastrophic failure|"
+    r"exit code indicates failure: '(?!2')",
     re.IGNORECASE,
 )
 # What either reading passes over: expat makes no attributes where nobody hears them.
 _RESULTS: Final = frozenset({"Results", "TestEntries"})
 _DEFINITIONS: Final = frozenset({"TestDefinitions", "TestEntries"})
 _BAD_COUNTERS: Final = ("failed", "error", "timeout", "aborted")
+_STOPPED_COUNTERS: Final = ("passedButRunAborted", "disconnected", "inProgress", "pending")
 _TEXTS: Final = ("Message", "StackTrace", "Text")
+_SPELLED: Final = {
+    name.lower(): name
+    for name in ("UnitTestResult", "RunInfo", "ResultSummary", "Counters", *_DEFINITIONS, *_TEXTS)
+}
 _ROW: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
 _FAILED_LINE: Final = re.compile(r"\[xUnit\.net [\d:.]+\].*\[FAIL\]\s*$", re.DOTALL)
 MAX_BYTES: Final = 1 << 30  # unpacked: both readings go through all of it
@@ -134,11 +145,12 @@ class _Reading(Reading):
         self.open: list[_Case] = []
         self.results = 0
         self.bad = 0
+        self.all_bad = 0  # the outer results of such as well
         self.stopped = ""  # outcome of a result that somebody else stopped
         self.run_info: str | None = None  # outcome of the message of the run that is open
         self.wanted: str | None = None
         self.text = ""
-        self.total, self.said_bad, self.outcome = 0, 0, ""
+        self.total, self.said_bad, self.said_stopped, self.outcome = 0, 0, 0, ""
         self.aborted = ""  # what the run says of its end
         self.error = ""  # the first that no case need explain
 
@@ -162,11 +174,14 @@ class _Reading(Reading):
         elif tag == "Counters":
             self.total += count(attributes.get("total"))
             self.said_bad += sum(count(attributes.get(name)) for name in _BAD_COUNTERS)
+            self.said_stopped += sum(count(attributes.get(name)) for name in _STOPPED_COUNTERS)
         elif self.outside:
             if tag != _ROOT:
                 what = f"XML with the root <{tag:.80}>, which is not TRX's"
                 raise InputError(what, where=self.place(), fix=f"its root is <{_ROOT}>")
             self.outside = False
+        else:
+            self.check_spelling(tag, _SPELLED)
 
     def gather(self, text: str) -> None:
         """Text of an element that says how something ended."""
@@ -182,7 +197,7 @@ class _Reading(Reading):
             self.wanted = None
             if self.open:
                 self.open[-1].texts.setdefault(tag, self.text)
-            elif self.run_info == "Error":
+            else:
                 self.told(self.text.strip())
         elif _is_result(tag):
             if self.open:
@@ -194,10 +209,10 @@ class _Reading(Reading):
             self.outside = True
 
     def told(self, text: str) -> None:
-        """An error of the run: its end, or one that a failed case explains."""
+        """A message of the run: its end, or an error that a failed case explains."""
         if _ABORTED.search(text):
             self.aborted = self.aborted or text
-        elif not _FAILED_LINE.match(text):
+        elif self.run_info == "Error" and not _FAILED_LINE.match(text):
             self.error = self.error or text
 
     def finish(self, case: _Case) -> None:
@@ -211,6 +226,7 @@ class _Reading(Reading):
         outcome, ending = _OUTCOMES[word]
         self.stopped = self.stopped or (word if word in _STOPPED else "")
         is_bad = outcome in BAD_OUTCOMES
+        self.all_bad += is_bad
         if not case.inner or (is_bad and not case.bad):
             self.found.append(self.result(case, outcome, ending))
             self.bad += is_bad
@@ -245,12 +261,19 @@ class _Reading(Reading):
 
     def summed_up(self) -> None:
         """The run is read to its end: what it says of itself against what was found."""
-        if self.aborted or self.stopped or self.outcome in _UNFINISHED:
-            why = self.aborted or self.stopped or f"its outcome is {self.outcome}"
+        why = self.aborted or self.stopped
+        if not why and self.outcome not in _ENDED:
+            why = f"its outcome is {self.outcome}"
+        if not why and self.said_stopped:
+            why = f"its counters say so of {self.said_stopped:,}"
+        if why:
             self.lacks(f"its run did not come to its end: {' '.join(why.split()):.300}")
         elif self.total > self.results:
             what = f"its counters say total={self.total:,}, and it holds {self.results:,}"
             self.lacks(what)
+        elif self.said_bad > self.all_bad > 0:
+            bad = f"{self.all_bad:,} of its cases {'say' if self.all_bad > 1 else 'says'}"
+            self.lacks(f"its counters say that {self.said_bad:,} failed, and {bad} so")
         elif not self.bad and (self.said_bad or self.error or self.outcome == "Failed"):
             why = f": {' '.join(self.error.split()):.300}" if self.error else ""
             self.lacks(f"its run failed, and no case in it says so{why}")

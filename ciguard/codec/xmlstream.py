@@ -18,7 +18,7 @@ from ciguard.errors import InputError
 from ciguard.model import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 CHUNK_BYTES: Final = 1 << 16
 # Expat reads an unfinished token again with every chunk: one huge tag takes time by its square.
@@ -117,6 +117,20 @@ class Reading:
         what = "a document type or an entity is declared"
         fix = "results need none: write the file without"
         raise InputError(what, where=self.place(), fix=fix)
+
+    def check_spelling(self, tag: str, known: Mapping[str, str]) -> None:
+        """Refuse an element that is one of the format's but for a prefix or its case.
+
+        Passed over, what it says would be lost, and a case that failed would have passed.
+
+        Args:
+            known: the format's elements by their name in lower case.
+        """
+        meant = known.get(tag.rpartition(":")[2].lower(), tag)
+        if meant != tag:
+            what = f"<{tag:.80}> is not how <{meant}> is spelled, so what it says is not known"
+            fix = f"let its writer spell it <{meant}>, without a prefix"
+            raise InputError(what, where=self.place(), fix=fix)
 
     def lacks(self, what: str) -> None:
         """Remember that the file itself says it is not whole; the last, outermost word counts."""

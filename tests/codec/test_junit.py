@@ -133,3 +133,53 @@ def test_characters_that_xml_forbids_do_not_end_a_file() -> None:
     assert result.name == "?[31mred?[0m \U0001f600&"
     (result,) = read(b'<testcase name="ends with &#x41;"/>')
     assert result.name == "ends with A"
+
+
+@pytest.mark.parametrize(
+    ("inside", "says"),
+    [
+        ('<testcase name="a"><j:failure/></testcase>', "<j:failure> is not how <failure>"),
+        ('<testcase name="a"><Failure/></testcase>', "<Failure> is not how <failure>"),
+        ('<testcase name="a"><ERROR/></testcase>', "<ERROR> is not how <error>"),
+        ('<testcase name="a"><j:rerunError/></testcase>', "is not how <rerunError>"),
+        ('<testcase name="a"/><TestCase name="b"/>', "<TestCase> is not how <testcase>"),
+        ('<testcase name="a"/><j:testcase name="b"/>', "<j:testcase> is not how <testcase>"),
+        ('<TestSuite errors="1"/>', "<TestSuite> is not how <testsuite>"),
+        ('<testsuite errors="1"/><testcase name="a"/>', "1 failed, and no case in it says so"),
+        ('<testsuite tests="2"><testcase name="a"/></testsuite>', "tests=2, and it holds 1"),
+        (
+            '<testsuite failures="3"><testcase name="a"/><testcase name="b"><failure/></testcase>'
+            "</testsuite>",
+            "3 failed, and 1 of its cases says so",
+        ),
+        (
+            '<testsuite failures="1" errors="1"><testcase name="a"><error/></testcase>'
+            '<testcase name="b"><system-err>error: failure</system-err></testcase></testsuite>',
+            "2 failed, and 1 of its cases says so",
+        ),
+    ],
+)
+def test_what_is_not_understood_or_not_there_is_no_pass(inside: str, says: str) -> None:
+    _, error = read_until_error(f'<testsuite xmlns:j="urn:j">{inside}</testsuite>'.encode())
+    assert error is not None
+    assert says in error.what
+    assert error.where.startswith("r.xml:1:")
+    assert error.fix
+
+
+@pytest.mark.parametrize(
+    "word", ["error", "Errored", "BROKEN", "timeout", "timedOut", "aborted", "incomplete"]
+)
+def test_a_status_that_is_no_pass_is_none(word: str) -> None:
+    for more in ("", ' classname="C"', ' classname="C" time="1"'):
+        case = f'<testcase name="t" status="{word}"{more}/>'
+        (result,) = read(f"<testsuite>{case}</testsuite>".encode())
+        assert result.outcome == "errored"
+
+
+def test_words_on_the_error_stream_are_no_evidence() -> None:
+    (result,) = read(
+        b"<testsuite><testcase name='t'><system-err>FAILED</system-err></testcase>"
+        b"<system-err>java.lang.OutOfMemoryError</system-err></testsuite>"
+    )
+    assert (result.outcome, result.ending) == ("passed", "completed")

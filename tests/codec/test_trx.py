@@ -97,3 +97,64 @@ def test_ten_thousand_documents_in_one_file_are_enough() -> None:
     assert found == []
     assert error is not None
     assert "10,000 documents" in error.what
+
+
+PASSED = '<Results><UnitTestResult testName="t" outcome="Passed"/></Results>'
+ABORTED = "The active test run was aborted. Reason: Test host process crashed"
+
+
+def run_info(outcome: str, text: str) -> str:
+    info = f'<RunInfos><RunInfo outcome="{outcome}"><Text>{text}</Text></RunInfo></RunInfos>'
+    return f'{PASSED}<ResultSummary outcome="Completed">{info}</ResultSummary>'
+
+
+@pytest.mark.parametrize(
+    ("inside", "says"),
+    [
+        (run_info("Warning", ABORTED), "did not come to its end: The active test run was"),
+        (run_info("Error", ABORTED), "did not come to its end: The active test run was"),
+        (run_info("", ABORTED), "did not come to its end: The active test run was"),
+        (run_info("Warning", "Test run was canceled."), "did not come to its end"),
+        (
+            run_info("Error", "Aborting test run: test run timeout of 100 milliseconds exceeded."),
+            "did not come to its end: Aborting test run",
+        ),
+        (
+            f"<Results>{PASSED[9:-10]}<UnitTestResult testName='u' outcome='Failed'/></Results>"
+            "<ResultSummary outcome='Failed'><RunInfos><RunInfo outcome='Error'>"
+            "<Text>Exit code indicates failure: '3'. See the exit codes.</Text>"
+            "</RunInfo></RunInfos></ResultSummary>",
+            "did not come to its end: Exit code indicates failure: '3'",
+        ),
+        *(
+            (f'{PASSED}<ResultSummary outcome="{word}"/>', f"end: its outcome is {word}")
+            for word in ("Aborted", "aborted", "Error", "Timeout", "Disconnected", "Broken")
+        ),
+        *(
+            (
+                f"{PASSED}<ResultSummary><Counters {name}='2'/></ResultSummary>",
+                "end: its counters say so of 2",
+            )
+            for name in ("inProgress", "pending", "disconnected", "passedButRunAborted")
+        ),
+        (
+            '<Results><UnitTestResult testName="t" outcome="Failed"/></Results>'
+            '<ResultSummary outcome="Failed"><Counters failed="1" error="2"/></ResultSummary>',
+            "3 failed, and 1 of its cases says so",
+        ),
+        ('<Results><unittestresult outcome="Failed"/></Results>', "is not how <UnitTestResult>"),
+        (f'{PASSED}<t:ResultSummary outcome="Aborted"/>', "is not how <ResultSummary>"),
+        ('<Results><UnitTestResult testName="t" outcome="failed"/></Results>', "'failed' is none"),
+    ],
+)
+def test_a_run_that_is_not_whole_says_so_in_many_ways(inside: str, says: str) -> None:
+    _, error = read_until_error(f'<TestRun xmlns:t="urn:t">{inside}</TestRun>'.encode())
+    assert error is not None
+    assert says in error.what
+    assert error.fix
+
+
+def test_other_warnings_of_a_run_are_no_end() -> None:
+    said = run_info("Warning", "[xUnit.net 00:00:00.86]     Shop.CartTests.Adds [SKIP]")
+    found, error = read_until_error(f"<TestRun>{said}</TestRun>".encode())
+    assert (len(found), error) == (1, None)

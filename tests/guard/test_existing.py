@@ -136,6 +136,30 @@ def test_what_is_wrong_is_found(damage: dict[str, bytes | None], code: int, says
     assert "it was not started" not in render(verdict)
 
 
+def test_what_only_looks_like_a_pass_is_none(ciguard: Ciguard, tmp_path: Path) -> None:
+    case = '<testcase classname="a.t" name="t">{}</testcase>'
+    aborted = '<RunInfo outcome="Warning"><Text>The test run was aborted.</Text></RunInfo>'
+    result = '<UnitTestResult testName="a.t.t" outcome="Passed"/>'
+    uploaded = {
+        "prefix.xml": f'<testsuite xmlns:j="urn:j">{case.format("<j:failure/>")}</testsuite>',
+        "case.xml": f"<testsuite>{case.format('<Failure/>')}</testsuite>",
+        "errors.xml": f'<testsuite errors="1">{case.format("")}</testsuite>',
+        "warning.trx": f"<TestRun><Results>{result}</Results><ResultSummary outcome='Completed'>"
+        f"<RunInfos>{aborted}</RunInfos></ResultSummary></TestRun>",
+        "aborted.trx": f"<TestRun><Results>{result}</Results>"
+        "<ResultSummary outcome='Aborted'/></TestRun>",
+    }
+    (tmp_path / "units.json").write_text(json.dumps({name: ["a.t.t"] for name in uploaded}))
+    ciguard("plan", "--inventory", "units.json", "-o", "plan.json", cwd=tmp_path)
+    for name, content in uploaded.items():
+        (tmp_path / "out" / name).mkdir(parents=True)
+        (tmp_path / "out" / name / f"r.{name[-3:]}").write_text(content)
+    words = ("--plan", "plan.json", "--results", "out/{shard}/*", "--json")
+    verdict = json.loads(ciguard("guard", *words, cwd=tmp_path, expect=13).stdout)
+    wrong = {one["shard"] for one in verdict["findings"] if one["level"] == "incomplete"}
+    assert wrong == set(uploaded)
+
+
 def test_no_file_cut_anywhere_is_ever_green() -> None:
     files = whole()
     content = files["a/01/r.xml"]
