@@ -217,5 +217,6 @@ def _known(
     known, newest = known_failures(history, _asker(run)) if history is not None else ({}, None)
     if newest is not None:
         return known, []
-    what = "nothing is forgiven: the history has no run of the base of which every leg ended well"
+    why = "the history has no run of the base of which every leg ended well"
+    what = f"nothing is forgiven: {why if history is not None else 'there are no past runs'}"
     return {}, [Finding("warning", "no_base_run", what)]

@@ -58,6 +58,10 @@ class DamagedHistory(InputError):
     """A history file that is not what was written; of a newer schema is none of these."""
 
 
+class NoHistory(DamagedHistory):
+    """What does not even begin like one: it may be something else altogether."""
+
+
 class Spelling(NamedTuple):
     """How a file of another program spells a key. Without a name: the total of a class or file."""
 
@@ -363,16 +367,19 @@ def decode(content: bytes, source: str) -> History:
     """Read a history file.
 
     Raises:
-        DamagedHistory: it is none, or not what was written (cut, changed, made by somebody else).
+        NoHistory: it is none.
+        DamagedHistory: it is not what was written (cut, changed, made by somebody else).
         InputError: it is of another schema.
     """
     line = content[:MAX_HEAD_BYTES].partition(b"\n")[0]
     words = line.split(b" ")
     if not content.startswith(_MAGIC) or len(words) != 3 or not words[1].isdigit():  # noqa: PLR2004
-        raise DamagedHistory("no history file", where=source, fix="name a file that ciguard wrote")
+        what = "no history file" if content else "no history file: it is empty"
+        raise NoHistory(what, where=source, fix="name a file that ciguard wrote")
     if words[1] != b"%d" % SCHEMA:
         fix = "use the version of ciguard that wrote it, or a newer one"
-        what = f"schema {words[1].decode()[:20]} is not {SCHEMA}"
+        newer = "a newer ciguard wrote it: " if words[1] > b"%d" % SCHEMA else ""
+        what = f"{newer}schema {words[1].decode()[:20]} is not {SCHEMA}"
         raise InputError(what, where=source, fix=fix)
     damaged = "fetch it again, or start a new one: later runs fill it"
     rest = memoryview(content)[len(line) + 1 :]  # no copy: it may be 100 MB

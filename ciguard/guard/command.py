@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -22,12 +22,15 @@ from ciguard.guard.existing import existing
 from ciguard.guard.proof import prove
 from ciguard.guard.refused import refused
 from ciguard.guard.text import render
-from ciguard.history.carriers import load, open_carrier
+from ciguard.history.carriers import load, open_carrier, unusable
 from ciguard.policies import applied
 
 if TYPE_CHECKING:
     from ciguard.codec.history import History
     from ciguard.invocation import Invocation
+
+
+WITHOUT: Final = "the run is judged without past runs"
 
 
 @click.command()
@@ -112,7 +115,11 @@ def _history(invocation: Invocation, place: str | None) -> History | None:
     """Past runs; without them nothing is forgiven, and the verdict says so."""
     where = place if place is not None else invocation.config().history.carrier
     try:
-        return load(open_carrier(where, invocation.folder, invocation.environ)).history
+        loaded = load(open_carrier(where, invocation.folder, invocation.environ))
     except CiguardError as error:
-        console.err(f"warning: {error}")
+        console.err(f"warning: {unusable(where, error, WITHOUT)}")
         return None
+    if not loaded.found:
+        console.err(f"warning: there is no history at {where} yet: {WITHOUT}")
+        return None
+    return loaded.history

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from subprocess import CompletedProcess
 
+    from ciguard.codec.history import DamagedHistory
+
 DEFAULT: Final = "ciguard-history"
 REMOTE: Final = "origin"
 _AUTHOR: Final = {
@@ -74,16 +76,16 @@ class BranchCarrier:
         other = "" if self.remote == REMOTE else f" of {without_secrets(self.remote)}"
         return f"branch:{self.name}{other}"
 
-    @property
-    def anew(self) -> str:
-        """How a person takes away what cannot be read."""
-        return f"git push {without_secrets(self.remote)} --delete {self.name}"
+    def mending(self, error: DamagedHistory) -> str:  # noqa: ARG002  # the same whatever it is
+        """The branch is deleted: `read` has seen that nothing else is in it."""
+        delete = f"git push {without_secrets(self.remote)} --delete {self.name}"
+        return f"take it away: {delete}; then put a copy back, or let later runs fill it"
 
     def read(self) -> Kept:
         """The branch's file; without such a branch there is nothing yet.
 
         Raises:
-            RemoteError: the remote cannot be reached, or its branch holds no history.
+            RemoteError: the remote cannot be reached, or its branch is no place for a history.
             InputError: not a branch name, no git, or no repository here.
         """
         ref = self._ref()
@@ -102,9 +104,28 @@ class BranchCarrier:
             commit = self._said("rev-parse", "--verify", f"{aside}^{{commit}}")
         finally:
             self._git("update-ref", "-d", aside)
+        self._check_only_that(commit)
         shown = self._git("cat-file", "blob", f"{commit}:{FILE_NAME}")
-        self._done(shown, f"the branch holds no {FILE_NAME}", "name another branch")
+        self._done(shown, f"its {FILE_NAME} cannot be fetched")
         return Kept(shown.stdout, commit)
+
+    def _check_only_that(self, commit: str) -> None:
+        """A write replaces the branch, so one with somebody's work in it is none for a history.
+
+        A README that explains the branch is no such work.
+        """
+        listed = self._git("ls-tree", "-z", "--name-only", commit)
+        self._done(listed, "the branch cannot be read")
+        names = listed.stdout.decode("utf-8", "replace").split("\0")[:-1]
+        others = [name for name in names if not name.startswith(("README", FILE_NAME))]
+        if FILE_NAME in names and not others:
+            return
+        what = f"the branch holds no {FILE_NAME}"
+        if FILE_NAME in names:
+            what = (
+                f"a write would replace what the branch holds beside {FILE_NAME}: {others[0]!r:.80}"
+            )
+        raise RemoteError(what, where=self.place, fix=f"name another branch: branch:{DEFAULT}")
 
     def write(self, content: bytes, seen: Kept) -> bool:
         """Push a new commit, if the branch still is what was read.
@@ -180,12 +201,17 @@ class BranchCarrier:
         if not found.returncode:
             return found.stdout.decode("utf-8", "replace").strip()
         named = self.remote.startswith("-") or not set("/:") & set(self.remote)
-        if not named and not self._git("rev-parse", "--git-dir").returncode:
+        outside = bool(self._git("rev-parse", "--git-dir").returncode)
+        if not named and not outside:
             return self.remote
-        what = in_brief(without_secrets(_text(found)))
-        fix = f"run it in a clone that has a remote {self.remote}, or name a file"
-        if not named:
-            fix = "run it in a git repository, whichever"
+        if outside:
+            what = "the current folder is in no git repository"
+            fix = "run it in a clone of the repository, or keep the history in a file"
+            if not named:
+                fix = "run it in a git repository, whichever"
+        else:
+            what = f"this clone has no remote {without_secrets(self.remote)!r:.200}"
+            fix = "name one of `git remote`, or its address, or keep the history in a file"
         raise InputError(what, where=self.place, fix=fix)
 
     def _said(self, *words: str, given: bytes = b"", extra: Mapping[str, str] | None = None) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.codec.history import History
+    from ciguard.errors import CiguardError
     from ciguard.history.kept import Kept
 
 
@@ -41,9 +42,8 @@ class Carrier(Protocol):
     def place(self) -> str:
         """What a person calls it."""
 
-    @property
-    def anew(self) -> str:
-        """The command by which a person takes away what cannot be read."""
+    def mending(self, error: DamagedHistory) -> str:
+        """What a person does about what cannot be read, and that takes away nothing else."""
 
     def read(self) -> Kept:
         """What is there now.
@@ -90,6 +90,12 @@ class Loaded:
     size_bytes: int = 0
 
 
+def unusable(place: str, error: CiguardError, then: str) -> str:
+    """What a command says that goes on without a history; `then` is what follows from it."""
+    fix = f". Fix: {error.fix}" if error.fix else ""
+    return f"the history at {place} cannot be used: {error.what}; {then}{fix}"
+
+
 def load(carrier: Carrier) -> Loaded:
     """Read and decode; where nothing is kept yet, the empty history.
 
@@ -110,8 +116,7 @@ def decoded(kept: Kept, carrier: Carrier) -> Loaded:
     try:
         history = history_codec.decode(kept.content, carrier.place)
     except DamagedHistory as error:
-        fix = f"take it away: {carrier.anew}; then put a copy back, or let later runs fill it"
-        raise InputError(error.what, where=error.where, fix=fix) from error
+        raise InputError(error.what, where=error.where, fix=carrier.mending(error)) from error
     return Loaded(history, True, len(kept.content))
 
 

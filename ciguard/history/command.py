@@ -21,7 +21,7 @@ from ciguard.errors import ExitCode, InputError
 from ciguard.history import branch_carrier, export
 from ciguard.history.branch_carrier import BranchCarrier
 from ciguard.history.carriers import load, open_carrier, update
-from ciguard.history.entering import check_entering
+from ciguard.history.entering import check_entering, check_writer
 from ciguard.history.facts import Facts, moment
 from ciguard.history.file_carrier import FileCarrier
 from ciguard.history.intake import history_of, history_of_durations
@@ -137,6 +137,7 @@ def push(
     one commit, whatever is pushed.
     """
     named = paths or (FILE_NAME,)
+    check_writer(invocation.environ.get("GITHUB_EVENT_NAME"))
     found = [history_codec.decode(files.read(_below(invocation, path)), path) for path in named]
     addition = reduce(join, found)
     check_entering(addition, " ".join(named))

@@ -29,3 +29,22 @@ def check_entering(addition: History, where: str, event: str | None = None) -> N
                 where=where,
                 fix="add runs of the base branch: if: github.event_name == 'push'",
             )
+
+
+def check_writer(event: str | None) -> None:
+    """Let nobody carry a history to a branch from a job that runs what is only proposed.
+
+    A file that such a job made may say what it likes of the runs in it.
+
+    Args:
+        event: of the workflow run that is asking; None outside of one.
+
+    Raises:
+        InputError: it is a pull request's or a merge group's.
+    """
+    if event in PROPOSALS:
+        raise InputError(
+            f"a run of {event} writes no history: what it proposes would judge itself by it",
+            where="GITHUB_EVENT_NAME",
+            fix="push from a run of the base branch: if: github.event_name == 'push'",
+        )

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ciguard import files
+from ciguard.codec.history import NoHistory
 from ciguard.errors import InputError
 from ciguard.history.kept import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from ciguard.codec.history import DamagedHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +32,12 @@ class FileCarrier:
         """Where it is."""
         return self.folder / self.place
 
-    @property
-    def anew(self) -> str:
-        """How a person takes away what cannot be read."""
-        return f"rm {shlex.quote(self.place)}"
+    def mending(self, error: DamagedHistory) -> str:
+        """A damaged history is put aside; what may be another file is let alone."""
+        if isinstance(error, NoHistory):
+            return "name a file that ciguard wrote; `ciguard history add` begins one"
+        aside = f"mv {shlex.quote(self.place)} {shlex.quote(f'{self.place}.damaged')}"
+        return f"put it aside: {aside}; then put a copy back, or let later runs fill it"
 
     def read(self) -> Kept:
         """The file's bytes.

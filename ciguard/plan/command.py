@@ -6,7 +6,7 @@ import io
 from dataclasses import dataclass, field
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from pydantic import ValidationError
@@ -23,7 +23,7 @@ from ciguard.configured import adopting, pool_of_suites, pools_of, suites_of
 from ciguard.errors import CiguardError, ExitCode, InputError, UsageError, together
 from ciguard.github import commands
 from ciguard.github.payload import current_run
-from ciguard.history.carriers import decoded, open_carrier
+from ciguard.history.carriers import load, open_carrier, unusable
 from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.plan import artifact, summary
 from ciguard.plan.base import Base, BaseCount, count_of_history, count_of_plan, of_history, of_plan
@@ -56,6 +56,9 @@ if TYPE_CHECKING:
     from ciguard.invocation import Invocation
     from ciguard.plan.inventory import Inventory, Kin
     from ciguard.plan.limits import Limit
+
+
+EQUAL: Final = "the units are taken for equal and split evenly"
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,17 +371,20 @@ def _known(
     """All that the history tells, so that it need not be kept: it is most of what is in memory."""
     place, base, asker = source
     names, members = found.kin(_kin(suites)), found.members(_kin(suites))
-    history, note = _history(invocation, place)
+    history, why = _history(invocation, place)
     kept, count = _base(base, history, asker, suites)
     if history is None:
         values = estimates(no_past(), len(found.units), names, members)
-        untold = {"source": None, "runs": 0}
-        return _Known(no_past(), values, suites, pools, untold, (note,), base=kept, count=count)
+        untold: dict[str, Any] = {"source": None, "runs": 0}
+        if "problem" in why:
+            untold["problem"] = why["problem"]
+        said = tuple(why.values())
+        return _Known(no_past(), values, suites, pools, untold, said, base=kept, count=count)
     where = places_of(history, found)
     rows, share = past(history, found, where)
     values = estimates(rows, len(found.units), names, members)
     console.err(f"history: {place}, runs: {len(history.runs)}; {_joined(share)}")
-    notes = [note] if note else []
+    notes = []
     if not values.known.any():
         notes.append(f"the history at {place} knows none of the units: they are taken for equal")
     notes += elsewhere(history, found)
@@ -406,23 +412,19 @@ def _joined(share: Share) -> str:
     return f"{share.joined} of its {share.entries} entries ({part:.1%}) are units that exist"
 
 
-def _history(invocation: Invocation, place: str) -> tuple[History | None, str]:
+def _history(invocation: Invocation, place: str) -> tuple[History | None, dict[str, str]]:
     """The history, or why there is none: then a plan is worse, and still right.
 
-    Raises:
-        InputError: it was reached and is damaged, or of a newer schema; or a folder was named.
+    A history that is lost, damaged or newer must not keep all runs from being planned until
+    somebody mends it; it is left as it is, and the plan says so first.
     """
-    carrier = open_carrier(place, invocation.folder, invocation.environ)
-    equal = "the units are taken for equal and split evenly"
     try:
-        kept = carrier.read()
+        loaded = load(open_carrier(place, invocation.folder, invocation.environ))
     except CiguardError as error:
-        if isinstance(error, InputError) and not place.startswith("branch:"):
-            raise
-        return None, f"the history at {place} could not be reached ({error.what}): {equal}"
-    if kept.content is None:
-        return None, f"there is no history at {place} yet: {equal}"
-    return decoded(kept, carrier).history, ""
+        return None, {"problem": unusable(place, error, EQUAL)}
+    if not loaded.found:
+        return None, {"note": f"there is no history at {place} yet: {EQUAL}"}
+    return loaded.history, {}
 
 
 def _write(made: Planned, output: str | None, folder: str | None) -> None:

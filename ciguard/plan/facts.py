@@ -19,6 +19,11 @@ DEAR_USD: Final = 1.0  # from here on, cents will do
 CHOICE_HEAD: Final = ("shards", "wall of the run", "billed minutes", "price")
 
 
+def problem(plan: Plan) -> str:
+    """Why the history could not be used; "" where it was, or there is none yet."""
+    return str(plan.history.get("problem") or "")
+
+
 def is_measured(plan: Plan) -> bool:
     """Without any known unit all times are nominal, and none is worth showing."""
     return any(unit.known for shard in plan.shards for unit in shard.units)
@@ -65,7 +70,8 @@ def facts(plan: Plan, split: Sequence[str], width: int) -> list[tuple[str, str]]
 
 def _history(plan: Plan, width: int) -> str:
     if not plan.history.get("source"):
-        return "none: the units are taken for equal"
+        why = "cannot be used" if problem(plan) else "none"
+        return f"{why}: the units are taken for equal"
     known = [unit.known for shard in plan.shards for unit in shard.units]
     runs = counted(int(plan.history.get("runs", 0)), "run")
     newest = str(plan.history.get("newest") or "")[:10]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import UnitKey
@@ -37,14 +38,16 @@ def terminal(plan: Plan, split: Sequence[str], *, encoding: str = "utf-8") -> st
     """Shards with their bars, what bounds them, and what other numbers of shards would cost.
 
     80 columns unless a size is absurd. Every shard has its row, however many there are; the facts
-    come last, where a long table leaves them in sight.
+    come last, where a long table leaves them in sight; a history that cannot be used comes first.
 
     Args:
         encoding: of what it is written to; bars are ASCII where it has no blocks.
     """
     units = f"{facts.unit_count(plan):,} in {counted(len(plan.shards), 'shard')}"
     found: list[tuple[str, ...]] = [("units", units), *facts.facts(plan, split, FACT_WIDTH)]
-    parts = [_shards(plan, _marks(encoding)), table(found), _choices(plan)]
+    problem = f"warning: {one_line(facts.problem(plan), 600)}" if facts.problem(plan) else ""
+    problem = textwrap.fill(problem, WIDTH, break_on_hyphens=False)
+    parts = [problem, _shards(plan, _marks(encoding)), table(found), _choices(plan)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -113,11 +116,13 @@ def _choices(plan: Plan) -> str:
 def markdown(plan: Plan, split: Sequence[str]) -> str:
     """The same for `$GITHUB_STEP_SUMMARY`, with the warnings; every text from outside escaped."""
     found = facts.facts(plan, split, FACT_WIDTH)
+    problem = facts.problem(plan)
     blocks = [
         f"### Plan {plan.id}",
+        f"> :warning: **{escaped(problem)}**" if problem else "",
         f"**{escaped(facts.headline(plan))}**",
         "\n".join(f"- **{word}**: {escaped(text)}" for word, text in found),
-        "\n>\n".join(f"> :warning: {escaped(text)}" for text in plan.warnings),
+        "\n>\n".join(f"> :warning: {escaped(text)}" for text in plan.warnings if text != problem),
         mermaid(plan) if facts.is_measured(plan) else "",
         *_choice_blocks(plan),
         *_shard_blocks(plan),

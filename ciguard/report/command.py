@@ -29,7 +29,7 @@ from ciguard.guard.asking import ask
 from ciguard.guard.existing import existing
 from ciguard.guard.proof import prove
 from ciguard.guard.refused import refused
-from ciguard.history.carriers import load, open_carrier
+from ciguard.history.carriers import load, open_carrier, unusable
 from ciguard.lineages import lineage_of
 from ciguard.lookup import Lookup
 from ciguard.policies import TEMPLATES, applied
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ciguard.model import Plan, Record
 
 SUMMARY: Final = Limit(1024 * 1024 - 4096, octets)  # GitHub takes 1 MiB a step, with the notes
+NO_PAST: Final = "the run is judged without past runs"
 NOT_CONFIRMED: Final = (
     "Nothing could be confirmed: the run of this pull request before this one is not to be had "
     "({why})."
@@ -104,7 +105,7 @@ def command(
 
     Ends as `guard` does; where that is 0, as `compare` with the policy's fail_on.
     """
-    past = _Past(invocation, place)
+    past = _Past(invocation, place, github=github)
     sources = Sources(plan_path, records, results, run, repo)
     answer = _answer(invocation, sources, needs, past, forgive)
     text = answer.text(SUMMARY)
@@ -129,8 +130,8 @@ def command(
 class _Past:
     """The history, read once, when somebody asks. One out of reach does not hide the verdict."""
 
-    def __init__(self, invocation: Invocation, place: str | None) -> None:
-        self._invocation = invocation
+    def __init__(self, invocation: Invocation, place: str | None, *, github: bool) -> None:
+        self._invocation, self._github = invocation, github
         self._where = place if place is not None else invocation.config().history.carrier
 
     @cached_property
@@ -140,11 +141,18 @@ class _Past:
         try:
             loaded = load(open_carrier(where, self._invocation.folder, self._invocation.environ))
         except CiguardError as error:
-            console.err(f"warning: {error}")
-            return None, f"the history {where} could not be read ({error.what})"
+            why = unusable(where, error, NO_PAST)
+            return None, self._told(why, annotated=True)
         if not loaded.found:
-            return None, f"there is no history at {where} yet"
+            return None, self._told(f"there is no history at {where} yet: {NO_PAST}")
         return loaded.history, ""
+
+    def _told(self, why: str, *, annotated: bool = False) -> str:
+        if annotated and self._github:
+            console.tell_runner(annotation("warning", why, title="ciguard report"))
+        else:
+            console.err(f"warning: {why}")
+        return why
 
 
 def _answer(

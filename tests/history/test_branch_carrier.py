@@ -214,15 +214,29 @@ def test_what_is_wrong_is_said(origin: Path) -> None:
     with pytest.raises(RemoteError, match=FILE_NAME):
         open_carrier("branch:main", folder, environment(folder)).read()
     for remote, fix in (
-        ("origin", "a clone that has a remote origin"),
+        ("origin", "a clone of the repository"),
         ("https://h/r", "whichever"),
     ):
-        with pytest.raises(InputError, match="not a git repository") as caught:
+        with pytest.raises(InputError, match="in no git repository") as caught:
             BranchCarrier(NAME, origin.parent, environment(folder), remote).read()
         assert fix in caught.value.fix
     shutil.rmtree(origin)
     with pytest.raises(RemoteError, match="cannot be looked up"):
         branch(folder).read()
+
+
+def test_a_branch_with_other_files_is_somebody_s_work(origin: Path) -> None:
+    folder = clone(origin, "one")
+    (folder / FILE_NAME).write_bytes(encode(one(1)))
+    (folder / "test_a.py").touch()
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "kept beside the tests")
+    git(folder, "push", "-q", "origin", "main")
+    before = git(origin, "rev-parse", "main")
+    with pytest.raises(RemoteError, match="a write would replace what the branch holds") as caught:
+        update(open_carrier("branch:main", folder, environment(folder)), one(2))
+    assert caught.value.fix == "name another branch: branch:ciguard-history"
+    assert git(origin, "rev-parse", "main") == before
 
 
 def test_a_damaged_file_in_the_branch_is_not_overwritten(origin: Path) -> None:

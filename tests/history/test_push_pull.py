@@ -72,18 +72,28 @@ def test_a_history_moves_to_another_repository(
     assert git(tmp_path / "other.git", "rev-list", "--count", NAME) == "1"
 
 
+@pytest.mark.parametrize("event", ["pull_request", "pull_request_target", "merge_group"])
+def test_a_proposal_s_job_pushes_nothing(event: str, origin: Path, ciguard: Ciguard) -> None:
+    folder = clone(origin, "one")
+    (folder / "history.ciguard").write_bytes(encode(one(1)))
+    done = ciguard("history", "push", cwd=folder, expect=3, GITHUB_EVENT_NAME=event)
+    assert f"GITHUB_EVENT_NAME: a run of {event} writes no history" in done.stderr
+    assert "if: github.event_name == 'push'" in done.stderr
+    assert git(origin, "for-each-ref", "--format=%(refname:short)") == "main"
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
         (("pull",), 3, f"{PLACE}: there is no history yet"),
         (("pull", "-"), 3, f"{PLACE}: there is no history yet"),
-        (("pull", "--remote", "nobody"), 3, "No such remote 'nobody'"),
+        (("pull", "--remote", "nobody"), 3, "this clone has no remote 'nobody'"),
         (("pull", "--branch", "a b"), 3, "no branch name: 'a b'"),
         (("pull", "--branch", "main"), 4, "the branch holds no history.ciguard"),
         (("push",), 3, "history.ciguard: cannot be read"),
         (("push", "file"), 3, "file: no history file"),
         (("push", "cut"), 3, "cut: the file was cut or changed"),
-        (("push", "newer"), 3, "newer: schema 9 is not 1"),
+        (("push", "newer"), 3, "newer: a newer ciguard wrote it: schema 9 is not 1"),
         (("push", "good", "cut"), 3, "cut: the file was cut or changed"),
     ],
 )
@@ -120,8 +130,12 @@ def test_a_branch_that_cannot_be_understood_is_not_overwritten(
     (folder / "history.ciguard").write_bytes(encode(one(2)))
     mine = (folder / "history.ciguard").read_bytes()
     (folder / "units").write_text("a.py::t\n")
-    for words in (("history", "push"), ("history", "pull"), ("plan", "--inventory", "units")):
-        done = ciguard(*words, cwd=folder, expect=3)
+    for words, code in (
+        (("history", "push"), 3),
+        (("history", "pull"), 3),
+        (("plan", "--inventory", "units"), 0),
+    ):
+        done = ciguard(*words, cwd=folder, expect=code)
         assert says in done.stderr
         assert fix in done.stderr
     assert carrier.read().content == content

@@ -33,7 +33,7 @@ class Overtaken:
         self.carrier = carrier
         self.happenings = list(happenings)
         self.place = carrier.place
-        self.anew = carrier.anew
+        self.mending = carrier.mending
 
     def read(self) -> Kept:
         kept = self.carrier.read()

@@ -15,6 +15,7 @@ import pytest
 from conftest import clean_environment
 
 from ciguard.codec import plan as codec
+from ciguard.codec.history import empty, encode
 from ciguard.codec.plan import COLUMNS_FROM
 
 if TYPE_CHECKING:
@@ -116,19 +117,64 @@ def test_a_history_that_cannot_be_reached_is_said_and_planned_without(
 ) -> None:
     words = ("plan", "--inventory", "units.txt", "--shards", "3", "--json")
     done = ciguard(*words, "--history", "branch:ciguard-history", cwd=listed)
-    assert "warning: the history at branch:ciguard-history could not be reached" in done.stderr
+    said = "the history at branch:ciguard-history cannot be used: the current folder is in no git"
+    assert f"warning: {said}" in done.stderr
     plan = plan_of(done.stdout)
-    assert "could not be reached" in plan["warnings"][0]
+    assert said in plan["warnings"][0]
     assert [len(shard["units"]) for shard in plan["shards"]] == [10, 10, 10]
 
 
-@pytest.mark.parametrize("content", [b"no history", b"ciguard-history 99 0\n{}\n"])
-def test_a_history_that_is_none_or_newer_is_an_error(
-    content: bytes, listed: Path, ciguard: Ciguard
+CUT = encode(empty())[:-1]
+
+
+@pytest.mark.parametrize(
+    ("content", "what", "fix"),
+    [
+        (b"no history", "no history file", "name a file that ciguard wrote"),
+        (b"", "no history file: it is empty", "name a file that ciguard wrote"),
+        (b'{"type":"plan"}', "no history file", "name a file that ciguard wrote"),
+        (CUT, "the file was cut or changed", "put it aside: mv past past.damaged"),
+        (
+            b"ciguard-history 99 0\n{}\n",
+            "a newer ciguard wrote it: schema 99 is not 1",
+            "use the version",
+        ),
+        (None, "no file that can hold a history", "name a file, or branch:NAME"),
+    ],
+    ids=["text", "empty", "plan", "cut", "newer", "folder"],
+)
+def test_a_history_that_cannot_be_used_is_said_first_and_stops_no_plan(
+    content: bytes | None, what: str, fix: str, listed: Path, ciguard: Ciguard
 ) -> None:
-    (listed / "past").write_bytes(content)
-    words = ("--inventory", "units.txt", "--history", "past")
-    assert "past: " in ciguard("plan", *words, cwd=listed, expect=3).stderr
+    past = listed / "past"
+    if content is None:
+        past.mkdir()
+    else:
+        past.write_bytes(content)
+    words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "3")
+    (listed / "outputs").touch()
+    done = ciguard(
+        *(*words, "--github", "-o", "plan.json"),
+        cwd=listed,
+        GITHUB_OUTPUT=str(listed / "outputs"),
+        GITHUB_STEP_SUMMARY=str(listed / "summary.md"),
+    )
+    said = f"the history at past cannot be used: {what}; the units are taken for equal"
+    assert f"::warning title=ciguard plan::{said}" in done.stderr
+    first = done.stdout.partition("\n\n")[0]
+    assert " ".join(first.split()).startswith(f"warning: {said}")
+    assert max(map(len, first.splitlines())) <= 80
+    head = (listed / "summary.md").read_text("utf-8").splitlines()[2]
+    assert head.startswith("> :warning: **the history at past cannot be used")
+    plan = json.loads((listed / "plan.json").read_text("utf-8"))
+    assert plan["history"]["source"] is None
+    assert plan["history"]["problem"].startswith(said)
+    assert f"Fix: {fix}" in plan["history"]["problem"]
+    assert plan["warnings"][0] == plan["history"]["problem"]
+    assert [len(shard["units"]) for shard in plan["shards"]] == [10, 10, 10]
+    if content is not None:
+        assert past.read_bytes() == content
+        assert "rm " not in fix
 
 
 def test_durations_of_another_program_are_joined(listed: Path, ciguard: Ciguard) -> None:
@@ -461,11 +507,6 @@ def test_words_for_wrong_types_are_those_of_who_wrote_them(
 def test_a_plan_is_printed_as_wanted(listed: Path, ciguard: Ciguard, form: str, begin: str) -> None:
     words = ("plan", "--inventory", "units.txt", *NONE, "--what-if", "--format", form)
     assert ciguard(*words, cwd=listed).stdout.lower().startswith(begin.lower())
-
-
-def test_a_folder_is_no_history(listed: Path, ciguard: Ciguard) -> None:
-    words = ("plan", "--inventory", "units.txt", "--history", ".", "--what-if")
-    assert "no file that can hold a history" in ciguard(*words, cwd=listed, expect=3).stderr
 
 
 def test_what_if_writes_nothing(listed: Path, ciguard: Ciguard) -> None:
