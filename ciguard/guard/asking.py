@@ -115,7 +115,9 @@ def ask(plan: Plan, records: Sequence[Record], judged: Judged | None) -> Platfor
     matched = jobs_of_legs(plan, records, jobs)
     if not any(matched.values()):
         name = plan.job_name(plan.shards[0]) if plan.shards else ""
-        unknown = f'none of the {len(jobs):,} jobs of this run is called like "{name}"'
+        none = f"none of the {len(jobs):,} jobs" if len(jobs) != 1 else "the one job"
+        called = "is" if len(jobs) != 1 else "is not"
+        unknown = f'{none} of this run {called} called like "{name}"'
         fix = "give the matrix job `name: ${{ matrix.name }}`"
         return replace(empty, unknown=unknown, fix=fix)
     legs = {

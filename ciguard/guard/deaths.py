@@ -232,7 +232,9 @@ def _upload(facts: Facts, job: Job) -> tuple[tuple[Evidence, ...], str]:
     end = f"-{facts.shard}-{job.run_attempt}"
     own = [name for name in records if name.endswith(end)]
     if not own:
-        what = f"none of the run's {len(records):,} records ends in {end}: nothing was uploaded"
+        none = f"none of the run's {len(records):,} records ends"
+        none = none if len(records) > 1 else "the run's one record does not end"
+        what = f"{none} in {end}: nothing was uploaded"
         return (Evidence("artifacts", what),), ""
     fix = "look at the step that downloads the records: it was uploaded and is not here"
     return (Evidence("artifacts", f"{own[0]} was uploaded"),), fix

@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Finding, Leg, Verdict
 
 NAMED: Final = 3  # shards in the sentence; the rest is counted
+BUT: Final = "but "
 
 
 def headline(verdict: Verdict) -> Verdict:
     """The verdict with its sentence."""
     sayings = {"incomplete": _incomplete, "failed": _failed, "passed": _passed}
     said = "; ".join([sayings[verdict.state](verdict), *_excused(verdict), *verdict.notes])
-    return replace(verdict, headline=f"{verdict.state.upper()}: {said}")
+    between = ", " if said.startswith(BUT) else ": "
+    return replace(verdict, headline=f"{verdict.state.upper()}{between}{said}")
 
 
 def _shards(keys: Sequence[str], all_legs: Sequence[Leg]) -> str:
@@ -94,6 +96,10 @@ def _failed(verdict: Verdict) -> str:
 def _passed(verdict: Verdict) -> str:
     shards = counted(len(verdict.legs), "shard")
     skipped = verdict.counts.get("skipped", 0)
+    if skipped and skipped == sum(verdict.counts.values()):
+        every = "the one unit" if verdict.planned == 1 else f"all {verdict.planned:,} units"
+        was = "was" if verdict.planned == 1 else "were"
+        return f"{BUT}nothing ran: {every} of {shards} {was} skipped"
     said = f"all {counted(verdict.planned, 'unit')} of {shards} have a result"
     if verdict.planned == 1:
         said = f"the one unit of {shards} has a result"

@@ -15,13 +15,20 @@ if TYPE_CHECKING:
     from ciguard.guard.legs import LegProof
     from ciguard.model.jobs import Job
 
-JUDGED_BY = "judged by the plan, the records and what `needs` says"
+JUDGED_BY = "judged by the plan and the records"
+WITH_NEEDS = "judged by the plan, the records and what `needs` says"
 
 
-def findings(legs: Sequence[LegProof], platform: Platform) -> Iterator[Finding]:
-    """What of the legs that ended by their own word GitHub says otherwise, or nobody knows."""
+def findings(
+    legs: Sequence[LegProof], platform: Platform, *, with_needs: bool = False
+) -> Iterator[Finding]:
+    """What of the legs that ended by their own word GitHub says otherwise, or nobody knows.
+
+    Args:
+        with_needs: `needs` says how some of the jobs ended.
+    """
     if platform.unknown:
-        what = f"{platform.unknown}; {JUDGED_BY}"
+        what = f"{platform.unknown}; {WITH_NEEDS if with_needs else JUDGED_BY}"
         yield Finding("warning", "jobs_unknown", what, fix=platform.fix)
         yield from _attempts_unknown(legs, platform)
         return

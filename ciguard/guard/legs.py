@@ -180,7 +180,8 @@ def _unblamed(leg: LegProof) -> Iterator[Finding]:
             code, _, output = said.pop(end.process).partition("\n")
             what = f"shard {leg.shard.key}: process {end.process} ended by {end.ending} ({code}) "
             what += f"and no unit is to blame; its last output: {last_line(output) or 'nothing'}"
-            fix = "what it left ran in another process; look why it ended"
+            later = any(one.process > end.process for one in record.processes)
+            fix = "what it left ran in another process; " * later + "look why it ended"
             yield Finding("warning", "unblamed", what, leg.shard.key, fix=fix)
 
 

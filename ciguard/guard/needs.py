@@ -68,6 +68,10 @@ def findings(
         excused: and that reason does not fail the run.
         names: as the records call the job of their legs.
     """
+    if not jobs:
+        what = "`needs` names no job, so how the jobs of the legs ended is not known from it"
+        fix = "give this job `needs:` with the jobs of plan and legs, or leave --needs out"
+        yield Finding("warning", "needs_empty", what, fix=fix)
     legs = {job.name for job in jobs} & {LEGS, *names}
     red = {job.name for job in jobs if job.result == "failure" and job.name != PLANNING}
     if not legs and len(red) == 1:

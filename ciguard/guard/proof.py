@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard import inventory, stale
+from ciguard.guard import inventory, skipped, stale
 from ciguard.guard.asking import Platform
 from ciguard.guard.causes import causes_of, offenders_of
 from ciguard.guard.endings import is_of_others, standing
@@ -89,8 +89,9 @@ def prove(
     if configured is not None and plan.policy.remainder:
         found.extend(stale.findings(plan, configured))
     if platform is not None:
-        found.extend(findings_of_platform(legs, platform))
+        found.extend(findings_of_platform(legs, platform, with_needs=bool(needs)))
     found.extend(stale_quarantine(policy.quarantine, final, planned))
+    found.extend(skipped.findings(final, planned))
     if needs is not None:
         found.extend(_of_needs(needs, legs, weighed, found))
     findings = tuple(sorted(found, key=_order))

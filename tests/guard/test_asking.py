@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from guard.damages import record_removed
@@ -11,6 +12,7 @@ from guard.platform import (
     KILLED,
     SHUTDOWN,
     SUPERSEDED,
+    Judged,
     Told,
     death,
     failed,
@@ -20,7 +22,10 @@ from guard.platform import (
 )
 from guard.world import World, make_plan
 
-from ciguard.guard.asking import ASKED_LEGS
+from ciguard.guard.asking import ASKED_LEGS, ask
+
+if TYPE_CHECKING:
+    from ciguard.model.jobs import Job
 
 REFUSED = "answered 403: Resource not accessible by integration"
 
@@ -47,18 +52,41 @@ def test_whether_a_record_was_uploaded_is_known_where_all_artifacts_are() -> Non
     record_removed(world)
     others = ("ciguard-record-9f2c-01-1", "ciguard-record-9f2c-02-1", "coverage")
     seen, fixes = [], []
-    for names in (others, (*others, "ciguard-record-9f2c-03-1"), ("coverage",), None):
+    for names in (others, others[1:], (*others, "ciguard-record-9f2c-03-1"), others[2:], None):
         found = death(verdict_of(world, Told((job("03"),), artifacts=names)))
         seen.append([text for source, text, _ in found.evidence if source == "artifacts"])
         fixes.append(found.fix)
     assert seen == [
         ["none of the run's 2 records ends in -03-1: nothing was uploaded"],
+        ["the run's one record does not end in -03-1: nothing was uploaded"],
         ["ciguard-record-9f2c-03-1 was uploaded"],
         [],
         [],
     ]
     assert "uploads its record" in fixes[0]
-    assert "downloads the records" in fixes[1]
+    assert "downloads the records" in fixes[2]
+
+
+class Only(Told):
+    """A run with no other jobs."""
+
+    def jobs(self) -> tuple[Job, ...]:
+        return self.special
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("lint",), 'the one job of this run is not called like "tests (01)"'),
+        (("lint", "docs"), 'none of the 2 jobs of this run is called like "tests (01)"'),
+        ((), 'none of the 0 jobs of this run is called like "tests (01)"'),
+    ],
+)
+def test_jobs_that_are_not_ours_are_counted_in_words(names: tuple[str, ...], said: str) -> None:
+    jobs = tuple(replace(job("01", name=name), id=at) for at, name in enumerate(names))
+    platform = ask(World().plan, (), Judged(Only(jobs), 1))
+    assert platform is not None
+    assert platform.unknown == said
 
 
 @pytest.mark.parametrize("faulty", ["annotations", "log"])

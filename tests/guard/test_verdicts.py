@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
 from guard import damages
-from guard.world import World
+from guard.world import World, two_suites
 
+from ciguard.codec.gathering import read_records
 from ciguard.errors import ExitCode
+from ciguard.guard.asking import Platform
 from ciguard.guard.needs import Job
+from ciguard.guard.proof import prove
+from ciguard.model import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,3 +59,64 @@ def test_whole_records_pass_only_beside_jobs_that_succeeded(results: tuple[str, 
     world = World(needs=(Job("plan", results[0]), Job("legs", results[1])))
     expected = "passed" if results == ("success", "success") else "incomplete"
     assert world.prove().state == expected
+
+
+def test_needs_without_a_job_say_nothing_and_that_is_said() -> None:
+    (finding,) = World(needs=()).prove().findings
+    assert (finding.level, finding.kind) == ("warning", "needs_empty")
+    assert finding.what.startswith("`needs` names no job")
+    assert "needs:" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("needs", "judged_by"),
+    [
+        (None, "judged by the plan and the records"),
+        ((), "judged by the plan and the records"),
+        ((Job("legs", "success"),), "judged by the plan, the records and what `needs` says"),
+    ],
+)
+def test_what_it_is_judged_by_is_what_there_was(
+    needs: tuple[Job, ...] | None, judged_by: str
+) -> None:
+    world = World()
+    unknown = Platform(run_id=7, run_attempt=1, unknown="GitHub was not asked")
+    records = read_records(world.files().items())
+    verdict = prove(world.plan, records, needs, platform=unknown)
+    said = next(one.what for one in verdict.findings if one.kind == "jobs_unknown")
+    assert said == f"GitHub was not asked; {judged_by}"
+
+
+def test_a_run_of_which_nothing_ran_says_so_first() -> None:
+    world = World()
+    for shard in world.plan.shards:
+        for unit in shard.units:
+            world.result(shard.key, unit.unit, outcome="skipped")
+    verdict = world.prove()
+    assert verdict.headline == "PASSED, but nothing ran: all 8 units of 3 shards were skipped"
+    assert verdict.exit_code == ExitCode.OK
+    (finding,) = verdict.findings
+    assert (finding.level, finding.what) == (
+        "warning",
+        "nothing ran: all 8 units were skipped",
+    )
+    world.result("01", "a.t::two")
+    verdict = world.prove()
+    assert verdict.headline == "PASSED: all 8 units of 3 shards have a result, 7 of them skipped"
+    assert not verdict.findings
+
+
+def test_a_variant_of_which_nothing_ran_is_named() -> None:
+    world = World(plan=two_suites())
+    for leg in world.legs.values():
+        leg.inner = [
+            replace(one, outcome="skipped")
+            if isinstance(one, Result) and one.variant == "node 22"
+            else one
+            for one in leg.inner
+        ]
+    verdict = world.prove()
+    (finding,) = [one for one in verdict.findings if one.kind == "nothing_ran"]
+    assert finding.what.startswith('nothing ran of suite "web", variant "node 22": all 2 units')
+    assert [key.unit for key in finding.units] == ["t", "u"]
+    assert verdict.headline.startswith("PASSED: ")

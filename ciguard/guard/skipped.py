@@ -1,0 +1,39 @@
+"""Suites of which nothing ran: a skipped unit has its result, and has shown nothing. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from ciguard.guard.verdict import Finding
+from ciguard.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from ciguard.guard.units import UnitEnd
+    from ciguard.model import UnitKey
+
+
+def findings(final: Mapping[UnitKey, UnitEnd], planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
+    """Name each suite and variant whose every unit was skipped.
+
+    A warning, as their frameworks end well: a suite may be for another system. What the base ran
+    is among the changes that `compare` tells.
+    """
+    ran: dict[tuple[str, str], bool] = defaultdict(bool)
+    for key in planned:
+        end = final.get(key)
+        ran[key[:2]] |= end is None or any(case.outcome != "skipped" for case in end.cases)
+    for way in sorted(way for way, one_ran in ran.items() if not one_ran):
+        units = tuple(sorted(key for key in planned if key[:2] == way))
+        named = f' of suite "{one_line(way[0])}"' if way[0] else ""
+        named += f', variant "{one_line(way[1])}"' if way[1] else ""
+        what = f"nothing ran{named}: {_skipped(len(units))}"
+        fix = "is that meant? Look at why they are skipped"
+        yield Finding("warning", "nothing_ran", what, units=units, fix=fix)
+
+
+def _skipped(count: int) -> str:
+    return "the one unit was skipped" if count == 1 else f"all {count:,} units were skipped"
