@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ciguard.rendering import Templates
-from ciguard.report.markdown import markdown, without_plan
+from ciguard.report.markdown import markdown, not_judged
 
 if TYPE_CHECKING:
     from ciguard.model import Record
     from ciguard.report.contents import Contents
     from ciguard.report.markdown import Limit
 
+NO_PLAN: Final = "this run has no plan"
+NOT_JUDGED: Final = "this run could not be judged"
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What there is to tell, and how the process ends; `contents` is None without a plan."""
+    """What there is to tell, and how the process ends.
+
+    `contents` is None where nothing could be judged: then `lacking` says it, and `why` why.
+    """
 
     contents: Contents | None
     exit_code: int
-    why: str = ""  # there is no plan
+    why: str = ""
+    lacking: str = NO_PLAN
     templates: Templates = field(default_factory=Templates)
     records: tuple[Record, ...] = ()
 
     @property
     def headline(self) -> str:
         """The verdict in a sentence."""
-        return self.contents.verdict.headline if self.contents else "INCOMPLETE: there is no plan"
+        return self.contents.verdict.headline if self.contents else f"INCOMPLETE: {self.lacking}"
 
     @property
     def is_worse(self) -> bool:
@@ -39,5 +46,5 @@ class Answer:
     def text(self, limit: Limit) -> str:
         """Markdown as long as it may be."""
         if self.contents is None:
-            return without_plan(self.why)
+            return not_judged(self.headline, self.why)
         return markdown(self.contents, limit, self.templates)

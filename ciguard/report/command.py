@@ -34,7 +34,7 @@ from ciguard.lineages import lineage_of
 from ciguard.lookup import Lookup
 from ciguard.policies import TEMPLATES, applied
 from ciguard.rendering import Templates
-from ciguard.report.answer import Answer
+from ciguard.report.answer import NOT_JUDGED, Answer
 from ciguard.report.contents import Contents, Judging, without_excused
 from ciguard.report.markdown import Limit, octets
 from ciguard.report.page import html
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.runs import Run
     from ciguard.github.events import ActionsRun
+    from ciguard.guard.needs import Job
     from ciguard.guard.verdict import Verdict
     from ciguard.invocation import Invocation
     from ciguard.model import Plan, Record
@@ -105,15 +106,26 @@ def command(
 
     Ends as `guard` does; where that is 0, as `compare` with the policy's fail_on.
     """
-    past = _Past(invocation, place, github=github)
     sources = Sources(plan_path, records, results, run, repo)
-    answer = _answer(invocation, sources, needs, past, forgive)
+    try:
+        past = _Past(invocation, place, github=github)
+        answer = _answer(invocation, sources, needs, past, forgive)
+    except CiguardError as error:
+        if not (comments or checks or issues) or current_run(invocation.environ) is None:
+            raise
+        # What an earlier push left there must not stay green.
+        console.err(f"ciguard report: {error}")
+        answer = Answer(None, int(error.exit_code), _in_words(error), lacking=NOT_JUDGED)
     text = answer.text(SUMMARY)
     console.out(text)
     if output is not None:
         files.write(invocation.folder / output, text.encode("utf-8", "replace"))
     if page is not None:
-        written = html(answer.contents, answer.records, answer.templates, why=answer.why)
+        written = html(
+            *(answer.contents, answer.records, answer.templates),
+            headline=answer.headline,
+            why=answer.why,
+        )
         files.write(invocation.folder / page, written.encode("utf-8", "replace"))
     for name, why in sorted(answer.templates.complaints.items()):
         console.err(f"warning: {TEMPLATES}{name}: {why}; ciguard's own is used")
@@ -171,7 +183,7 @@ def _answer(
                 raise plan
             # The job that plans failed: the run is not judged, and its comment must not stay green.
             console.err(f"ciguard report: {plan}")
-            return Answer(None, ExitCode.INCOMPLETE, str(plan))
+            return Answer(None, ExitCode.INCOMPLETE, _in_words(plan, jobs or ()))
         if arrived.missing:
             console.err(f"warning: {arrived.missing}")
         others = existing(plan, arrived.results)
@@ -203,6 +215,14 @@ def _answer(
         claim=run is not None and run.judges_fork,
     )
     return Answer(contents, code, templates=Templates(judged.templates), records=tuple(found))
+
+
+def _in_words(error: CiguardError, jobs: Sequence[Job] = ()) -> str:
+    """An error as a sentence of a comment, with what the jobs before came to."""
+    where = f"{error.where}: " if error.where else ""
+    bad = ", ".join(f"job {job.name} is {job.result!r}" for job in jobs if job.result != "success")
+    parts = [f"{where}{error.what}", bad, f"Fix: {error.fix}" if error.fix else ""]
+    return ". ".join(part for part in parts if part) + "."
 
 
 def _compare(

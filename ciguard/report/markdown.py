@@ -132,6 +132,6 @@ def _headline(contents: Contents) -> str:
     return f"{first}\n\nThe rest does not fit here: it is in {place}.\n"
 
 
-def without_plan(why: str) -> str:
-    """What is said of a run whose plan was never made: nothing is known to have run."""
-    return f"### :warning: INCOMPLETE: this run has no plan\n\n{escaped(why)}\n"
+def not_judged(headline: str, why: str) -> str:
+    """What is said of a run that could not be judged: nothing is known to have run."""
+    return f"### :warning: {escaped(headline)}\n\n{escaped(why)}\n"

@@ -24,17 +24,18 @@ def html(
     records: Sequence[Record] = (),
     templates: Templates | None = None,
     *,
+    headline: str = "",
     why: str = "",
 ) -> str:
     """The whole page.
 
     Args:
-        contents: None for a run without a plan; then `why` says why.
+        contents: None for a run that could not be judged; then `headline` and `why` say so.
         records: of this run; the memory of its legs over time is drawn from them.
     """
     templates = templates or Templates()
     if contents is None:
-        return templates.render("noplan.html.j2", why=why, **sorting())
+        return templates.render("notjudged.html.j2", headline=headline, why=why, **sorting())
     said = tuple(f"{name}: {why}" for name, why in sorted(templates.complaints.items()))
     contents = replace(contents, notes=(*contents.notes, *said))
     compared = contents.comparison

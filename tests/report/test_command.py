@@ -117,8 +117,33 @@ def test_a_run_without_a_plan_is_incomplete_and_its_comment_says_so(
     ciguard(*words, "--needs", failed, "--comment", cwd=job.folder, expect=13, **job.environ)
     (body,) = server.bodies()
     assert "INCOMPLETE: this run has no plan" in body
+    assert "nowhere.json: cannot be read" in body.replace("&#58;", ":")
+    assert "job legs is &#39;skipped&#39;, job plan is &#39;failure&#39;. Fix: " in body
     # By hand nobody says that the plan's job failed: then it is a mistake of the caller.
     ciguard(*words, cwd=job.folder, expect=3)
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "said"),
+    [
+        ((), "[plan]\nshards = 0\n", (2, "ciguard.toml")),
+        (("--needs", "[]"), "", (3, "--needs: expected an object")),
+        (("--run", "101"), "", (2, "both --run and --records")),
+        (("--forgive", "base", "--history", "h"), "[guard]\nno_such = 1\n", (2, "no_such")),
+    ],
+)
+def test_a_run_that_cannot_be_judged_leaves_no_green_comment(
+    words: tuple[str, ...], config: str, said: tuple[int, str], job: Job, server: FakeGitHub
+) -> None:
+    job.report("--comment")
+    (job.folder / "ciguard.toml").write_text(config)
+    done = job.report(*words, "--comment", "--html", "page.html", expect=said[0])
+    assert said[1] in done.stderr
+    (body,) = server.bodies()
+    assert "### :warning: INCOMPLETE: this run could not be judged\n" in body
+    assert "PASSED" not in body
+    page = (job.folder / "page.html").read_text()
+    assert '<h1 class="incomplete">INCOMPLETE: this run could not be judged</h1>' in page
 
 
 def test_the_policy_of_the_comparison_decides_where_the_guard_passes(

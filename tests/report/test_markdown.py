@@ -20,7 +20,7 @@ from ciguard.github.comments import MAX_CHARS
 from ciguard.model import Result
 from ciguard.rendering import Templates
 from ciguard.report.contents import Contents
-from ciguard.report.markdown import Limit, characters, markdown, without_plan
+from ciguard.report.markdown import Limit, characters, markdown, not_judged
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
@@ -138,7 +138,7 @@ def test_names_and_messages_stay_names_and_messages() -> None:
 
 
 def test_a_run_without_a_plan() -> None:
-    text = without_plan("plan.json: cannot be read\n  fix: @somebody")
+    text = not_judged("INCOMPLETE: this run has no plan", "cannot be read. Fix: @somebody")
     assert text.startswith("### :warning: INCOMPLETE: this run has no plan\n")
     assert "@somebody" not in text
 
