@@ -15,8 +15,6 @@ from pydantic import SecretStr
 
 from ciguard.errors import InputError, UsageError
 from ciguard.github.client import GitHub
-from ciguard.github.events import ActionsRun
-from ciguard.github.previous import previous_records, previous_run
 from ciguard.github.runs import finished_runs, known_ancestors
 from ciguard.lineages import lineage_of
 from ciguard.lookup import Lookup
@@ -172,63 +170,6 @@ def test_an_absolute_pattern(tmp_path: Path) -> None:
 
 
 # --- The pull request's run before this one ------------------------------------------------------
-
-
-def around(**facts: Any) -> ActionsRun:
-    values: dict[str, Any] = {
-        "repository": REPOSITORY,
-        "api_url": "x",
-        "server_url": "x",
-        "workflow": "tests.yml",
-        "run_id": 7,
-        "run_attempt": 1,
-        "job": "report",
-        "event": "pull_request",
-        "head_sha": None,
-        "tested_sha": None,
-        "branch": "topic",
-        "base_branch": "main",
-        "default_branch": "main",
-        "pull_request": 3,
-        "is_fork": False,
-    }
-    return ActionsRun(**{**values, **facts})
-
-
-def test_the_run_before_is_of_the_same_pull_requests_branch(server: FakeGitHub) -> None:
-    add_run(server, 4, head_branch="topic", event="pull_request", conclusion="cancelled")
-    add_run(server, 8, head_branch="topic", event="pull_request")
-    fork = {"full_name": "someone/shop"}
-    add_run(server, 3, head_branch="topic", event="pull_request", head_repository=fork)
-    add_run(server, 2, head_branch="topic", event="pull_request", head_repository=None)
-    with GitHub(server.address, SecretStr(TOKEN)) as github:
-        for judged, owner, expected in (
-            (7, REPOSITORY, 6),
-            (6, REPOSITORY, None),
-            (7, "Someone/Shop", 3),
-            (7, "nobody/shop", None),
-        ):
-            found = previous_run(github, around(), head_repository=owner, judged=judged)
-            assert (found.id if found else None) == expected
-        told = previous_records(github, around(), head_repository=REPOSITORY, judged=7)
-        assert told is not None
-        assert (told[0], [one.header.run_id for one in told[1].records if one.header]) == (6, [6])
-        none = previous_records(github, around(), head_repository=REPOSITORY, judged=6)
-        assert none is None
-
-
-def test_of_a_run_that_is_told_of_the_run_before_is_of_its_own_workflow(
-    server: FakeGitHub,
-) -> None:
-    fork = {"full_name": "someone/shop"}
-    add_run(server, 3, head_branch="theirs", event="pull_request", head_repository=fork)
-    told = {"judged_run_id": 7, "judged_workflow": "tests.yml", "judged_branch": "theirs"}
-    run = around(workflow="forks.yml", branch="main", pull_request=None, **told)
-    with GitHub(server.address, SecretStr(TOKEN)) as github:
-        found = previous_run(github, run, head_repository="someone/shop", judged=7)
-    assert found is not None
-    assert found.id == 3
-    assert "workflows/tests.yml/" in server.asked()[-1]
 
 
 # --- Ancestors -----------------------------------------------------------------------------------

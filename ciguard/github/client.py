@@ -31,6 +31,7 @@ Answer = TypeVar("Answer", bound=GitHubJson)
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 100  # the most GitHub gives, so the fewest calls
+INSTALLATION: Final = "ghs_"  # how the tokens of apps begin, see docs "GitHub's token formats"
 AT_ONCE: Final = 4  # downloads; GitHub allows 100 requests, and its storage is not what is slow
 
 
@@ -80,6 +81,11 @@ class GitHub:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    @property
+    def is_installation(self) -> bool:
+        """Say that the token is an app's, as GITHUB_TOKEN is: it may not ask who it is."""
+        return self._token.startswith(INSTALLATION)
 
     def close(self) -> None:
         """Close the connections; the client cannot be used afterwards."""

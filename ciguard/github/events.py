@@ -20,6 +20,8 @@ from ciguard.github.models import Event
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ciguard.github.models import Repository
+
 API_URL: Final = "https://api.github.com"
 SERVER_URL: Final = "https://github.com"
 
@@ -49,9 +51,10 @@ class ActionsRun:
         is_fork: the pull request's head lives in another repository, so the token is read-only.
         judged_run_id: the run that a `workflow_run` event tells of; None for all other events.
             `judged_event`, `judged_workflow`, `judged_sha`, `judged_branch`, `judged_repository`
-            are that run's, as GitHub says and not as the run does.
+            and its number are that run's, as GitHub says and not as the run does.
         base_sha: a commit of the base branch that the change is to go on; None for another event.
         head_repository: where a pull request's branch lives; None where it was deleted, or is none.
+        head_repository_id: GitHub's number of it.
     """
 
     repository: str
@@ -76,8 +79,10 @@ class ActionsRun:
     judged_sha: str | None = None
     judged_branch: str | None = None
     judged_repository: str = ""
+    judged_repository_id: int | None = None
     base_sha: str | None = None
     head_repository: str | None = None
+    head_repository_id: int | None = None
 
     @property
     def is_proposal(self) -> bool:
@@ -104,6 +109,21 @@ class ActionsRun:
     def told_branch(self) -> str | None:
         """The branch whose tests are told of."""
         return self.branch if self.judged_run_id is None else self.judged_branch
+
+    @property
+    def told_head(self) -> str | None:
+        """The repository of the branch whose pull request is told of; None where it is none."""
+        if self.judged_run_id is not None:
+            return self.judged_repository or None if self.judged_event == "pull_request" else None
+        if self.pull_request is None:
+            return None
+        return self.head_repository or (None if self.is_fork else self.repository)
+
+    @property
+    def told_head_id(self) -> int | None:
+        """GitHub's number of `told_head`; None where it did not say."""
+        told = self.judged_run_id is not None
+        return self.judged_repository_id if told else self.head_repository_id
 
     @property
     def told_run(self) -> tuple[int, int] | None:
@@ -142,6 +162,7 @@ class ActionsRun:
         proposed = payload.pull_request
         tested_sha = variables.sha("GITHUB_SHA")
         default_branch = payload.repository.default_branch if payload.repository else None
+        head = _head_repository(payload)
         run = cls(
             repository=variables.repository(),
             api_url=variables.url("GITHUB_API_URL", API_URL),
@@ -161,7 +182,8 @@ class ActionsRun:
             judged_run_id=payload.workflow_run.id if payload.workflow_run else None,
             judged_run_attempt=payload.workflow_run.run_attempt if payload.workflow_run else None,
             base_sha=_base_sha(payload),
-            head_repository=_head_repository(payload),
+            head_repository=head.full_name if head else None,
+            head_repository_id=head.id if head else None,
             **_judged(payload),
         )
         if variables.mistakes:
@@ -250,6 +272,7 @@ def _judged(payload: Event) -> dict[str, Any]:
         "judged_sha": told.head_sha,
         "judged_branch": told.head_branch,
         "judged_repository": told.head_repository.full_name if told.head_repository else "",
+        "judged_repository_id": told.head_repository.id if told.head_repository else None,
     }
 
 
@@ -267,9 +290,9 @@ def _base_sha(payload: Event) -> str | None:
     return payload.merge_group.base_sha if payload.merge_group else None
 
 
-def _head_repository(payload: Event) -> str | None:
+def _head_repository(payload: Event) -> Repository | None:
     head = payload.pull_request.head if payload.pull_request else None
-    return head.repo.full_name if head is not None and head.repo is not None else None
+    return head.repo if head is not None else None
 
 
 def _is_fork(payload: Event, repository: str) -> bool:

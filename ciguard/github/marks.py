@@ -64,6 +64,8 @@ def settled(body: str) -> str:
 
 def myself(github: GitHub) -> Account:
     """Who we are; GITHUB_TOKEN may not ask, and is the robot of GitHub Actions."""
+    if github.is_installation:
+        return ACTIONS_BOT
     try:
         return github.item(Account, "/user")
     except Forbidden:

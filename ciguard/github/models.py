@@ -53,6 +53,7 @@ class CheckRun(GitHubJson):
 
 
 class Repository(GitHubJson):
+    id: int | None = None
     full_name: str = ""
     default_branch: str | None = None
 
@@ -145,6 +146,15 @@ class CheckAnnotation(GitHubJson):
     annotation_level: str | None = None
 
 
+class UploadingRun(GitHubJson):
+    """The run that uploaded an artifact, as GitHub knows it; of a fork's the head is the fork's."""
+
+    id: PositiveInt
+    repository_id: int | None = None
+    head_repository_id: int | None = None
+    head_branch: str | None = None
+
+
 class Artifact(GitHubJson):
     """An uploaded artifact; nothing says in which attempt it was.
 
@@ -157,6 +167,7 @@ class Artifact(GitHubJson):
     size_in_bytes: int
     expired: bool
     digest: str | None = None
+    workflow_run: UploadingRun | None = None
 
 
 class Commit(GitHubJson):

@@ -1,61 +1,114 @@
 """The run of the same pull request before this one: what confirms what this one shows.
 
-Its records are the pull request's own claim; they never become a baseline.
+Each report uploads the values that its successor needs as one artifact, whose name both can tell
+from workflow, repository and branch: one call finds it, one downloads it, however many legs there
+were. They are the pull request's own claim, as its records are, and never become a baseline.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import hashlib
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Final
 
-from ciguard.github.artifacts import records_of_run
-from ciguard.github.runs import finished_runs
+from ciguard.codec.archive import Limits, members
+from ciguard.codec.gathering import read_records
+from ciguard.github.artifacts import MOST_ARCHIVE_BYTES
+from ciguard.github.client import PAGE_SIZE
+from ciguard.github.downloads import Budget
+from ciguard.github.models import Artifact
 
 if TYPE_CHECKING:
-    from ciguard.github.artifacts import RunRecords
     from ciguard.github.client import GitHub
     from ciguard.github.events import ActionsRun
-    from ciguard.github.models import WorkflowRun
+    from ciguard.github.models import UploadingRun
+    from ciguard.model import Record
 
-MOST: Final = 30
+PREFIX: Final = "ciguard-values-"
+DIGITS: Final = 24
+LIMITS: Final = Limits(members=10, bytes=1 << 28)
 
 
-def previous_run(
-    github: GitHub, run: ActionsRun, *, head_repository: str, judged: int
-) -> WorkflowRun | None:
-    """The newest run before this one of the same branch of the same repository, in one call.
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What the run before measured."""
 
-    Of the same workflow and event: a fork's branch may be called as one of ours. One that was
-    cancelled is passed over, for it was pushed over and says little.
+    run_id: int
+    records: tuple[Record, ...]
+
+
+def artifact_name(run: ActionsRun) -> str:
+    """What the values of this pull request are called; "" of a run that belongs to none.
+
+    A digest, for a branch may be called by what no artifact may be called.
+    """
+    head, branch = run.told_head, run.told_branch
+    if head is None or not branch:
+        return ""
+    said = "\n".join((run.told_workflow, head.lower(), branch))
+    return PREFIX + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+
+
+def previous_values(github: GitHub, run: ActionsRun, judged: int) -> Values | None:
+    """The newest values of the same pull request that an earlier run left; None without any.
+
+    Anybody's run may call an artifact by this name, so GitHub's word decides whose it is.
 
     Args:
-        head_repository: where the pull request's branch lives.
         judged: the id of this run.
+
+    Raises:
+        GitHubError: it cannot be had.
+        InputError: it is no archive that an honest upload makes.
     """
-    found = finished_runs(
-        github,
-        run.repository,
-        workflow=run.told_workflow,
-        branch=run.told_branch or "",
-        event="pull_request",
-        most=MOST,
-    )
-    wanted = head_repository.lower()
-    own = [
-        one
-        for one in found
-        if one.id < judged
-        and one.conclusion != "cancelled"
-        and one.head_repository is not None
-        and one.head_repository.full_name.lower() == wanted
-    ]
-    return max(own, key=lambda one: one.id, default=None)
-
-
-def previous_records(
-    github: GitHub, run: ActionsRun, *, head_repository: str, judged: int
-) -> tuple[int, RunRecords] | None:
-    """The id and the records of that run; None where there is none."""
-    found = previous_run(github, run, head_repository=head_repository, judged=judged)
-    if found is None:
+    name = artifact_name(run)
+    if not name:
         return None
-    return found.id, records_of_run(github, run.repository, found.id)
+    path = f"/repos/{run.repository}/actions/artifacts?name={name}"
+    listed = github.items(Artifact, path, key="artifacts", most=PAGE_SIZE)
+    found = [
+        (one.workflow_run.id, one.id, one)
+        for one in listed
+        if one.name == name
+        and not one.expired
+        and one.workflow_run is not None
+        and one.workflow_run.id < judged
+        and _is_of(one.workflow_run, run)
+    ]
+    if not found:
+        return None
+    run_id, _, newest = max(found, key=lambda one: one[:2])
+    return Values(run_id, _records(github, run.repository, newest))
+
+
+def _is_of(uploading: UploadingRun, run: ActionsRun) -> bool:
+    if uploading.head_branch != run.told_branch or uploading.head_repository_id is None:
+        return False
+    known = run.told_head_id
+    if known is None and (run.told_head or "").lower() == run.repository.lower():
+        known = uploading.repository_id
+    return uploading.head_repository_id == known
+
+
+def _is_record(name: str) -> bool:
+    return name.endswith(".jsonl")
+
+
+def _records(github: GitHub, repository: str, artifact: Artifact) -> tuple[Record, ...]:
+    files: list[tuple[str, bytes]] = []
+
+    def take(_: int, stream: IO[bytes]) -> None:
+        inside = members(stream, artifact.name, LIMITS, wanted=_is_record)
+        files.extend((f"{artifact.name}/{name}", content) for name, content in inside)
+
+    path = f"/repos/{repository}/actions/artifacts/{artifact.id}/zip"
+    known = artifact.digest or ""
+    lost = github.fetch_all(
+        [(path, known if known.startswith("sha256:") else "")],
+        take,
+        most_bytes=MOST_ARCHIVE_BYTES,
+        budget=Budget(MOST_ARCHIVE_BYTES),
+    )
+    for error in lost.values():
+        raise error
+    return read_records(files)

@@ -86,6 +86,7 @@ def render_workflow(
         python=workflow.python,
         checkpoint=workflow.checkpoint,
         parts=workflow.parts,
+        artifacts=workflow.artifacts,
         pins=pins,
     )
 

@@ -22,7 +22,7 @@ from ciguard.fetched import RUN, Sources, fetched
 from ciguard.github.client import GitHub
 from ciguard.github.commands import annotation, outputs
 from ciguard.github.payload import current_run
-from ciguard.github.previous import previous_records
+from ciguard.github.previous import artifact_name, previous_values
 from ciguard.guard import needs as jobs_needed
 from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.asking import ask
@@ -40,9 +40,10 @@ from ciguard.report.markdown import Limit, octets
 from ciguard.report.page import html
 from ciguard.report.site import Site, site_of
 from ciguard.report.telling import tell
+from ciguard.report.values import values_of, worth_keeping
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ciguard.codec.history import History
     from ciguard.compare.comparison import Comparison
@@ -80,6 +81,7 @@ NOT_CONFIRMED: Final = (
 @click.option("--check", "checks", is_flag=True, help="Add a check with annotations.")
 @click.option("--issue", "issues", is_flag=True, help="Keep one issue while the base is red.")
 @click.option("--html", "page", metavar="FILE", help="Write all of it as one page.")
+@click.option("--values", metavar="FILE", help="Write what this pull request's next run needs.")
 @click.option("--github", is_flag=True, help="Write the job's summary, annotations, outputs.")
 @click.option("-o", "--output", metavar="FILE", help="Write the Markdown here as well.")
 @click.pass_obj
@@ -99,6 +101,7 @@ def command(
     checks: bool,
     issues: bool,
     page: str | None,
+    values: str | None,
     github: bool,
     output: str | None,
 ) -> int:
@@ -132,10 +135,11 @@ def command(
     told = tell(invocation.environ, answer, comment=comments, check=checks, issue=issues)
     for line in (*told.done, *told.notes):
         console.err(line)
+    kept = _keep_values(invocation, answer, values) if values is not None else ""
     if github:
         _write_summary(invocation, "\n\n".join([text.rstrip(), *told.notes]) + "\n")
         if answer.contents is not None:
-            _annotate(invocation, answer.contents.verdict)
+            _annotate(invocation, answer.contents.verdict, {"values_artifact": kept})
     return answer.exit_code or told.exit_code
 
 
@@ -229,8 +233,7 @@ def _compare(
     invocation: Invocation, plan: Plan, records: Sequence[Record], past: _Past
 ) -> tuple[Comparison | None, str]:
     """Against the history; else None and why."""
-    ours = [one for one in records if one.header is not None and one.header.plan_id == plan.id]
-    candidates = runs_of(ours, "this run")
+    candidates = runs_of(_of_plan(plan, records), "this run")
     if not candidates:
         return None, "no leg left a record"
     history, why = past.found
@@ -268,24 +271,36 @@ def _earlier(invocation: Invocation, run: ActionsRun) -> tuple[Run | None, str]:
     """The run of this pull request before this one, which may confirm it; else why not."""
     token = invocation.environ.get("GITHUB_TOKEN") or invocation.environ.get("GH_TOKEN") or ""
     judged = run.judged_run_id or run.run_id
-    owner = run.head_repository or (None if run.is_fork else run.repository)
-    if run.judged_event == "pull_request":
-        owner = run.judged_repository or None
-    elif run.pull_request is None:
-        owner = None
-    if judged is None or owner is None or not token:
+    if judged is None or not token:
         return None, ""
     try:
         with GitHub(run.api_url, SecretStr(token)) as github:
-            found = previous_records(github, run, head_repository=owner, judged=judged)
+            found = previous_values(github, run, judged)
     except CiguardError as error:
         console.err(f"warning: the run before this one: {error}")
         return None, NOT_CONFIRMED.format(why=error.what)
     if found is None:
         return None, ""
-    run_id, told = found
-    runs = runs_of(told.records, f"run {run_id}")
+    runs = runs_of(found.records, f"run {found.run_id}")
     return (runs[-1] if runs else None), ""
+
+
+def _keep_values(invocation: Invocation, answer: Answer, path: str) -> str:
+    """Write what the next run of the pull request needs; what its artifact is called, else ""."""
+    run, contents = current_run(invocation.environ), answer.contents
+    # Whoever judges another run leaves it to that one: its successor looks there.
+    if run is None or run.judged_run_id is not None or contents is None:
+        return ""
+    name = artifact_name(run)
+    if not name or not worth_keeping(contents.verdict):
+        return ""
+    ours = _of_plan(contents.plan, answer.records)
+    files.write(invocation.folder / path, values_of(ours))
+    return name
+
+
+def _of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:
+    return [one for one in records if one.header is not None and one.header.plan_id == plan.id]
 
 
 def _write_summary(invocation: Invocation, text: str) -> None:
@@ -294,9 +309,9 @@ def _write_summary(invocation: Invocation, text: str) -> None:
         files.append(target, text)
 
 
-def _annotate(invocation: Invocation, verdict: Verdict) -> None:
+def _annotate(invocation: Invocation, verdict: Verdict, more: Mapping[str, str]) -> None:
     for one in annotations_of(verdict):
         # The runner reads commands from both streams; stdout stays the answer.
         spelled = annotation(one.level, one.message, file=one.file, line=one.line, title=one.title)
         console.tell_runner(spelled)
-    files.append_output(invocation.environ, outputs(outputs_of(verdict)))
+    files.append_output(invocation.environ, outputs({**outputs_of(verdict), **more}))

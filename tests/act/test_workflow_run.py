@@ -236,6 +236,18 @@ def test_a_leg_that_is_killed_is_incomplete_and_its_unit_is_named(story: Story) 
     )
 
 
+def test_each_run_of_a_pull_request_leaves_its_values_for_the_next(story: Story) -> None:
+    """Also one that is red; all by one name, by which the next one looks for them."""
+    names = set()
+    for run_id in (103, 104, 105):
+        (left,) = (story.github.artifacts / str(run_id)).glob("ciguard-values-*/*.jsonl")
+        (first, *_) = left.read_text("utf-8").splitlines()
+        assert json.loads(first)["run_id"] == run_id
+        names.add(left.parent.name)
+    assert len(names) == 1
+    assert list((story.github.artifacts / "102").glob("ciguard-values-*")) == []
+
+
 def test_the_comment_is_updated_and_not_repeated(story: Story) -> None:
     assert story.mended.green, story.mended.talk
     (before,), (after,) = story.comments_after_crash, story.comments_after_mending

@@ -237,6 +237,7 @@ def stored(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Reque
 def list_artifacts(
     github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request
 ) -> Answer:
+    """Of a run, or of all runs, the newest first; by name where one is asked for."""
     api = f"{github.address}/repos/{REPOSITORY}/actions/artifacts"
     time = "2026-11-21T10:05:00Z"
     found = [
@@ -254,8 +255,11 @@ def list_artifacts(
             **github.facts.get(number, {}),
         }
         for number, name in enumerate(github.artifacts, 1)
-        if int(part["run"]) == github.run_of_artifact.get(number, 7)
+        if "run" not in part or int(part["run"]) == github.run_of_artifact.get(number, 7)
+        if request.query.get("name") in (None, name)
     ]
+    if "run" not in part:
+        found.reverse()
     shown, link = paged(github.address, request, found)
     return Answer(200, {"total_count": len(found), "artifacts": shown}, link)
 
@@ -379,6 +383,7 @@ ACTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/jobs": list_jobs,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/attempts/(?P<attempt>\d+)/jobs": list_jobs,
     rf"GET {_HERE}/actions/runs/(?P<run>\d+)/artifacts": list_artifacts,
+    rf"GET {_HERE}/actions/artifacts": list_artifacts,
     rf"GET {_HERE}/actions/jobs/(?P<job>\d+)/logs": job_log,
     rf"GET {_HERE}/check-runs/(?P<check>\d+)/annotations": list_annotations,
     rf"GET {_HERE}/compare/(?P<basehead>[^/]+)": compare,

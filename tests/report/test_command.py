@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from compare.making import case, files_of
-from fakegithub.actions import add_artifact, add_run
+from fakegithub.actions import add_artifact, add_job
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
 from guard.world import World, make_leg
@@ -174,36 +175,96 @@ def test_incomplete_outranks_failed(job: Job, changes: dict[str, Any]) -> None:
     assert "INCOMPLETE" in job.report(expect=13).stdout.partition("\n")[0]
 
 
-def test_the_run_before_confirms_what_this_one_shows(
-    job: Job, server: FakeGitHub, ciguard: Ciguard
-) -> None:
-    job.world.legs = {key: make_leg(job.world.plan, key, run=101) for key in job.world.legs}
-    job.world.result("01", "a.t::one", wall_s=1.0, peak_delta_bytes=200 << 20, measured_by="mark")
-    plan, records = job.world.write(job.folder)
+def proposed(job: Job, run: int, mib: int) -> dict[str, Any]:
+    """The job is that of a pull request's run, in which one test needs so much; its environment."""
+    job.world.legs = {key: make_leg(job.world.plan, key, run=run) for key in job.world.legs}
+    for leg in job.world.legs.values():
+        leg.header = replace(
+            leg.header,
+            event="pull_request",
+            head_sha="a" * 40,
+            tested_sha="c" * 40,
+            tested_parents=(f"{12:040x}", "a" * 40),
+        )
+    job.world.result("01", "a.t::one", wall_s=1.0, peak_delta_bytes=mib << 20, measured_by="mark")
+    of_run = {"GITHUB_RUN_ID": str(run), "GITHUB_RUN_ATTEMPT": "1", "GITHUB_HEAD_REF": "topic"}
+    return {**job.environ, **of_run}
+
+
+def with_a_past(job: Job, server: FakeGitHub, ciguard: Ciguard) -> None:
+    """12 runs of the base branch, which GitHub knows to come before the pull request."""
     past = {"plan_id": job.world.plan.id, "event": "push", "workflow": "tests.yml"}
-    for number in range(1, 13):
+    commits = [f"{number:040x}" for number in range(1, 13)]
+    for number, sha in enumerate(commits, 1):
         for shard, units in (("01", ("a.t::one", "a.t::two")), ("02", ("b.t::one",))):
             results = [case(unit, 1.0, 100 + number / 100) for unit in units]
             at = f"2026-01-{number:02}T10:00:00Z"
-            facts = {**past, "run_id": 20 + number, "started_at": at}
+            facts = {**past, "run_id": 20 + number, "started_at": at, "tested_sha": sha}
             for path, content in files_of({shard: results}, **facts).items():
                 target = job.folder / "past" / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
     ciguard("history", "add", "past", "--history", "h", cwd=job.folder)
-    words = ("report", "--plan", plan, "--records", records, "--history", "h")
-    of_run = {"GITHUB_RUN_ID": "101", "GITHUB_RUN_ATTEMPT": "1", "GITHUB_HEAD_REF": "topic"}
-    environ: dict[str, Any] = {**job.environ, **of_run}
+    between = f"{commits[0]}...{commits[-1]}"
+    server.merge_bases[between] = commits[0]
+    server.commits_of[between] = commits[1:]
+
+
+def test_the_run_before_confirms_what_this_one_shows(
+    job: Job, server: FakeGitHub, ciguard: Ciguard
+) -> None:
+    """Run 90 leaves its values, run 101 finds them: each report in at most 6 calls."""
+    with_a_past(job, server, ciguard)
+    for name in job.world.legs:
+        for run in (90, 101):
+            add_job(server, f"tests ({name})")
+            server.jobs[-1]["run_id"] = run
+    options = ("--history", "h", "--values", "values.jsonl", "--comment", "--github")
+    environ = proposed(job, 90, 200)
+    plan, records = job.world.write(job.folder)
+    words = ("report", "--plan", plan, "--records", records, *options)
     once = ciguard(*words, cwd=job.folder, **environ)
     assert "1 suspect" in once.stdout
-    results = [case("a.t::one", 1.0, 201)]
-    told = {**past, "run_id": 90, "event": "pull_request", "branch": "topic"}
-    add_run(server, 90, head_branch="topic", event="pull_request")
-    for path, content in files_of({"01": results}, **told).items():
-        add_artifact(server, "ciguard-record-p-01-1", {path: content}, run=90)
+    assert len(calls(server)) <= 6
+    content = (job.folder / "values.jsonl").read_bytes()
+    assert len(content) < sum(len(one) for one in job.world.files().values())
+    uploading = {"id": 90, "repository_id": 1, "head_repository_id": 1, "head_branch": "topic"}
+    name = outputs(job)["values_artifact"]
+    add_artifact(server, name, {"values.jsonl": content}, run=90, workflow_run=uploading)
+    server.exchanges.clear()
+    environ = proposed(job, 101, 201)
+    job.world.write(job.folder)
     twice = ciguard(*words, cwd=job.folder, **environ, expect=11)
     assert "1 confirmed regression" in twice.stdout
-    server.faults.append(Fault("GET", "/workflows/", status=403, times=9))
+    thread = f"/repos/{REPOSITORY}/issues"
+    assert calls(server) == [
+        f"GET /repos/{REPOSITORY}/actions/runs/101/jobs",
+        f"GET /repos/{REPOSITORY}/compare/{1:040x}...{12:040x}",
+        f"GET /repos/{REPOSITORY}/actions/artifacts",
+        f"GET /repos/{REPOSITORY}/actions/artifacts/1/zip",
+        f"GET {thread}/7/comments",
+        f"PATCH {thread}/comments/1",
+    ]
+    server.faults.append(Fault("GET", "/artifacts", status=403, times=9))
     failed = ciguard(*words, cwd=job.folder, **environ)
     assert "Nothing could be confirmed" in failed.stdout
     assert "1 suspect" in failed.stdout
+
+
+def calls(server: FakeGitHub) -> list[str]:
+    """Without those to the storage, which GitHub does not count."""
+    return [one for one in server.asked() if "/storage/" not in one]
+
+
+def outputs(job: Job) -> dict[str, str]:
+    """Of the step, those of one line."""
+    lines = (job.folder / "outputs").read_text().splitlines()
+    return dict(zip((x.partition("<<")[0] for x in lines[::3]), lines[1::3], strict=True))
+
+
+def test_a_run_of_no_pull_request_leaves_no_values(job: Job) -> None:
+    (job.folder / "event.json").write_text("{}")
+    of_push: dict[str, Any] = {"GITHUB_EVENT_NAME": "push", "GITHUB_REF_NAME": "main"}
+    job.report("--values", "values.jsonl", "--github", **of_push)
+    assert not (job.folder / "values.jsonl").exists()
+    assert outputs(job)["values_artifact"] == ""
