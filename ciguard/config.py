@@ -182,6 +182,9 @@ class WorkflowConfig(_Section):
     forks: bool = Field(
         False, description="a second workflow, which comments on pull requests of forks"
     )
+    confirm: bool = Field(
+        False, description="suspects of a pull request are run again on both commits"
+    )
 
 
 class Config(_Section):

@@ -19,6 +19,7 @@ from ciguard.init.project import (
     PROJECT_FILE,
     TELLING_FILES,
     recognised_framework,
+    suggested_checkout,
     suggested_setup,
 )
 from ciguard.init.requirement import DISTRIBUTION, direct_requirement
@@ -41,6 +42,13 @@ if TYPE_CHECKING:
 
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
 FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"
+NO_CHECKOUT: Final = (
+    "suspects are run in fresh checkouts of both commits, and nothing says what makes one ready"
+)
+NO_CHECKOUT_FIX: Final = (
+    'set experiment.setup, as "python3 -m venv .venv && .venv/bin/pip install -q -e .[test]"; '
+    '"true" where nothing is needed'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +101,11 @@ def propose(
             checkpoint=checkpoint,
             artifacts=artifacts,
             forks=config.workflow.forks,
+            confirm=suggested_checkout(texts, framework) if config.workflow.confirm else None,
         )
         proposals.append(Proposal(FILE, None, starter))
+    elif config.workflow.confirm and not config.experiment.setup:
+        raise UsageError(NO_CHECKOUT, where="workflow.confirm", fix=NO_CHECKOUT_FIX)
     workflow = Workflow(
         default_branch=default_branch(folder),
         install=config.install or running_requirement(),
@@ -104,6 +115,7 @@ def propose(
         checkpoint=checkpoint,
         parts=1 if every_s is None else parts_of(every_s, config.plan.limit),
         artifacts=artifacts,
+        confirm=config.workflow.confirm,
     )
     text = render_workflow(workflow, environment(), static=static)
     if not workflow.install:

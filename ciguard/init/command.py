@@ -29,9 +29,17 @@ if TYPE_CHECKING:
     help="A leg uploads its record every so often (15m), for runners that get lost.",
 )
 @click.option("--forks", is_flag=True, help="Also a workflow that tells of runs of forks.")
+@click.option("--confirm", is_flag=True, help="Suspects are run again on both commits.")
 @click.pass_obj
 def command(
-    invocation: Invocation, yes: bool, static: bool, checkpoint: str | None, forks: bool
+    invocation: Invocation,
+    /,
+    *,
+    yes: bool,
+    static: bool,
+    checkpoint: str | None,
+    forks: bool,
+    confirm: bool,
 ) -> int:
     """Write ciguard.toml (never over an existing one) and the workflow made from it."""
     folder, config = invocation.folder, invocation.config()
@@ -40,11 +48,12 @@ def command(
         if is_configured(folder) and config != invocation.config():
             said = f'workflow.checkpoint = "{checkpoint}"'
             console.err(f"set {said} in {FILE} as well: the next ciguard init asks only there")
-    if forks and not config.workflow.forks:
-        config = with_workflow(config, forks=True)
-        if is_configured(folder):
-            said = "workflow.forks = true"
-            console.err(f"set {said} in {FILE} as well: the next ciguard init asks only there")
+    for name, asked in (("forks", forks), ("confirm", confirm)):
+        if asked and not getattr(config.workflow, name):
+            config = with_workflow(config, **{name: True})
+            if is_configured(folder):
+                said = f"workflow.{name} = true"
+                console.err(f"set {said} in {FILE} as well: the next ciguard init asks only there")
     proposals = [
         item for item in propose(folder, config, console.err, static=static) if item.verb != "keep"
     ]

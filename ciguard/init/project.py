@@ -57,10 +57,23 @@ def suggested_setup(texts: Mapping[str, str], framework: str, python: str) -> st
         python: version for the tests, like "3.12".
     """
     steps = f'- uses: {ACTIONS["setup_python"]}\n  with:\n    python-version: "{python}"'
+    wanted = wanted_requirements(texts, framework)
+    return f"{steps}\n- run: python -m pip install {' '.join(wanted)}" if wanted else steps
+
+
+def suggested_checkout(texts: Mapping[str, str], framework: str) -> str:
+    """A shell command that makes a fresh checkout ready, and touches nothing outside of it."""
+    wanted = wanted_requirements(texts, framework)
+    install = f" && .venv/bin/python -m pip install -q {' '.join(wanted)}" if wanted else ""
+    return f"python3 -m venv .venv{install}"
+
+
+def wanted_requirements(texts: Mapping[str, str], framework: str) -> list[str]:
+    """Arguments for pip: what is declared, and the framework where no file mentions it."""
     wanted = declared_requirements(texts)
     if framework and not any(framework in text for text in texts.values()):
         wanted.append(framework)
-    return f"{steps}\n- run: python -m pip install {' '.join(wanted)}" if wanted else steps
+    return wanted
 
 
 def declared_requirements(texts: Mapping[str, str]) -> list[str]:

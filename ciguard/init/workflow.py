@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 OLD: Final = 3  # generation of artifacts
+SCIPY: Final = "scipy>=1.14"  # the extra `experiment`, which no address of ours can name
 MOST_PARTS: Final = 20  # each is two steps and an artifact
 
 
@@ -35,6 +36,7 @@ class Workflow:
         checkpoint: how long a step begins tests, as `--for` takes it; "" for one step to the end.
         parts: the most steps that a leg is cut into, the last of which runs to the end.
         artifacts: generation of GitHub's artifacts: 3 on an Enterprise Server, else 4.
+        confirm: jobs that run suspects of a pull request again on both commits.
     """
 
     default_branch: str
@@ -45,6 +47,7 @@ class Workflow:
     checkpoint: str = ""
     parts: int = 1
     artifacts: int = 4
+    confirm: bool = False
 
 
 def parts_of(checkpoint_s: float, limit_s: float) -> int:
@@ -87,6 +90,8 @@ def render_workflow(
         checkpoint=workflow.checkpoint,
         parts=workflow.parts,
         artifacts=workflow.artifacts,
+        confirm=workflow.confirm,
+        scipy=SCIPY,
         pins=pins,
     )
 
@@ -128,8 +133,13 @@ def render_configuration(
     checkpoint: str = "",
     artifacts: int = 4,
     forks: bool = False,
+    confirm: str | None = None,
 ) -> str:
-    """Render the starting ciguard.toml; with `framework` "" it asks for a suite."""
+    """Render the starting ciguard.toml; with `framework` "" it asks for a suite.
+
+    Args:
+        confirm: what makes a fresh checkout ready, where suspects are to be run again.
+    """
     environment = templates.overlay()
     environment.filters["quoted"] = quoted
     return environment.get_template("ciguard.toml.j2").render(
@@ -139,6 +149,7 @@ def render_configuration(
         checkpoint=checkpoint,
         artifacts=artifacts,
         forks=forks,
+        confirm=confirm,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,9 @@ from pydantic import SecretStr
 from ciguard import console, files
 from ciguard.codec.placing import HELP
 from ciguard.compare.around import Around
+from ciguard.compare.as_json import as_json
 from ciguard.compare.comparing import compare_run
+from ciguard.compare.confirmed import read_confirmed, updated
 from ciguard.compare.failing import exit_code
 from ciguard.compare.lineage import base_commit
 from ciguard.compare.records import runs_of
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.history import History
     from ciguard.compare.comparison import Comparison
+    from ciguard.compare.confirmed import Confirmed
     from ciguard.compare.runs import Run
     from ciguard.github.events import ActionsRun
     from ciguard.guard.needs import Job
@@ -81,6 +85,10 @@ NOT_CONFIRMED: Final = (
 @click.option("--check", "checks", is_flag=True, help="Add a check with annotations.")
 @click.option("--issue", "issues", is_flag=True, help="Keep one issue while the base is red.")
 @click.option("--html", "page", metavar="FILE", help="Write all of it as one page.")
+@click.option("--comparison", metavar="FILE", help="Write the comparison, as compare does as JSON.")
+@click.option(
+    "--confirmation", metavar="FILE", help="What `ciguard experiment` said of suspects, as JSON."
+)
 @click.option("--values", metavar="FILE", help="Write what this pull request's next run needs.")
 @click.option("--github", is_flag=True, help="Write the job's summary, annotations, outputs.")
 @click.option("-o", "--output", metavar="FILE", help="Write the Markdown here as well.")
@@ -101,6 +109,8 @@ def command(
     checks: bool,
     issues: bool,
     page: str | None,
+    comparison: str | None,
+    confirmation: str | None,
     values: str | None,
     github: bool,
     output: str | None,
@@ -112,7 +122,9 @@ def command(
     sources = Sources(plan_path, records, results, run, repo)
     try:
         past = _Past(invocation, place, github=github)
-        answer = _answer(invocation, sources, needs, past, forgive)
+        answer = _answer(
+            invocation, sources, past, needs=needs, forgive=forgive, confirmation=confirmation
+        )
     except CiguardError as error:
         if not (comments or checks or issues) or current_run(invocation.environ) is None:
             raise
@@ -135,11 +147,14 @@ def command(
     told = tell(invocation.environ, answer, comment=comments, check=checks, issue=issues)
     for line in (*told.done, *told.notes):
         console.err(line)
-    kept = _keep_values(invocation, answer, values) if values is not None else ""
+    more = {
+        "values_artifact": _keep_values(invocation, answer, values) if values is not None else "",
+        "suspects": _keep_comparison(invocation, answer, comparison) if comparison else "",
+    }
     if github:
         _write_summary(invocation, "\n\n".join([text.rstrip(), *told.notes]) + "\n")
         if answer.contents is not None:
-            _annotate(invocation, answer.contents.verdict, {"values_artifact": kept})
+            _annotate(invocation, answer.contents.verdict, more)
     return answer.exit_code or told.exit_code
 
 
@@ -174,10 +189,13 @@ class _Past:
 def _answer(
     invocation: Invocation,
     sources: Sources,
-    needs: str | None,
     past: _Past,
+    *,
+    needs: str | None,
     forgive: str | None,
+    confirmation: str | None,
 ) -> Answer:
+    confirmed = _confirmed(invocation, confirmation) if confirmation is not None else None
     said = files.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
     jobs = None if said is None else jobs_needed.decode(*said)
     with fetched(invocation, sources) as told:
@@ -205,6 +223,8 @@ def _answer(
         also=(*refused(arrived.problems), *others.findings),
     )
     comparison, why = _compare(invocation, plan, found, past)
+    if comparison is not None and confirmed is not None:
+        comparison = updated(comparison, confirmed)
     code = int(verdict.exit_code)
     if not code and comparison is not None:
         code = exit_code(without_excused(comparison, verdict), judged.fail_on)
@@ -297,6 +317,21 @@ def _keep_values(invocation: Invocation, answer: Answer, path: str) -> str:
     ours = _of_plan(contents.plan, answer.records)
     files.write(invocation.folder / path, values_of(ours))
     return name
+
+
+def _confirmed(invocation: Invocation, path: str) -> Confirmed:
+    return read_confirmed(files.read(invocation.folder / path), path)
+
+
+def _keep_comparison(invocation: Invocation, answer: Answer, path: str) -> str:
+    """Write it as JSON; how many suspects are worth running again, "" for none."""
+    found = answer.contents.comparison if answer.contents is not None else None
+    if found is None:
+        return ""
+    content = json.dumps(as_json(found), indent=2, allow_nan=False) + "\n"
+    files.write(invocation.folder / path, content.encode("utf-8", "backslashreplace"))
+    suspects = sum(len(one.of_tier("suspect")) for one in (found.memory, found.durations))
+    return str(suspects) if suspects else ""
 
 
 def _of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:

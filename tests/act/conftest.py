@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def dependencies_of(distribution: str) -> set[str]:
     """What a distribution declares to need, and what those need; itself not."""
     found: set[tuple[str, str]] = set()
-    waiting = [(distribution, "")]
+    waiting = [(distribution, ""), (distribution, "experiment")]
     while waiting:
         name, extra = waiting.pop()
         for wanted in map(Requirement, metadata.requires(name) or []):
@@ -54,7 +54,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def github(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHub]:
     """A repository `octo-org/shop` with an empty branch `main` and pull request 7."""
     missing = [name for name in ("git", "bash") if shutil.which(name) is None]

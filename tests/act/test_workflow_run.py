@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from act.events import pull_request_event
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,20 +84,6 @@ class Story:
 def push_event() -> dict[str, Any]:
     repository = {"full_name": "octo-org/shop", "default_branch": "main"}
     return {"ref": "refs/heads/main", "repository": repository}
-
-
-def pull_request_event(head: str, base: str) -> dict[str, Any]:
-    repository = {"full_name": "octo-org/shop", "default_branch": "main"}
-    ends = {
-        "head": {"ref": "crash", "sha": head, "repo": repository},
-        "base": {"ref": "main", "sha": base, "repo": repository},
-    }
-    return {
-        "action": "synchronize",
-        "number": 7,
-        "pull_request": {"number": 7, **ends},
-        "repository": repository,
-    }
 
 
 def settle_in(github: GitHub) -> None:

@@ -228,3 +228,23 @@ def test_forks_are_told_by_a_second_workflow_where_that_is_asked_for(repository:
     call(repository, "--yes", "--forks")
     assert load(repository, {}).workflow.forks
     assert "are up to date" in call(repository).stdout
+
+
+def test_suspects_are_run_again_where_that_is_asked_for(repository: Path) -> None:
+    workflow = repository / ".github/workflows/ciguard.yml"
+    assert call(repository, "--yes", "--confirm").returncode == 0
+    assert "confirmed" in yaml.safe_load(workflow.read_text("utf-8"))["jobs"]
+    config = load(repository, {})
+    assert config.workflow.confirm
+    assert config.experiment.setup.startswith("python3 -m venv .venv")
+    assert "are up to date" in call(repository).stdout
+
+
+def test_where_nothing_makes_a_checkout_ready_suspects_are_not_run_again(repository: Path) -> None:
+    (repository / "ciguard.toml").write_text("[workflow]\nconfirm = true\n", "utf-8")
+    answer = call(repository, "--yes")
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("ciguard init: workflow.confirm: suspects are run in fresh")
+    (repository / "ciguard.toml").write_text('[experiment]\nsetup = "true"\n', "utf-8")
+    answer = call(repository, "--yes", "--confirm")
+    assert "set workflow.confirm = true in ciguard.toml as well" in answer.stderr

@@ -82,6 +82,8 @@ CASES = {
     "static": static(),
     "checkpoints": rendered(**PARTS),
     "static with checkpoints": static(**PARTS),
+    "confirm": rendered(confirm=True),
+    "static with confirm": static(confirm=True),
     "forks": render_workflow(workflow(), environment(), forks=True),
     "static forks": render_workflow(workflow(), environment(), static=True, forks=True),
     "our own": (ROOT / ".github/workflows/ci.yml").read_text("utf-8"),
@@ -207,6 +209,16 @@ def test_permissions_are_the_least_that_each_job_needs() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["confirm", "static with confirm"])
+def test_what_runs_the_pull_request_s_code_again_may_write_nothing(name: str) -> None:
+    confirm, confirmed = (jobs(CASES[name])[one] for one in ("confirm", "confirmed"))
+    assert confirm["permissions"] == {"actions": "read", "contents": "read"}
+    (step,) = (one for one in confirm["steps"] if "experiment" in one.get("run", ""))
+    assert "env" not in step, "no token"
+    assert not any("experiment" in one.get("run", "") for one in confirmed["steps"])
+    assert jobs(CASES["plain"]).keys() == jobs(CASES["confirm"]).keys() - {"confirm", "confirmed"}
+
+
 def test_the_workflow_for_forks_runs_nothing_of_theirs() -> None:
     (job,) = jobs(CASES["forks"]).values()
     assert yaml.safe_load(CASES["forks"])["permissions"] == {}
@@ -310,7 +322,7 @@ def test_the_report_has_the_base_s_policy_in_its_checkout(text: str) -> None:
     # Our own judges no shards; that of forks checks the default branch out, whose policy holds.
     wanted = "report" in deep and "workflow_run:" not in text
     assert {name: depth for name, depth in deep.items() if depth} == (
-        {"report": 2} if wanted else {}
+        dict.fromkeys({"report", "confirm", "confirmed"} & deep.keys(), 2) if wanted else {}
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard import console, files
 from ciguard.codec import inventory as inventory_codec
 from ciguard.compare.as_json import as_json
+from ciguard.compare.confirmed import Confirmed, updated
 from ciguard.compare.experiment import conduct, confirmation, confirming, measured, running, units
 from ciguard.compare.experiment.words import run_words
 from ciguard.compare.from_json import read_comparison
@@ -129,8 +130,7 @@ def _checkout(
 
 
 def _update(invocation: Invocation, name: str, comparison: Comparison, found: Confirmation) -> None:
-    runs = min(found.pairs)
-    now = confirming.updated(comparison, found.rows, runs)
+    now = updated(comparison, Confirmed(confirming.tiers_of(found.rows), min(found.pairs)))
     content = json.dumps(as_json(now), indent=2, allow_nan=False) + "\n"
     files.write(invocation.folder / name, content.encode("utf-8", "backslashreplace"))
     console.err(f"{name}: {now.headline}")

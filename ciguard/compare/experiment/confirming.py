@@ -16,16 +16,13 @@ from scipy import stats
 from ciguard.compare.experiment.paired import Row
 from ciguard.compare.experiment.units import key_of
 from ciguard.compare.findings import Floor
-from ciguard.compare.headline import told
 from ciguard.compare.memory import OFFSET_BYTES, RESOLUTION_BYTES
 from ciguard.compare.statistics import PRIOR, moderated_scale
-from ciguard.compare.words import judged_word, said
-from ciguard.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from ciguard.compare.comparison import Change, Comparison, Judgement, Tier
+    from ciguard.compare.comparison import Tier
     from ciguard.compare.experiment.paired import Floats, Series
     from ciguard.model import CaseKey
 
@@ -114,54 +111,12 @@ def _ratio(difference: float, before: float, offset: float) -> float | None:
     return float(((before + offset) * np.exp(min(difference, 50.0)) - offset) / before - 1)
 
 
-def updated(comparison: Comparison, rows: Sequence[Row], runs: int) -> Comparison:
-    """The comparison with its suspects confirmed, or not; what was not judged stays a suspect."""
-    tiers: dict[tuple[CaseKey, str], Tier] = {
+def tiers_of(rows: Sequence[Row]) -> dict[tuple[CaseKey, str], Tier]:
+    """What the rows make of suspects; of one that was not judged nothing."""
+    return {
         (key_of(row.metric), row.metric.name): "confirmed"
         if row.differs and row.after > row.before
         else "not confirmed"
         for row in rows
         if row.p is not None
     }
-    memory, durations = (
-        _judgement(one, tiers) for one in (comparison.memory, comparison.durations)
-    )
-    known = [tier for one in (memory, durations) for tier in _tiers_now(one, tiers)]
-    note = (
-        f"{counted(runs, 'run')} of base and head in turn on one machine: "
-        f"{known.count('confirmed')} of {counted(len(known), 'suspect')} confirmed."
-    )
-    return told(
-        replace(comparison, memory=memory, durations=durations, notes=(*comparison.notes, note))
-    )
-
-
-def _tiers_now(judgement: Judgement, tiers: Mapping[tuple[CaseKey, str], Tier]) -> list[Tier]:
-    return [one.tier for one in judgement.losses if (one.key, one.measure) in tiers]
-
-
-def _judgement(judgement: Judgement, tiers: Mapping[tuple[CaseKey, str], Tier]) -> Judgement:
-    def again(change: Change) -> Change:
-        tier = tiers.get((change.key, change.measure), change.tier)
-        return replace(change, tier=tier) if change.tier == "suspect" else change
-
-    losses = tuple(sorted(map(again, judgement.losses), key=lambda one: ORDER.index(one.tier)))
-    if losses == judgement.losses:
-        return judgement
-    over = sum(one.tier == "suspect" for one in judgement.losses)
-    suspects = judgement.suspects - over + sum(one.tier == "suspect" for one in losses)
-    word = judged_word(judgement.judged, judgement.judged, losses, judgement.gains)
-    n = int(np.median([one.n for one in losses]))
-    sentence = said(
-        judgement.measure,
-        word,
-        judged=judgement.judged,
-        n=n,
-        suspects=suspects,
-        losses=losses,
-        gains=judgement.gains,
-    )
-    return replace(judgement, losses=losses, suspects=suspects, word=word, said=sentence)
-
-
-ORDER: Final[tuple[Tier, ...]] = ("confirmed", "suspect", "not confirmed", "moved")

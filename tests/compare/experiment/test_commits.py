@@ -15,6 +15,7 @@ from conftest import clean_environment
 
 from ciguard.compare.as_json import as_json
 from ciguard.compare.comparing import compare_run
+from ciguard.compare.confirmed import read_confirmed, updated
 from ciguard.compare.experiment.command import is_of_commits
 from ciguard.compare.from_json import read_comparison
 from ciguard.errors import UsageError
@@ -124,6 +125,8 @@ def test_suspects_are_confirmed_or_not(project: Path, ciguard: Ciguard) -> None:
         "duration: 1 confirmed regression (3 tests judged, n=12)"
     )
     assert now.notes[-1].endswith("in turn on one machine: 2 of 3 suspects confirmed.")
+    by_its_json = read_confirmed((project / "answer.json").read_bytes(), "x")
+    assert updated(before, by_its_json) == now, "as a report takes it"
     assert replace(now, state=before.state, headline=before.headline) != before
     no_worktree(project)
 

@@ -1,0 +1,82 @@
+"""The generated workflow with `confirm`: a suspect is run again on both commits, and told."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from act.events import pull_request_event
+
+if TYPE_CHECKING:
+    from act.machine import GitHub
+
+pytestmark = pytest.mark.timeout(600)
+TESTS = """
+def test_holds():
+    assert bytearray({mb} * 1_000_000)
+
+def test_small():
+    assert bytearray(1_000_000)
+"""
+POLICY = """
+[experiment]
+setup = "true"
+
+[policy]
+fail_on = ["memory"]
+"""
+HISTORY = "branch:ciguard-history"
+
+
+def settle_in(github: GitHub) -> None:
+    """A small suite, what `ciguard init --confirm` writes for it, and three runs of its past."""
+    github.commit("a shop", {"tests/test_stock.py": TESTS.format(mb=1)})
+    answer = github.ciguard("init", "--yes", "--confirm", CIGUARD_INSTALL=str(github.wheel))
+    assert answer.returncode == 0, answer.stderr
+    config = (github.checkout / "ciguard.toml").read_text("utf-8")
+    own = config.partition("[experiment]")[0] + POLICY + "\n[plan]\nshards = 1\n"
+    github.commit("ciguard", {"ciguard.toml": own})
+    github.git("push", "--quiet", "origin", "main")
+    place = github.folder / "past"
+    for run in range(11, 14):
+        environ = {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_EVENT_NAME": "push",
+            "GITHUB_REF_NAME": "main",
+            "GITHUB_REPOSITORY": "octo-org/shop",
+            "GITHUB_RUN_ATTEMPT": "1",
+            "GITHUB_RUN_ID": str(run),
+            "GITHUB_SHA": github.git("rev-parse", "HEAD"),
+            "GITHUB_WORKFLOW": "tests",  # act tells its name, not its file
+        }
+        plan, record = str(place / "plan"), str(place / f"{run}")
+        for words in (
+            ("plan", "--artifact", plan),
+            ("run", "--plan", plan, "--shard", "01", "--record", record),
+            ("history", "add", record, "--history", HISTORY),
+        ):
+            answer = github.ciguard(*words, **environ)
+            assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_a_suspect_is_run_again_and_told_as_confirmed(github: GitHub) -> None:
+    settle_in(github)
+    base = github.git("rev-parse", "main")
+    github.git("switch", "--quiet", "--create", "crash")
+    head = github.commit("more stock", {"tests/test_stock.py": TESTS.format(mb=60)})
+    github.git("switch", "--quiet", "--detach", "main")
+    github.git("merge", "--quiet", "--no-ff", "--message", "merge", "crash")
+    run = github.run("pull_request", pull_request_event(head, base), run_id=201)
+    assert run.jobs["ciguard"].result == "success", run.talk
+    (said,) = (github.artifacts / "201").glob("ciguard-comparison-201-1/*.json")
+    before = json.loads(said.read_text("utf-8"))
+    assert [one["tier"] for one in before["memory"]["losses"]] == ["suspect"]
+    assert run.jobs["confirm"].result == "success", run.talk
+    (said,) = (github.artifacts / "201").glob("ciguard-confirmation-201-1/*.json")
+    assert json.loads(said.read_text("utf-8"))["verdict"] == "more memory"
+    confirmed = run.jobs["ciguard (confirmed)"]
+    assert confirmed.failed_steps == ("Report",), "the policy fails what is confirmed"
+    (comment,) = github.comments()
+    assert "peak memory: 1 confirmed regression" in comment["body"]
+    assert "of base and head in turn on one machine: 1 of 1 suspect confirmed" in comment["body"]
