@@ -25,7 +25,7 @@ from ciguard.model import CaseKey
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.compare.comparison import Judgement
+    from ciguard.compare.changes import Judgement
 
 FEW = 3  # baseline runs, before there are suspects
 LEAST = 10  # and before any is confirmed

@@ -9,7 +9,7 @@ import numpy as np
 
 from ciguard.codec.series import in_complete_leg, latest, leg_of
 from ciguard.compare.choice import how_chosen
-from ciguard.compare.comparison import BaselineFacts, RunName, Unused
+from ciguard.compare.facts import BaselineFacts, RunName, Unused
 from ciguard.compare.runs import CODE
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.codec.series import bounds
-from ciguard.compare.comparison import WORSE
 from ciguard.compare.runs import CODE
+from ciguard.compare.vocabulary import WORSE
 from ciguard.model import BAD_OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ciguard.codec.history import History
-    from ciguard.compare.comparison import Transition
+    from ciguard.compare.changes import Transition
 
 KINDS: Final = (*WORSE, "failing_on_both", "flaky")
 _BAD: Final = tuple(CODE["outcome"][outcome] for outcome in BAD_OUTCOMES)

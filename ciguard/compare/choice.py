@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.history import KEPT
 from ciguard.codec.history_runs import UNDATED
-from ciguard.compare.comparison import LeftOut
+from ciguard.compare.facts import LeftOut
 from ciguard.compare.lineage import (
     NOTHING_KNOWN,
     PULL_REQUEST,

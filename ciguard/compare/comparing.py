@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 
     from ciguard.codec.history import History
     from ciguard.compare.baseline import Table
-    from ciguard.compare.comparison import BaselineFacts, Judgement, Leak, Pace, Transition
+    from ciguard.compare.changes import Judgement, Transition
+    from ciguard.compare.facts import BaselineFacts
     from ciguard.compare.normalise import Baseline
     from ciguard.compare.runs import Floats, Run
+    from ciguard.compare.wholes import Leak, Pace
     from ciguard.model import Plan
 
 SAME_RUN: Final = "both are the same run, so there is nothing to compare"

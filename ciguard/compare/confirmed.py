@@ -21,7 +21,9 @@ from ciguard.text import counted, one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.compare.comparison import Comparison, Judgement, Tier
+    from ciguard.compare.changes import Judgement
+    from ciguard.compare.comparison import Comparison
+    from ciguard.compare.vocabulary import Tier
 
 SCHEMA: Final = 1
 MOST_BYTES: Final = 1 << 24  # of 80 suspects some KiB

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.comparison import Judgement
+from ciguard.compare.changes import Judgement
 from ciguard.compare.findings import Floor, Numbers, Question, judge
 from ciguard.compare.normalise import MANY
 from ciguard.compare.statistics import counts, error, moderated_scale

@@ -9,7 +9,9 @@ from ciguard.errors import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ciguard.compare.comparison import Comparison, Kind, LegChange
+    from ciguard.compare.comparison import Comparison
+    from ciguard.compare.vocabulary import Kind
+    from ciguard.compare.wholes import LegChange
     from ciguard.model import Ending
 
 WORDS: Final = ("new-failure", "timeout", "oom", "memory", "duration", "incomplete")

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.comparison import CONFIRMING, Change, Judgement
+from ciguard.compare.changes import Change, Judgement
 from ciguard.compare.normalise import MANY
 from ciguard.compare.statistics import quantile_95
+from ciguard.compare.vocabulary import CONFIRMING
 from ciguard.compare.words import judged_word, said
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ciguard.compare.comparison import Measure, Tier
     from ciguard.compare.runs import Run
     from ciguard.compare.statistics import Flags, Floats
+    from ciguard.compare.vocabulary import Measure, Tier
 
 KEPT: Final = 40  # largest suspects: nobody reads more
 

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from ciguard.compare import comparison as values
+from ciguard.compare import changes, comparison, facts, vocabulary, wholes
 from ciguard.compare.as_json import SCHEMA
 from ciguard.compare.comparison import Comparison
 from ciguard.errors import InputError
 from ciguard.model import CaseKey, Ending, UnitKey
 
+PARTS: Final = (vocabulary, changes, wholes, facts, comparison)
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 
 
@@ -47,7 +48,7 @@ def _adapter() -> TypeAdapter[Comparison]:
     adapter: TypeAdapter[Comparison] = TypeAdapter(Comparison)
     # What only type checkers import there.
     names: dict[str, Any] = {
-        **vars(values),
+        **{name: kind for part in PARTS for name, kind in vars(part).items()},
         "CaseKey": CaseKey,
         "Ending": Ending,
         "UnitKey": UnitKey,

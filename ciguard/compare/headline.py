@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.comparison import KINDS, WORSE
+from ciguard.compare.vocabulary import KINDS, WORSE
 from ciguard.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.compare.comparison import Comparison, Kind, Lost, State, Transition
+    from ciguard.compare.changes import Lost, Transition
+    from ciguard.compare.comparison import Comparison
+    from ciguard.compare.vocabulary import Kind, State
 
 WORDS: Final[dict[State, str]] = {
     "incomplete": "INCOMPLETE",

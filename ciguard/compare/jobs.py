@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.comparison import Cost, JobChange
 from ciguard.compare.runs import CODE
+from ciguard.compare.wholes import Cost, JobChange
 from ciguard.model import BAD_OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.compare.comparison import JobWord
     from ciguard.compare.runs import Run
+    from ciguard.compare.vocabulary import JobWord
     from ciguard.model import Ending
     from ciguard.model.jobs import Job
 

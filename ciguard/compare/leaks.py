@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.comparison import CONFIRMING, Leak
 from ciguard.compare.normalise import MANY
 from ciguard.compare.statistics import counts, medians
+from ciguard.compare.vocabulary import CONFIRMING
+from ciguard.compare.wholes import Leak
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ciguard.compare.comparison import Tier
     from ciguard.compare.runs import Run
     from ciguard.compare.statistics import Flags, Floats
+    from ciguard.compare.vocabulary import Tier
 
 TESTS: Final = 20  # of a process, before its growth is called steady
 LEFT_OUT: Final = 0.1

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ciguard.compare.comparison import Lost
+from ciguard.compare.changes import Lost
 from ciguard.compare.transitions import STOPPED, fates
 from ciguard.compare.words import some
 from ciguard.text import counted

@@ -14,7 +14,7 @@ from ciguard.compare.findings import Floor, Numbers, Question, judge
 from ciguard.compare.statistics import counts, error, medians, moderated_scale
 
 if TYPE_CHECKING:
-    from ciguard.compare.comparison import Judgement
+    from ciguard.compare.changes import Judgement
     from ciguard.compare.runs import Run
     from ciguard.compare.statistics import Flags, Floats
 

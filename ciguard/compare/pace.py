@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.comparison import CONFIRMING, Pace
 from ciguard.compare.normalise import MANY
 from ciguard.compare.statistics import quantile_95
+from ciguard.compare.vocabulary import CONFIRMING
+from ciguard.compare.wholes import Pace
 from ciguard.compare.words import pace_words
 
 if TYPE_CHECKING:
-    from ciguard.compare.comparison import PaceWord
     from ciguard.compare.normalise import Integers
     from ciguard.compare.statistics import Floats
+    from ciguard.compare.vocabulary import PaceWord
 
 RATIO: Final = 0.05
 SUSPECT_Z: Final = 2.0

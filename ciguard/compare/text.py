@@ -14,13 +14,10 @@ from ciguard.text import case_name, counted, duration, one_line, size, table, un
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ciguard.compare.comparison import (
-        Comparison,
-        Judgement,
-        LegChange,
-        RunName,
-        Transition,
-    )
+    from ciguard.compare.changes import Judgement, Transition
+    from ciguard.compare.comparison import Comparison
+    from ciguard.compare.facts import RunName
+    from ciguard.compare.wholes import LegChange
 
 COLUMNS: Final = 80
 ASIDE: Final = " " * 11

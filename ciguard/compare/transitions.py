@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.codec.history import WORDS
-from ciguard.compare.comparison import KINDS, Transition
+from ciguard.compare.changes import Transition
 from ciguard.compare.runs import CODE
+from ciguard.compare.vocabulary import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from ciguard.compare.comparison import Kind
     from ciguard.compare.runs import Run
+    from ciguard.compare.vocabulary import Kind
     from ciguard.model import CaseKey, UnitKey
 
     Fates = NDArray[np.uint8]

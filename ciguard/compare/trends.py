@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.comparison import Trend
 from ciguard.compare.normalise import MANY
 from ciguard.compare.runs import leg_of_history
 from ciguard.compare.statistics import quantile_95
+from ciguard.compare.wholes import Trend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ciguard.codec.history import History
-    from ciguard.compare.comparison import TrendName, TrendWord
     from ciguard.compare.runs import Run, RunLeg
+    from ciguard.compare.vocabulary import TrendName, TrendWord
 
     Measured = Callable[[Sequence[RunLeg]], float | None]
 

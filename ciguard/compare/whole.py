@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ciguard.compare.baseline import usable
-from ciguard.compare.comparison import LegChange, Totals
+from ciguard.compare.wholes import LegChange, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,20 +9,10 @@ from ciguard.text import counted, duration, size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.compare.comparison import (
-        Change,
-        Cost,
-        Leak,
-        Lost,
-        Measure,
-        PaceWord,
-        RunName,
-        Tier,
-        Transition,
-        Trend,
-        TrendName,
-        Word,
-    )
+    from ciguard.compare.changes import Change, Lost, Transition
+    from ciguard.compare.facts import RunName
+    from ciguard.compare.vocabulary import Measure, PaceWord, Tier, TrendName, Word
+    from ciguard.compare.wholes import Cost, Leak, Trend
 
 NAMED: Final = 3  # shards in a sentence; the rest is counted
 NEEDED: Final = 3  # baseline runs without which no number is judged

@@ -11,7 +11,8 @@ from ciguard.report.site import Site, file_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.compare.comparison import Comparison, RunName
+    from ciguard.compare.comparison import Comparison
+    from ciguard.compare.facts import RunName
     from ciguard.guard.verdict import Verdict
     from ciguard.model import Plan, Result
 

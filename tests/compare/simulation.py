@@ -21,7 +21,7 @@ from compare.making import MIB, column_run
 from ciguard.compare.comparing import compare_run
 
 if TYPE_CHECKING:
-    from ciguard.compare.comparison import Judgement
+    from ciguard.compare.changes import Judgement
     from ciguard.compare.runs import Run
     from ciguard.model import CaseKey
 

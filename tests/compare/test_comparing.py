@@ -20,7 +20,8 @@ from ciguard.history.merge import join
 
 if TYPE_CHECKING:
     from ciguard.codec.history import History
-    from ciguard.compare.comparison import Change, Comparison
+    from ciguard.compare.changes import Change
+    from ciguard.compare.comparison import Comparison
     from ciguard.compare.runs import Run
 
 TESTS = 60

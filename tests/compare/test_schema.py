@@ -19,16 +19,18 @@ import pytest
 from compare.test_command import COMPARISONS
 
 from ciguard import model
-from ciguard.compare import comparison as values
 from ciguard.compare.as_json import SCHEMA, as_json
+from ciguard.compare.changes import Change
 from ciguard.compare.comparison import Comparison
+from ciguard.compare.from_json import PARTS
 
 if TYPE_CHECKING:
     from conftest import Golden
 
 PLACE = Path(__file__).parents[2] / "docs" / "compare.schema.json"
 SAMPLES = Path(__file__).parents[1] / "samples" / "compare"
-NAMES = {**vars(values), **vars(model), "datetime": datetime}
+NAMES = {name: kind for part in (*PARTS, model) for name, kind in vars(part).items()}
+NAMES["datetime"] = datetime
 PLAIN: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
     int: {"type": "integer"},
@@ -64,7 +66,7 @@ def as_object(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
     if is_dataclass(kind):
         names = [field.name for field in fields(kind) if field.metadata.get("json", True)]
     properties = {name: described(hints[name], known) for name in names}
-    if kind is values.Change:  # from nothing to something there is no ratio
+    if kind is Change:  # from nothing to something there is no ratio
         properties["ratio"] = {"anyOf": [PLAIN[float], PLAIN[type(None)]]}
     return {
         "description": inspect.cleandoc(kind.__doc__ or ""),

@@ -14,8 +14,8 @@ from markdown_it import MarkdownIt
 
 from ciguard.codec.gathering import read_records
 from ciguard.compare.comparing import compare_run
-from ciguard.compare.comparison import KINDS
 from ciguard.compare.records import runs_of
+from ciguard.compare.vocabulary import KINDS
 from ciguard.github.comments import MAX_CHARS
 from ciguard.model import Result
 from ciguard.rendering import Templates

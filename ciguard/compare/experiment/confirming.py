@@ -22,8 +22,8 @@ from ciguard.compare.statistics import PRIOR, moderated_scale
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.compare.comparison import Tier
     from ciguard.compare.experiment.paired import Floats, Series
+    from ciguard.compare.vocabulary import Tier
     from ciguard.model import CaseKey
 
 LEVEL: Final = 0.05

@@ -23,7 +23,8 @@ from ciguard.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from ciguard.compare.comparison import Comparison, Measure
+    from ciguard.compare.comparison import Comparison
+    from ciguard.compare.vocabulary import Measure
     from ciguard.model import Record, Result, Suite, UnitKey
 
 SHARD: Final = "1"

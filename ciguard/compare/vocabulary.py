@@ -1,0 +1,75 @@
+"""The words of a comparison: closed sets, and what a reader sees of them. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+NAME_WIDTH: Final = 200
+CONFIRMING: Final = 10  # baseline values without which nothing is confirmed
+State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
+Measure = Literal["wall_s", "peak_delta_bytes"]
+# "moved": too few baseline runs for a verdict; "not confirmed": re-runs did not show it again.
+Tier = Literal["confirmed", "suspect", "not confirmed", "moved"]
+Word = Literal[
+    "regressed",
+    "improved",
+    "mixed",
+    "suspects",
+    "no significant difference",
+    "not enough data",
+    "too noisy to judge",
+    "not measured",
+    "incomplete",
+]
+Kind = Literal[
+    "newly_out_of_memory",
+    "newly_timed_out",
+    "newly_crashed",
+    "newly_failing",
+    "failing_added",
+    "no_longer_run",
+    "newly_skipped",
+    "failing_on_both",
+    "flaky",
+    "fixed",
+    "moved",
+    "removed",
+    "added",
+]
+JobWord = Literal[
+    "unblocked", "newly cancelled", "newly failing", "fixed", "newly skipped", "added", "gone"
+]
+PaceWord = Literal[
+    "slower",
+    "maybe slower",
+    "faster",
+    "maybe faster",
+    "no significant difference",
+    "not enough data",
+    "not measured",
+]
+TrendName = Literal["makespan_s", "sum_s", "peak_bytes"]
+TrendWord = Literal["more than usual", "less than usual", "no significant difference", "no verdict"]
+# In the order in which a reader needs them, with their words.
+KINDS: Final[dict[Kind, str]] = {
+    "newly_out_of_memory": "newly out of memory",
+    "newly_timed_out": "newly timed out",
+    "newly_crashed": "newly crashed",
+    "newly_failing": "newly failing",
+    "failing_added": "failing, added",
+    "no_longer_run": "no longer run",
+    "newly_skipped": "newly skipped",
+    "failing_on_both": "failing on both",
+    "flaky": "flaky",
+    "fixed": "fixed",
+    "moved": "moved or renamed",
+    "removed": "removed",
+    "added": "added",
+}
+WORSE: Final[tuple[Kind, ...]] = (
+    "newly_out_of_memory",
+    "newly_timed_out",
+    "newly_crashed",
+    "newly_failing",
+    "failing_added",
+)
