@@ -6,6 +6,7 @@ docs/compare.schema.json describes it; keys may be added.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +38,8 @@ def _plain(value: Any) -> Any:
         }
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return dict(value)
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, float) and not math.isfinite(value):

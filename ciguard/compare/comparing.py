@@ -19,6 +19,7 @@ from ciguard.compare.jobs import cost, job_changes
 from ciguard.compare.leaks import leaks
 from ciguard.compare.lost import legs_of, losses, reasons
 from ciguard.compare.memory import judge_memory
+from ciguard.compare.metrics import metrics
 from ciguard.compare.normalise import MANY, normalised_baseline, normalised_run
 from ciguard.compare.pace import believed, judge_pace, own_speed
 from ciguard.compare.pairs import pairs
@@ -113,6 +114,7 @@ def compare_run(
             cost_after=cost(candidate, around.jobs_after, around.prices),
             leaks=judged.leaks,
             pace=judged.pace,
+            metrics=metrics(base, candidate),
             trends=trends(candidate, history, choice.used, more, complete=complete),
         )
     )

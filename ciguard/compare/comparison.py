@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING
 
 from ciguard.compare.scatter import Pairs
 from ciguard.compare.vocabulary import CONFIRMING, KINDS
-from ciguard.compare.wholes import NO_PACE
+from ciguard.compare.wholes import NO_METRICS, NO_PACE
 from ciguard.compare.words import sentence
 
 if TYPE_CHECKING:
     from ciguard.compare.changes import Judgement, Lost, Transition
     from ciguard.compare.facts import BaselineFacts, RunName
     from ciguard.compare.vocabulary import Kind, State
-    from ciguard.compare.wholes import Cost, JobChange, Leak, LegChange, Pace, Totals, Trend
+    from ciguard.compare.wholes import (
+        Cost,
+        JobChange,
+        Leak,
+        LegChange,
+        Metrics,
+        Pace,
+        Totals,
+        Trend,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,7 @@ class Comparison:
     leaks: tuple[Leak, ...] = ()
     pace: Pace = NO_PACE
     trends: tuple[Trend, ...] = ()
+    metrics: Metrics = NO_METRICS
     pairs: Pairs = field(default=Pairs(), compare=False, metadata={"json": False})  # for a picture
 
     @property

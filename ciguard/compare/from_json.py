@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any, Final
@@ -51,6 +52,7 @@ def _adapter() -> TypeAdapter[Comparison]:
         **{name: kind for part in PARTS for name, kind in vars(part).items()},
         "CaseKey": CaseKey,
         "Ending": Ending,
+        "Mapping": Mapping,
         "UnitKey": UnitKey,
         "datetime": datetime,
     }

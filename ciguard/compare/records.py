@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ciguard.codec.history_runs import UNDATED
+from ciguard.compare.metrics import metrics_of
 from ciguard.compare.runs import CODE, Run, RunLeg
 from ciguard.model import BAD_OUTCOMES, CaseKey, Record, Result, ShardLine
 
@@ -138,6 +139,7 @@ def _run(records: list[Record], name: str) -> Run:
             for key, (_, result) in zip(keys, ordered, strict=True)
             if result.message and result.outcome in BAD_OUTCOMES
         },
+        metrics=metrics_of(records),
         **_columns(ordered),
     )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.uint8]
     Floats = NDArray[np.float64]
+    MetricKey = tuple[str, str, tuple[tuple[str, str], ...]]  # name, unit, conditions
 
 CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
     name: {word or None: code for code, word in enumerate(words)} for name, words in WORDS.items()
@@ -65,6 +66,7 @@ class Run:
         sha: the tested commit, `parents` are its parents; `head_sha` is what was proposed.
         flaky: went wrong in a try and right in the last one.
         messages: of bad results, where they have one.
+        metrics: numbers that programs gave; the history keeps none.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Run:
     in_history: bool = False
     flaky: tuple[CaseKey, ...] = ()
     messages: Mapping[CaseKey, str] = field(default_factory=dict)
+    metrics: Mapping[MetricKey, tuple[float, ...]] = field(default_factory=dict)
     retained_bytes: Floats | None = None
     process: NDArray[np.int32] | None = None
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ciguard.compare.changes import Judgement, Transition
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.facts import RunName
-    from ciguard.compare.wholes import LegChange
+    from ciguard.compare.wholes import LegChange, Metrics
 
 COLUMNS: Final = 80
 ASIDE: Final = " " * 11
@@ -36,6 +36,7 @@ def render(comparison: Comparison) -> str:
         _jobs(comparison),
         "\n".join(_wrapped(leak.words, "  ") for leak in comparison.leaks[:LISTED]),
         *(_judgement(judgement) for judgement in comparison.judgements),
+        _metrics(comparison.metrics),
         _legs(comparison),
         _totals(comparison),
         "\n".join(_wrapped(remark) for remark in comparison.remarks),
@@ -126,6 +127,15 @@ def _judgement(judgement: Judgement) -> str:
         lines.append(f"    {change_words(change)}")
     if len(named) > LISTED:
         lines.append(f"  and {len(named) - LISTED:,} more")
+    return "\n".join(lines)
+
+
+def _metrics(found: Metrics) -> str:
+    lines = [_wrapped(found.said, "  ")] if found.said else []
+    for one in found.changes[:LISTED]:
+        lines += [f"  {one_line(one.title, 76)}", _wrapped(f"    {one.words}", "    ")]
+    if len(found.changes) > LISTED:
+        lines.append(f"  and {len(found.changes) - LISTED:,} more")
     return "\n".join(lines)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 NAME_WIDTH: Final = 200
+TIME_UNITS: Final = ("s", "ms", "us", "µs", "ns", "min", "h")  # of metrics
 CONFIRMING: Final = 10  # baseline values without which nothing is confirmed
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 Measure = Literal["wall_s", "peak_delta_bytes"]

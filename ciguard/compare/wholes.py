@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.words import leak_words, trend_words
+from ciguard.compare.vocabulary import NAME_WIDTH, TIME_UNITS
+from ciguard.compare.words import leak_words, metric_words, metrics_said, trend_words
+from ciguard.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ciguard.compare.vocabulary import JobWord, PaceWord, Tier, TrendName, TrendWord
     from ciguard.model import Ending
 
@@ -133,6 +137,64 @@ class Trend:
     def words(self) -> str:
         """ "slowest leg: no significant difference (124 s and 122 s, n=12)"."""
         return trend_words(self)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricChange:
+    """A number that a program or a log gave in both runs, under the conditions of its `key`.
+
+    `before` and `after` are the medians of `n_before` and `n_after` values; `ratio` is None where
+    there was nothing, or less, before. Nothing says how far such a number moves by itself.
+    """
+
+    name: str
+    unit: str
+    key: Mapping[str, str]
+    before: float
+    after: float
+    ratio: float | None
+    n_before: int
+    n_after: int
+
+    @property
+    def is_cost(self) -> bool:
+        """Say that less of it is better: a time or a size. Of other numbers nobody knows."""
+        return self.unit in TIME_UNITS or self.unit == "bytes"
+
+    @property
+    def distance(self) -> float:
+        """How far it moved, in its own measure; a change from nothing is the farthest."""
+        if self.ratio is None:
+            return float("inf") if self.before != self.after else 0.0
+        return abs(self.ratio)
+
+    @property
+    def title(self) -> str:
+        """ "xla.heap (ordinal=1)", in one line."""
+        said = ", ".join(f"{name}={value}" for name, value in sorted(self.key.items()))
+        return one_line(f"{self.name} ({said})" if said else self.name, NAME_WIDTH)
+
+    @property
+    def words(self) -> str:
+        """ "512 MiB -> 640 MiB (+25 %)"."""
+        return metric_words(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """The metrics of both runs; how many conditions and names only one of them has."""
+
+    changes: tuple[MetricChange, ...] = ()
+    only_before: int = 0
+    only_after: int = 0
+
+    @property
+    def said(self) -> str:
+        """What they come to in a sentence; "" without any."""
+        return metrics_said(self)
+
+
+NO_METRICS: Final = Metrics()
 
 
 @dataclass(frozen=True, slots=True)

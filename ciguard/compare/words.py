@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ciguard.text import counted, duration, size
+from ciguard.text import counted, duration, one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from ciguard.compare.changes import Change, Lost, Transition
     from ciguard.compare.facts import RunName
     from ciguard.compare.vocabulary import Measure, PaceWord, Tier, TrendName, Word
-    from ciguard.compare.wholes import Cost, Leak, Trend
+    from ciguard.compare.wholes import Cost, Leak, MetricChange, Metrics, Trend
 
 NAMED: Final = 3  # shards in a sentence; the rest is counted
 NEEDED: Final = 3  # baseline runs without which no number is judged
+MOVED: Final = 0.05  # of a metric: less is not counted as a change
 NARROW: Final = 0.03  # below this width whole percents hide an interval
 NOUN: Final[dict[Measure, str]] = {"wall_s": "duration", "peak_delta_bytes": "peak memory"}
 
@@ -119,6 +120,37 @@ def change_words(change: Change) -> str:
     if change.after < change.before:
         word = "confirmed gain" if change.tier == "confirmed" else "maybe a gain"
     return f"{word}: {values} ({percent(change.ratio)}, {interval(change)})"
+
+
+def metric_words(change: MetricChange) -> str:
+    """ "512 MiB -> 640 MiB (+25 %)", "3 -> 4 images (+33 %, medians of 5 and 5 values)"."""
+    show = {"s": duration, "bytes": size}.get(change.unit)
+    if show is None or min(change.before, change.after) < 0:
+        unit = f" {one_line(change.unit, 20)}" if change.unit else ""
+        values = f"{change.before:,.6g} -> {change.after:,.6g}{unit}"
+    else:
+        values = f"{show(change.before)} -> {show(change.after)}"
+    more = [percent(change.ratio)] if change.ratio is not None else []
+    if max(change.n_before, change.n_after) > 1:
+        more.append(f"medians of {change.n_before} and {counted(change.n_after, 'value')}")
+    return f"{values} ({', '.join(more)})" if more else values
+
+
+def metrics_said(found: Metrics) -> str:
+    """ "mixed: 3 metrics in both runs, 1 larger and 1 smaller by 5 % or more; no verdict, ..."."""
+    if not (found.changes or found.only_before):
+        return ""
+    moved = [one for one in found.changes if one.distance >= MOVED]
+    larger = sum(one.after > one.before for one in moved)
+    costs = {one.after > one.before for one in moved if one.is_cost}
+    parts = [
+        f"{counted(len(found.changes), 'metric')} in both runs, {larger} larger and "
+        f"{len(moved) - larger} smaller by {100 * MOVED:.0f} % or more"
+    ]
+    if found.only_before or found.only_after:
+        parts.append(f"{found.only_before} before only, {found.only_after} now only")
+    said = f"{'; '.join(parts)}; no verdict, as nothing says how much they vary"
+    return f"mixed: {said}" if len(costs) > 1 else said
 
 
 def run_words(run: RunName) -> str:

@@ -9,6 +9,7 @@ import inspect
 import json
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from pathlib import Path
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 PLACE = Path(__file__).parents[2] / "docs" / "compare.schema.json"
 SAMPLES = Path(__file__).parents[1] / "samples" / "compare"
 NAMES = {name: kind for part in (*PARTS, model) for name, kind in vars(part).items()}
-NAMES["datetime"] = datetime
+NAMES |= {"datetime": datetime, "Mapping": Mapping}
 PLAIN: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
     int: {"type": "integer"},
@@ -53,6 +54,8 @@ def described(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
         return {"anyOf": [described(one, known) for one in inside]}
     if origin is tuple:
         return {"type": "array", "items": described(inside[0], known)}
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": described(inside[1], known)}
     name = kind.__name__
     if name not in known:
         known[name] = {}

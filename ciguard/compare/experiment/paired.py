@@ -14,6 +14,7 @@ import numpy as np
 from scipy import stats
 
 from ciguard.compare.experiment.measured import CPU, PEAK, WALL
+from ciguard.compare.vocabulary import TIME_UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,6 @@ NOISY: Final = 0.20  # of a value, by which one run differs from the next
 LARGEST: Final = 50.0  # of a logarithm: beyond it nobody tells one ratio from another
 WIDE: Final = 0.25  # a change of a quarter could hide in the interval
 
-TIME_UNITS: Final = ("s", "ms", "us", "µs", "ns", "min", "h")
 MIB: Final = 1024 * 1024
 
 

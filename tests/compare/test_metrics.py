@@ -1,0 +1,118 @@
+"""Metrics of two runs: what is compared with what, and in which words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from compare.making import case, leg_lines
+from compare.test_command import HOSTILE
+
+from ciguard.codec.gathering import read_records
+from ciguard.codec.record import encode
+from ciguard.compare.command import FORMATS
+from ciguard.compare.comparing import compare_run
+from ciguard.compare.records import runs_of
+from ciguard.compare.text import COLUMNS
+from ciguard.model import MetricLine
+
+if TYPE_CHECKING:
+    from ciguard.compare.comparison import Comparison
+
+MIB = 1024 * 1024
+
+
+def metric(name: str, value: float, unit: str = "", **key: str) -> MetricLine:
+    return MetricLine(name, value, unit, key)
+
+
+def compared(before: list[MetricLine], after: list[MetricLine]) -> Comparison:
+    def run(number: int, lines: list[MetricLine]) -> Any:
+        told = b"".join(map(encode, [*leg_lines("01", [case("a")], run_id=number), *lines]))
+        return runs_of(read_records([("r/supervisor.jsonl", told)]), f"run {number}")[0]
+
+    return compare_run(run(2, after), None, [run(1, before)])
+
+
+def rows(found: Comparison) -> list[tuple[str, float, float]]:
+    return [(one.title, one.before, one.after) for one in found.metrics.changes]
+
+
+def test_the_same_name_unit_and_conditions_are_one_row() -> None:
+    before = [
+        metric("heap", 100 * MIB, "bytes", ordinal="0"),
+        metric("heap", 200 * MIB, "bytes", ordinal="1"),
+        metric("steps", 4, "s", n="4"),
+        metric("loss", 0.5),
+    ]
+    after = [
+        metric("heap", 150 * MIB, "bytes", ordinal="1"),
+        metric("heap", 100 * MIB, "bytes", ordinal="0"),
+        metric("steps", 9, "s", n="10"),
+        metric("loss", 0.5, "nat"),
+    ]
+    found = compared(before, after)
+    assert rows(found) == [
+        ("heap (ordinal=1)", 200 * MIB, 150 * MIB),
+        ("heap (ordinal=0)", 100 * MIB, 100 * MIB),
+    ]
+    assert (found.metrics.only_before, found.metrics.only_after) == (2, 2)
+    assert found.metrics.changes[0].words == "200 MiB -> 150 MiB (-25 %)"
+    assert found.metrics.said == (
+        "2 metrics in both runs, 0 larger and 1 smaller by 5 % or more; 2 before only, 2 now "
+        "only; no verdict, as nothing says how much they vary"
+    )
+
+
+def test_of_several_values_the_median_stands_for_the_run() -> None:
+    before = [metric("step", value, "s") for value in (1.0, 9.0, 1.1)]
+    found = compared(before, [metric("step", 1.21, "s")])
+    (one,) = found.metrics.changes
+    assert (one.before, one.n_before, one.n_after) == (1.1, 3, 1)
+    assert one.words == "1.10 s -> 1.21 s (+10 %, medians of 3 and 1 value)"
+
+
+@pytest.mark.parametrize(
+    ("units", "is_mixed"), [(("s", "bytes"), True), (("s", "images"), False), (("", ""), False)]
+)
+def test_two_that_contradict_each_other_are_mixed(units: tuple[str, str], is_mixed: bool) -> None:
+    """Where somebody knows which is better: of a number without a unit nobody does."""
+    names = zip(("a", "b"), units, strict=True)
+    before = [metric(name, 100, unit) for name, unit in names]
+    after = [metric("a", 150, units[0]), metric("b", 50, units[1])]
+    found = compared(before, after)
+    assert found.metrics.said.startswith("mixed: ") is is_mixed
+    assert len(found.metrics.changes) == 2
+    assert found.state == "inconclusive", "numbers only: no verdict of the run"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (0.0, 5.0, "0 -> 5"),
+        (-2.0, 3.0, "-2 -> 3"),
+        (3.0, 4.0, "3 -> 4 (+33 %)"),
+        (0.0, 0.0, "0 -> 0"),
+    ],
+)
+def test_from_nothing_there_is_no_ratio(before: float, after: float, words: str) -> None:
+    found = compared([metric("m", before)], [metric("m", after)])
+    assert [one.words for one in found.metrics.changes] == [words]
+
+
+def test_a_run_without_any_has_nothing_to_tell() -> None:
+    assert compared([], [metric("m", 1)]).metrics.said == ""
+    assert compared([metric("m", 1)], []).metrics.said == ""
+
+
+def test_every_format_shows_them_and_hostile_names_are_text() -> None:
+    key = {"a|b": "<script>@everyone"}
+    found = compared([metric(HOSTILE, 1, **key)], [metric(HOSTILE, 2, **key)])
+    for name, render in FORMATS.items():
+        text = render(found)
+        assert "1 metric" in text or name == "json"
+        if name in {"markdown", "html"}:
+            assert "<script>@" not in text
+            assert "<b>" not in text
+        if name == "text":
+            assert max(map(len, text.splitlines())) <= COLUMNS
