@@ -182,7 +182,8 @@ class _Gathering:
             self.damage.append(f"{self.source}: {len(headers)} shard lines that differ")
         if len(copies) > 1:
             self.damage.extend(_contradictions(self.parts))
-        self.damage.extend(_begun_again(self.parts))
+        if any(map(_some_begin_again, self.parts.values())):
+            self.damage.extend(_begun_again(self.parts))
         end, others = _end_of(by_kind[EndLine], by_kind[EventLine])
         if others:
             self.damage.append(f"{self.source}: {others + 1} end lines that differ")
@@ -258,10 +259,22 @@ def _badness(end: EndLine) -> tuple[bool, bool, float]:
 
 def _behind_end(source: str, lines: list[Line]) -> Iterator[str]:
     """An end is the last line of its file: what stands behind it is no word of the leg."""
-    at = next((at for at, line in enumerate(lines, 1) if isinstance(line, EndLine)), len(lines))
-    if at < len(lines):
-        left = len(lines) - at
+    kinds = list(map(type, lines))
+    left = len(lines) - 1 - kinds.index(EndLine) if EndLine in kinds else 0
+    if left:
         yield f"{source}: {left:,} line{'s' * (left != 1)} behind the end of the leg"
+
+
+def _some_begin_again(lines: list[Line]) -> bool:
+    """Say that a unit begins behind a result of that name: of nearly no file."""
+    told = set()
+    for line in lines:
+        kind = type(line)
+        if kind is Result:
+            told.add(line.unit)  # type: ignore[union-attr]
+        elif kind is StartLine and line.unit in told:  # type: ignore[union-attr]
+            return True
+    return False
 
 
 def _begun_again(parts: dict[str, list[Line]]) -> Iterator[str]:

@@ -88,8 +88,9 @@ def _by_process(
 
 def _ends(record: Record, step: _Step) -> Iterator[str]:
     """A process that went wrong has a victim, or a word of the leg on why it has none."""
-    bad = {line.process for line in record.results if line.outcome in BAD_OUTCOMES}
-    died = {line.process for line in record.results if line.outcome == "died"}
+    wrong = [line for line in record.results if line.outcome in BAD_OUTCOMES]
+    bad = {line.process for line in wrong}
+    died = {line.process for line in wrong if line.outcome == "died"}
     silent = {event.process for event in record.events if event.kind == "last_output"}
     told = {event.process for event in record.events if event.kind in TELLING}
     for end in record.process_ends:

@@ -297,13 +297,14 @@ def test_nothing_stands_behind_an_end() -> None:
     [
         ("sr", False),
         ("srs", True),
+        ("rs", True),
         ("srsr", False),
         ("ssr", False),
         ("srh", False),
     ],
 )
 def test_a_unit_begins_again_only_for_another_result(lines: str, *, odd: bool) -> None:
-    spelled = {
+    spelled: dict[str, Line] = {
         "s": StartLine("u", process=1, at_s=1.0),
         "r": Result("u", "passed", process=1, at_s=2.0),
         "h": StartLine("u", process=1, at_s=2.1, heard=True),

@@ -6,26 +6,21 @@ import pytest
 from guard.world import passed
 
 from ciguard.guard.integrity import contradictions
-from ciguard.model import EventLine, ProcessEndLine, ProcessLine, Record, Result, StartLine
+from ciguard.model import EventLine, Line, ProcessEndLine, ProcessLine, Record, Result, StartLine
 
 RESUMED = EventLine("resumed", 10.0, 2)
 FIRST = (ProcessLine(1, 1, at_s=0.0), ProcessEndLine(1, "completed", 0, 3.0))
 
 
-def found(
-    *lines: ProcessLine | ProcessEndLine | EventLine | Result | StartLine, tries: int = 1
-) -> list[str]:
-    def of(kind: type) -> tuple[object, ...]:
-        return tuple(line for line in lines if isinstance(line, kind))
-
+def found(*lines: Line, tries: int = 1) -> list[str]:
     record = Record(
         "r",
         None,
-        processes=of(ProcessLine),  # type: ignore[arg-type]
-        process_ends=of(ProcessEndLine),  # type: ignore[arg-type]
-        events=of(EventLine),  # type: ignore[arg-type]
-        results=of(Result),  # type: ignore[arg-type]
-        starts=of(StartLine),  # type: ignore[arg-type]
+        processes=tuple(one for one in lines if isinstance(one, ProcessLine)),
+        process_ends=tuple(one for one in lines if isinstance(one, ProcessEndLine)),
+        events=tuple(one for one in lines if isinstance(one, EventLine)),
+        results=tuple(one for one in lines if isinstance(one, Result)),
+        starts=tuple(one for one in lines if isinstance(one, StartLine)),
     )
     return list(contradictions(record, tries))
 
@@ -62,7 +57,7 @@ def test_processes_of_earlier_attempts_have_clocks_of_their_own() -> None:
     ],
 )
 def test_an_exit_code_has_its_reason(code: int, event: str, *, bad: bool) -> None:
-    lines = [
+    lines: list[Line] = [
         *(ProcessLine(1, 1), ProcessEndLine(1, "completed", code, 1.0)),
         *([EventLine(event, 1.0, 1)] if event else []),
         passed("u", outcome="failed" if bad else "passed"),
