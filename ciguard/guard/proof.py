@@ -6,7 +6,7 @@ The expected legs come from the plan, never from what arrived: no job can detect
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import chain, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from ciguard.guard import inventory, skipped, stale
@@ -81,9 +81,7 @@ def prove(
         *selection.findings,
         *policy.findings,
         *inventory.findings(plan, policy, planned),
-        *chain.from_iterable(
-            leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.tries) for leg in legs
-        ),
+        *_of_legs(plan, legs, lost),
         *_misplaced(legs, where, planned),
     ]
     if configured is not None and plan.policy.remainder:
@@ -117,6 +115,13 @@ def prove(
         notes=policy.notes,
     )
     return headline(verdict)
+
+
+def _of_legs(
+    plan: Plan, legs: Sequence[LegProof], lost: Mapping[str, tuple[UnitKey, ...]]
+) -> Iterator[Finding]:
+    for leg in legs:
+        yield from leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.tries)
 
 
 def _of_needs(
