@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,10 @@ from ciguard import files
 from ciguard.codec import placing
 from ciguard.codec.foreign import records_of_results
 from ciguard.errors import InputError, UsageError
+from ciguard.github.place import Place as OnGitHub
+from ciguard.github.place import place_of
 from ciguard.references import Place, RunId, checked_repository
+from ciguard.repository import remote_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,7 +52,8 @@ class Lookup:
     """Finds records below a folder and, with a token, on GitHub.
 
     Args:
-        repository: `owner/name`; None for the one that this process is part of.
+        repository: `owner/name`; None for the one that this process is part of, else the one that
+            the checkout around the folder comes from.
 
     Raises:
         UsageError: the repository cannot be meant.
@@ -59,17 +64,26 @@ class Lookup:
         self._folder = folder
         if repository is not None:
             checked_repository(repository, "--repo")
-        self._repository = repository or environ.get("GITHUB_REPOSITORY", "")
+        self._said = repository or ""
 
     @property
     def can_ask(self) -> bool:
         """Say that GitHub can be asked of a run id that nothing else is known of."""
-        return bool(self._repository and self._token)
+        return bool(self._token and self._known is not None)
 
-    @property
-    def repository(self) -> str:
-        """`owner/name`; "" not known."""
-        return self._repository
+    @cached_property
+    def _known(self) -> OnGitHub | None:
+        """Where a run id is looked for; None where nobody says."""
+        try:
+            return self._place()
+        except UsageError:
+            return None
+
+    def _place(self, reference: RunId | None = None) -> OnGitHub:
+        remote = remote_url(self._folder, self._environ)
+        named = reference.repository if reference is not None else ""
+        server = reference.server if reference is not None else ""
+        return place_of(self._environ, repository=named or self._said, server=server, remote=remote)
 
     @property
     def _token(self) -> str:
@@ -152,8 +166,9 @@ class Lookup:
         from ciguard.github.refusals import GitHubError  # noqa: PLC0415
         from ciguard.github.runs import RunOnGitHub  # noqa: PLC0415
 
-        repository = self._of(reference, where)
-        with self.github(where) as github:
+        place = self._place(reference)
+        repository = place.repository
+        with self.github(place, where) as github:
             found = records_of_run(github, repository, reference.run_id, reference.run_attempt)
             jobs: tuple[Job, ...] = ()
             problems = found.problems
@@ -169,26 +184,7 @@ class Lookup:
             jobs = tuple(job for job in jobs if job.run_attempt <= reference.run_attempt)
         return Recorded(found.records, problems=problems, jobs=jobs)
 
-    def _of(self, reference: RunId, where: str) -> str:
-        if reference.server and reference.server != self._server:
-            fix = f"set GITHUB_SERVER_URL={reference.server} and GITHUB_API_URL, and their token"
-            what = f"{reference.server} is not {self._server}, whose token this is"
-            raise UsageError(what, where=where, fix=fix)
-        repository = reference.repository or self._repository
-        if not repository:
-            what = "nobody said of which repository the run is"
-            raise UsageError(
-                what, where=where, fix="add --repo OWNER/NAME, or name it by its address"
-            )
-        return repository
-
-    @property
-    def _server(self) -> str:
-        from ciguard.github.events import SERVER_URL  # noqa: PLC0415
-
-        return (self._environ.get("GITHUB_SERVER_URL") or SERVER_URL).rstrip("/")
-
-    def github(self, where: str) -> GitHub:
+    def github(self, place: OnGitHub, where: str) -> GitHub:
         """A client; whoever takes it closes it.
 
         Raises:
@@ -197,22 +193,22 @@ class Lookup:
         from pydantic import SecretStr  # noqa: PLC0415
 
         from ciguard.github.client import GitHub  # noqa: PLC0415
-        from ciguard.github.events import API_URL  # noqa: PLC0415
 
         if not self._token:
             raise UsageError("there is no token for GitHub", where=where, fix=TOKEN_FIX)
-        return GitHub(self._environ.get("GITHUB_API_URL") or API_URL, SecretStr(self._token))
+        return GitHub(place.api_url, SecretStr(self._token))
 
     def asker(self) -> Callable[[str, str], frozenset[str]] | None:
         """Asks GitHub for the commits between two; None where it cannot be asked."""
-        if not self.can_ask:
+        place = self._known
+        if place is None or not self._token:
             return None
 
         def ask(old: str, new: str) -> frozenset[str]:
             from ciguard.github.runs import known_ancestors  # noqa: PLC0415
 
-            with self.github("commits") as github:
-                return known_ancestors(github, self._repository, old, new)
+            with self.github(place, "commits") as github:
+                return known_ancestors(github, place.repository, old, new)
 
         return ask
 
@@ -227,16 +223,16 @@ class Lookup:
 
         around = self.around()
         workflow = around.workflow if around is not None and _is_file(around.workflow) else ""
-        repository = self._of(RunId(0), where)
-        with self.github(where) as github:
-            found = finished_runs(github, repository, workflow=workflow, branch=branch)
+        place = self._place()
+        with self.github(place, where) as github:
+            found = finished_runs(github, place.repository, workflow=workflow, branch=branch)
         own = [run for run in found if run.event not in ("pull_request", "pull_request_target")]
         newest = max(own, key=lambda run: run.id, default=None)
         if newest is None:
             of = f" of {workflow}" if workflow else ""
             what = f"no run{of} on branch {branch} that is done"
             raise InputError(what, where=where, fix="name a run by its id")
-        return RunId(newest.id, None, repository)
+        return RunId(newest.id, None, place.repository)
 
 
 def _is_file(workflow: str) -> bool:

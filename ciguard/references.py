@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from ciguard.errors import InputError, UsageError
+from ciguard.github.names import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,6 @@ _RUN: Final = re.compile(r"([1-9]\d{0,17})(?:/([1-9]\d{0,8}))?")
 _PAGE: Final = re.compile(
     r"/([\w.-]+/[\w.-]+)/actions/runs/([1-9]\d{0,17})(?:/attempts/([1-9]\d{0,8}))?(?:/.*)?"
 )
-_REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/(?!\.\.?$)[A-Za-z0-9._-]+")
 _WILD: Final = re.compile(r"[*?]|\{\w+\}")
 
 
@@ -127,6 +127,6 @@ def checked_repository(text: str, where: str) -> str:
     Raises:
         UsageError: it is none.
     """
-    if not _REPOSITORY.fullmatch(text):
+    if not REPOSITORY.fullmatch(text):
         raise UsageError(f'expected OWNER/NAME, found "{text}"', where=where)
     return text

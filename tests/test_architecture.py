@@ -45,7 +45,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("console", "errors", "files", "github", "invocation", "model", "references"),
         "repository",
     ),
-    "references": ("errors",),
+    "references": ("errors", "github.names"),
     "proposals": (
         *("config", "errors", "files", "github.place", "rendering", "run.frameworks"),
         *("init.project", "init.requirement", "init.workflow"),
@@ -60,7 +60,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "configured": ("config", "errors", "model", "codec", "runners", "run.frameworks"),
     "cli": ("__version__", "errors", "console", "invocation"),
     "git": ("errors",),
-    "lookup": ("codec", "errors", "files", "github", "model", "references"),
+    "lookup": ("codec", "errors", "files", "github", "model", "references", "repository"),
     "lineages": ("compare.lineage", "errors", "repository"),
     "repository": ("errors", "git"),
     "base_files": ("errors", "github", "repository"),

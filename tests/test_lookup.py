@@ -71,6 +71,16 @@ def test_run_ids_are_downloaded(ciguard: Ciguard, environ: dict[str, Any], tmp_p
     assert "the token" not in named.stderr
 
 
+def test_a_run_id_is_of_the_repository_that_the_checkout_comes_from(
+    ciguard: Ciguard, environ: dict[str, Any], tmp_path: Path
+) -> None:
+    origin = f"git@github.com:{REPOSITORY}.git"
+    for words in (["init", "-q"], ["remote", "add", "origin", origin]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    done = ciguard("compare", "5", "7", cwd=tmp_path, **environ)
+    assert "100 MiB -> 161 MiB (+61 %, 1 baseline run: no verdict)" in done.stdout
+
+
 def test_this_and_base_are_told_by_the_run_around(
     ciguard: Ciguard, environ: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -102,7 +112,12 @@ MISTAKES: list[tuple[tuple[str, ...], dict[str, str], int, str]] = [
     (("5", "7", "--repo", REPOSITORY), {"GITHUB_TOKEN": ""}, 2, "--history FILE"),
     (("5", "8", "--repo", REPOSITORY), {}, 3, "has no record among its artifacts"),
     (("branch:nosuch", "7", "--repo", REPOSITORY), {}, 3, "no run on branch nosuch that is done"),
-    (("5", "https://other.example/o/r/actions/runs/7"), {}, 2, "whose token this is"),
+    (
+        ("5", "https://other.example/o/r/actions/runs/7"),
+        {},
+        2,
+        "is for https://github.com, and not sent to another",
+    ),
     (("this", "7", "--repo", REPOSITORY), {}, 2, "this is no run of GitHub Actions"),
     (("base", "7", "--repo", REPOSITORY), {}, 2, "base is chosen from a history"),
     (("nowhere", "7", "--repo", REPOSITORY), {}, 3, "a run id (123456, 123456/2)"),

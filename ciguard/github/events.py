@@ -16,17 +16,13 @@ import pydantic
 
 from ciguard.errors import CiguardError, InputError, together
 from ciguard.github.models import Event
+from ciguard.github.names import API_URL, REPOSITORY, SERVER_URL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.github.models import Repository
 
-API_URL: Final = "https://api.github.com"
-SERVER_URL: Final = "https://github.com"
-
-# It becomes part of a path, where `..` would lead elsewhere; `_` is in managed users' names.
-REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/(?!\.\.?$)[A-Za-z0-9._-]+")
 _SHA: Final = re.compile(r"[0-9a-f]{1,64}")  # act and tests shorten it
 
 # Only these run the base branch's own code because it is the base branch. A `workflow_run` also

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from ciguard.errors import UsageError
-from ciguard.github.events import API_URL, REPOSITORY, SERVER_URL
+from ciguard.github.names import API_URL, REPOSITORY, SERVER_URL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +105,8 @@ def place_of(
     if not name and told is not None and _host(told[0]) == _host(ours):
         name = told[1]
     if not REPOSITORY.fullmatch(name):
-        what = f'expected OWNER/NAME, found "{name:.80}"' if name else "which repository?"
+        what = "nobody said of which repository"
+        what = f'expected OWNER/NAME, found "{name:.80}"' if name else what
         fix = "pass --repo OWNER/NAME, or call it in a checkout whose remote origin is on GitHub"
         raise UsageError(what, where="--repo", fix=fix)
     return Place(name, ours, api_url or api_of(ours))
