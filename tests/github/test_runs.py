@@ -48,6 +48,7 @@ def test_a_job_with_its_steps_and_times(server: FakeGitHub, run: RunOnGitHub) ->
                 Step("Upload", 3, None),
             ),
             url="https://github.com/octo-org/shop/actions/runs/7/job/1000",
+            head_sha="a" * 40,
         ),
     )
     assert run.jobs()[0].wall_s == 300.0
