@@ -65,10 +65,10 @@ def test_a_process_that_died_between_units_is_a_warning() -> None:
             "its last output: in the exit of a module",
         )
     ]
-    assert verdict.findings[0].fix == "look why it ended", "there was no other process"
-    own[:0] = [ProcessLine(9, 3, reason="crash")]
+    assert verdict.findings[0].fix == "what it left ran in another process; look why it ended"
+    own[3:6] = []
     (finding,) = world.prove().findings
-    assert finding.fix == "what it left ran in another process; look why it ended"
+    assert finding.fix == "look why it ended", "there was no other process"
     world.result("01", "a.t::two", outcome="died", ending="crash")
     assert world.prove().findings == (), "the search found it"
 
