@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
 from compare.experiment.simulated import Program
 from conftest import clean_environment
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.experiment.outcome import Experiment
 
+SCHEMA = Path(__file__).parents[3] / "docs" / "experiment.schema.json"
 SAMPLES = Path(__file__).parents[2] / "samples" / "experiment"
 VERDICTS = {
     *("faster", "slower", "less memory", "more memory", "mixed"),
@@ -47,6 +49,7 @@ def answer(ciguard: Ciguard, folder: Path, *options: str, expect: int = 0) -> di
     found: dict[str, Any] = json.loads((folder / "x.json").read_text("utf-8"))
     assert done.stdout == f"{found['verdict']}\n"
     assert found["verdict"] in VERDICTS
+    jsonschema.validate(found, json.loads(SCHEMA.read_text("utf-8")))
     return found
 
 

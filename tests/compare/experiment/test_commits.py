@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
 from compare.making import case, run_of
 from conftest import clean_environment
@@ -21,12 +23,11 @@ from ciguard.compare.from_json import read_comparison
 from ciguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Ciguard
 
     from ciguard.compare.comparison import Comparison
 
+DOCS = Path(__file__).parents[3] / "docs"
 TESTS = """
 import pathlib, sys
 import time
@@ -105,6 +106,7 @@ def test_suspects_are_confirmed_or_not(project: Path, ciguard: Ciguard) -> None:
         cwd=project,
     )
     answer = json.loads((project / "answer.json").read_text())
+    jsonschema.validate(answer, json.loads((DOCS / "experiment.schema.json").read_text("utf-8")))
     assert done.stdout == "slower\n"
     told = {(row["key"]["unit"], row["measure"]): row["verdict"] for row in answer["rows"]}
     assert told == {
