@@ -32,6 +32,7 @@ class JudgedRun:
     """`source` is None where it cannot be asked: then `why`, and `fix`, what to do about it.
 
     `heads` are the commits that the event tells it is of; none where it tells nothing.
+    `page` is the address of its repository, of a run that is named.
     """
 
     run_id: int
@@ -41,6 +42,7 @@ class JudgedRun:
     fix: str = ""
     artifacts: RunArtifacts | None = None  # of one that is named
     heads: frozenset[str] = frozenset()
+    page: str = ""
 
 
 @contextlib.contextmanager
@@ -101,4 +103,5 @@ def named_run(
     with GitHub(place.api_url, SecretStr(token), patience=PATIENCE, timeout_s=TIMEOUT_S) as github:
         source = RunOnGitHub(github, place.repository, run_id, attempt)
         artifacts = RunArtifacts(github, place.repository, run_id, attempt)
-        yield JudgedRun(run_id, attempt, source, artifacts=artifacts)
+        page = f"{place.server_url}/{place.repository}"
+        yield JudgedRun(run_id, attempt, source, artifacts=artifacts, page=page)

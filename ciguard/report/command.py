@@ -41,7 +41,7 @@ from ciguard.report.answer import NOT_JUDGED, Answer
 from ciguard.report.contents import Contents, Judging, without_excused
 from ciguard.report.markdown import Limit, octets
 from ciguard.report.page import html
-from ciguard.report.site import Site, site_of
+from ciguard.report.site import Site, site_of, site_of_named
 from ciguard.report.telling import tell
 from ciguard.report.values import values_of, worth_keeping
 
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from ciguard.compare.confirmed import Confirmed
     from ciguard.compare.runs import Run
     from ciguard.github.events import ActionsRun
+    from ciguard.github.judged import JudgedRun
+    from ciguard.guard.asking import Platform
     from ciguard.guard.needs import Job
     from ciguard.guard.verdict import Verdict
     from ciguard.invocation import Invocation
@@ -234,7 +236,7 @@ def _answer(
         verdict,
         comparison,
         why,
-        site=site_of(run, platform) if run is not None else Site(""),
+        site=_site(run, told.asked, platform),
         judging=Judging(judged.source, judged.fail_on),
         claim=run is not None and run.judges_fork,
     )
@@ -247,6 +249,13 @@ def _in_words(error: CiguardError, jobs: Sequence[Job] = ()) -> str:
     bad = ", ".join(f"job {job.name} is {job.result!r}" for job in jobs if job.result != "success")
     parts = [f"{where}{error.what}", bad, f"Fix: {error.fix}" if error.fix else ""]
     return ". ".join(part for part in parts if part) + "."
+
+
+def _site(run: ActionsRun | None, asked: JudgedRun | None, platform: Platform | None) -> Site:
+    around = run.told_run if run is not None else None
+    if asked is not None and asked.page and (around is None or around[0] != asked.run_id):
+        return site_of_named(asked.page, asked.run_id, asked.run_attempt, platform)
+    return site_of(run, platform) if run is not None else Site("")
 
 
 def _compare(

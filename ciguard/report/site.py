@@ -58,15 +58,24 @@ class Site:
 def site_of(run: ActionsRun, platform: Platform | None) -> Site:
     """Of the run that is judged, as GitHub says; nothing of it is taken from a record."""
     told = run.told_run
-    legs = platform.legs if platform is not None else {}
     sha = run.judged_sha if run.judged_run_id is not None else run.tested_sha
     return Site(
         f"{run.server_url}/{run.repository}",
         run_id=told[0] if told else None,
         run_attempt=told[1] if told else None,
         sha=sha,
-        jobs={shard: facts.job.url for shard, facts in legs.items() if facts.job is not None},
+        jobs=_jobs(platform),
     )
+
+
+def site_of_named(page: str, run_id: int, attempt: int | None, platform: Platform | None) -> Site:
+    """Of a run that somebody named, in the repository at `page`; its commit is not known."""
+    return Site(page, run_id, attempt, jobs=_jobs(platform))
+
+
+def _jobs(platform: Platform | None) -> Mapping[str, str]:
+    legs = platform.legs if platform is not None else {}
+    return {shard: facts.job.url for shard, facts in legs.items() if facts.job is not None}
 
 
 def file_of(plan: Plan, result: Result) -> str:

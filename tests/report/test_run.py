@@ -102,6 +102,14 @@ def test_a_run_is_judged_from_its_artifacts(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_report_on_a_laptop_links_the_run_and_its_jobs(call: Call, world: World) -> None:
+    page = f"https://github.com/{REPOSITORY}/actions/runs/7"
+    for run, address in (("7", page), ("7/2", f"{page}/attempts/2")):
+        text = call("report", "--run", run).stdout
+        assert f"[run 7]({address})" in text
+        assert f"| [03]({page}/job/1002) | completed |" in text
+
+
 def test_the_checkout_says_which_repository(tmp_path: Path, call: Call, world: World) -> None:
     for words in (["init", "-q"], ["remote", "add", "origin", f"git@github.com:{REPOSITORY}.git"]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
