@@ -28,7 +28,8 @@ def metric(name: str, value: float, unit: str = "", **key: str) -> MetricLine:
 
 def compared(before: list[MetricLine], after: list[MetricLine]) -> Comparison:
     def run(number: int, lines: list[MetricLine]) -> Any:
-        told = b"".join(map(encode, [*leg_lines("01", [case("a")], run_id=number), *lines]))
+        *own, end = leg_lines("01", [case("a")], run_id=number)
+        told = b"".join(map(encode, [*own, *lines, end]))
         return runs_of(read_records([("r/supervisor.jsonl", told)]), f"run {number}")[0]
 
     return compare_run(run(2, after), None, [run(1, before)])
