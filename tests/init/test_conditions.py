@@ -71,9 +71,10 @@ def test_the_report_runs_whatever_fails_before_it(text: str) -> None:
     (report,) = [at for at, step in enumerate(steps) if step.get("name") == "Report"]
     assert not any("continue-on-error" in step for step in steps)
     ends = needs_of(text, "report")
+    made = {"report": {"outputs": {"values_artifact": "ciguard-values-7-1", "suspects": "1"}}}
     asked = [
-        {"expression": condition, "contexts": {"needs": needs}, "status": status}
-        for needs, condition, status in product(ends, conditions["steps"], STATUSES)
+        {"expression": one, "contexts": {"needs": needs, "steps": made}, "status": status}
+        for needs, one, status in product(ends, conditions["steps"], STATUSES)
     ]
     answers = iter(evaluated(asked))
     wanted = [[{status: next(answers) for status in STATUSES} for _ in steps] for _ in ends]
