@@ -46,6 +46,8 @@ class Real:
         self.close, self.duplicate = os.close, getattr(fcntl, "fcntl", None)
         # 3.8 on Windows would turn "\n" into "\r\n" without it.
         self.flags = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        # A signal handler writes to it for good, also where a test closed the file behind it.
+        self.written_to_by_a_signal = -1
 
     def raised(self, descriptor: int) -> int:
         """The same open file under a number that nobody else had, where there is room for it."""
@@ -53,6 +55,9 @@ class Real:
             return descriptor
         try:
             high: int = self.duplicate(descriptor, fcntl.F_DUPFD_CLOEXEC, ABOVE)
+            if high == self.written_to_by_a_signal:
+                taken, high = high, self.duplicate(descriptor, fcntl.F_DUPFD_CLOEXEC, high + 1)
+                self.close(taken)
         except OSError:
             return descriptor
         self.close(descriptor)

@@ -35,4 +35,5 @@ def pytest_configure(config: pytest.Config) -> None:
         ready = f"{path}-{os.getpid()}"
         descriptor = REAL.raised(os.open(f"{ready}.tmp", flags, 0o644))
         register(int(last) - 7, file=descriptor, all_threads=True)
+        REAL.written_to_by_a_signal = descriptor
         os.rename(f"{ready}.tmp", ready)  # now it can be asked

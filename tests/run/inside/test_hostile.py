@@ -57,6 +57,33 @@ def test_last(): pass
     assert len(session.of("start")) == 3
 
 
+def test_a_number_that_stacks_are_written_to_is_never_the_record_s(
+    project: Project, tmp_path: Path
+) -> None:
+    """The handler writes to the number that it was given, whatever a test closed and who has it."""
+    project.write(
+        "test_close.py",
+        """
+import os, pathlib, signal
+def files():
+    there = pathlib.Path("/proc/self/fd").iterdir()
+    return {int(one.name): os.readlink(one) for one in there if one.exists()}
+numbers = []
+def test_closes():
+    numbers.extend(number for number, file in files().items() if "/stacks-" in file)
+    os.closerange(3, 256)
+def test_next(): pass
+def test_last():
+    assert numbers and numbers[0] >= 200 and numbers[0] not in files()
+    os.kill(os.getpid(), signal.SIGRTMAX - 7)
+""",
+    )
+    stacks = {"CIGUARD_STACKS_FILE": str(tmp_path / "stacks")}
+    session = project.run("-s", "-p", "ciguard_stacks", **stacks)
+    assert session.outcomes["test_close.py::test_last"] == "passed", session.output
+    assert len(session.of("result")) == 3, "every line parses"
+
+
 def test_a_record_that_was_removed_is_begun_again(project: Project) -> None:
     project.write(
         "test_rm.py",

@@ -106,9 +106,9 @@ def test_an_interrupted_worker_has_no_victim(project: Project) -> None:
     project.write(
         "test_int.py",
         """
-import os, signal
-def test_interrupted(): os.kill(os.getpid(), signal.SIGINT)
-def test_other(): os.kill(os.getpid(), signal.SIGINT)
+import signal
+def test_interrupted(): signal.raise_signal(signal.SIGINT)
+def test_other(): signal.raise_signal(signal.SIGINT)
 """,
     )
     session = project.run("-n", "2")
