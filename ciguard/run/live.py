@@ -203,8 +203,7 @@ def begin(
     """
     platform, instruments, guardrail = here
     group = instruments.group(batch.process)
-    # glibc raises this limit with use; then freed heap hides the next test's peak.
-    more = {"MALLOC_MMAP_THRESHOLD_": "131072", MARKED_BY: str(os.getpid()), **env}
+    more = {MARKED_BY: str(os.getpid()), **env}
     more["CIGUARD_OOM_FILE"] = guardrail.oom_file()
     if group is not None:
         more["CIGUARD_CGROUP_PEAK"] = group.peak_file

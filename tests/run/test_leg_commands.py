@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from run.legs import no_survivor, plan_of, start, start_shard
+from run.legs import MARK, clean_environ, no_survivor, plan_of, start, start_shard
 from run.replaying import replays
 
 from ciguard.model import LegPolicy, MetricLine, PlannedUnit, Suite, Variant
@@ -181,6 +182,19 @@ def test_any_command_is_measured_as_one_unit(tmp_path: Path) -> None:
     assert result.cpu_s is not None
     assert [line.unit for line in leg.record().starts] == [result.unit]
     no_survivor(leg)
+
+
+def test_a_command_gets_the_environment_of_the_leg_and_nothing_that_slows_it(
+    tmp_path: Path,
+) -> None:
+    code = "import json, os, sys; json.dump(dict(os.environ), sys.stdout)"
+    alone = [sys.executable, "-c", code]
+    environ = {"LC_ALL": "C.UTF-8", "OWN": "b\u00fccher"}
+    start(tmp_path, "--record", "record", "--", *alone, **environ).wait(0)
+    inside = json.loads((tmp_path / "record" / "process-001.log").read_text())
+    told = {name: value for name, value in inside.items() if not name.startswith("CIGUARD_")}
+    assert told.pop(MARK)
+    assert told == clean_environ(**environ)
 
 
 def test_a_command_may_add_numbers_of_its_own(tmp_path: Path) -> None:

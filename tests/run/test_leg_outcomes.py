@@ -39,7 +39,6 @@ def test_environment():
     assert os.environ["FROM_POOL"] == "yes"
     assert os.environ["FROM_SUITE"] == "suite"
     assert os.environ["FROM_VARIANT"] == "variant"
-    assert os.environ["MALLOC_MMAP_THRESHOLD_"] == "131072"
 """,
     "sub/test_classes.py": """
 import unittest
@@ -63,7 +62,7 @@ def lay_out(folder: Path, files: dict[str, str]) -> None:
 
 
 def run_alone(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environ = clean_environ(**ADDED, MALLOC_MMAP_THRESHOLD_="131072")
+    environ = clean_environ(**ADDED)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
     return subprocess.run(
         command, cwd=folder, env=environ, capture_output=True, text=True, check=False
