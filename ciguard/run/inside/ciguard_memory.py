@@ -153,10 +153,16 @@ class Memory:
             self._malloc_trim = __import__("ctypes").PyDLL(None).malloc_trim
         self._trims, self._untrimmed, self._trim_mean_s = 0, 0, 0.0
         self._measuring, self._before, self._floor = False, 0, 0  # floor: behind the last trim
+        self._collects = True
 
-    def prepare(self) -> List[str]:
-        """Give back what collecting freed; say in words what this machine does not have."""
+    def prepare(self, *, collects: bool) -> List[str]:
+        """Give back what collecting freed; say in words what this machine does not have.
+
+        Args:
+            collects: a collection of garbage changes nothing but memory.
+        """
         self.begin()
+        self._collects = collects
         lacking = []
         if self._measuring:
             self._trim()
@@ -169,6 +175,9 @@ class Memory:
         except (OSError, ValueError) as error:
             self._tree = None
             lacking.append(f"a cgroup peak that can be reset: children are not measured ({error})")
+        if self._measuring and not collects:
+            lacking.append("a collection behind tests that grew (a warning may be an error): ")
+            lacking[-1] += "what they retained may be reference cycles"
         if self._malloc_trim is None:
             lacking.append("malloc_trim (glibc, ctypes): peaks of small tests may be too low")
         return lacking
@@ -242,7 +251,7 @@ class Memory:
             self._untrimmed += 1
             return self._resident() - self._before
         self._trim()
-        if self._floor - self._before > LEAK_BYTES:
+        if self._collects and self._floor - self._before > LEAK_BYTES:
             REAL.collect()
             self._trim()
         return self._floor - self._before

@@ -30,6 +30,7 @@ import json
 import os
 import signal
 import time
+import warnings
 from typing import TYPE_CHECKING, Any, Dict, Generator, List, Mapping, Optional, Tuple
 
 import pytest
@@ -212,6 +213,21 @@ def _is_timeout(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
     return ("pytest_timeout", "timeout_sigalrm") in places
 
 
+def _warnings_may_be_errors(items: List[pytest.Item]) -> bool:
+    """Whether any filter says so, of the ini file, the command line, the interpreter or a test.
+
+    To be asked while pytest collects, when its own filters hold. Then what a destructor complains
+    of (a socket that was left in a cycle) fails the test that happens to run when it is collected.
+    """
+    # Free-threaded interpreters keep those of `catch_warnings` elsewhere.
+    filters = getattr(warnings, "_get_filters", lambda: warnings.filters)()
+    if any(one[0] == "error" for one in filters):
+        return True
+    marks = (mark for item in items for mark in item.iter_markers("filterwarnings"))
+    words = {str(word).partition(":")[0].strip() for mark in marks for word in mark.args}
+    return any(word and "error".startswith(word) for word in words)  # as Python abbreviates
+
+
 class _Recorder:
     """The plugin of a process that runs tests (and of a xdist controller, which runs none)."""
 
@@ -248,9 +264,10 @@ class _Recorder:
         self._write("event", at_s=self._now_s(), kind=kind, unit=unit, detail=detail)
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_finish(self) -> None:
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
         # Not called in a xdist controller, whose memory nobody asks for.
-        for detail in self._memory.prepare():
+        collects = not _warnings_may_be_errors(session.items)
+        for detail in self._memory.prepare(collects=collects):
             self._event("lacks", detail)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

@@ -77,6 +77,50 @@ def test_peak_delta_and_retained(project: Project) -> None:
         assert line["measured_by"] in {"mark", "mark_untrimmed"}
 
 
+LEFT = """
+import socket
+import pytest
+def test_leaves():
+    class Node: pass
+    node = Node()
+    node.itself, node.socket, node.block = node, socket.socket(), bytearray(b"x" * 20_000_000)
+{mark}
+def test_innocent(): pass
+"""
+ERROR = "error::pytest.PytestUnraisableExceptionWarning"
+RESOURCE = "error::ResourceWarning"
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "ini", "mark"),
+    [
+        ((), {}, "", ""),
+        (("-W", "error"), {}, "", ""),
+        (("-W", "e"), {}, "", ""),
+        ((), {"PYTHONWARNINGS": ERROR.partition("::")[0]}, "", ""),
+        ((), {}, f"filterwarnings = {RESOURCE}\n    {ERROR}", ""),
+        (("-p", "no:warnings"), {}, "", ""),
+        ((), {}, "", f"@pytest.mark.filterwarnings('{ERROR}')"),
+    ],
+    ids=["none", "option", "abbreviated", "variable", "ini", "none asked", "mark"],
+)
+def test_no_test_is_blamed_for_what_another_left_in_a_cycle(
+    project: Project, words: tuple[str, ...], environment: dict[str, str], ini: str, mark: str
+) -> None:
+    project.write("test_left.py", LEFT.format(mark=mark))
+    project.write("pytest.ini", f"[pytest]\n{ini}\n")
+    session = project.run(*words, **environment)
+    assert list(session.outcomes.values()) == ["passed", "passed"]
+    leaves = session.results["test_left.py::test_leaves"]
+    if "retained_bytes" not in leaves:
+        pytest.skip("nothing is measured here")
+    raises = bool(ini or mark or environment or (words and "no:warnings" not in words))
+    kept = pytest.approx(20 if raises else 0, abs=1)
+    assert leaves["retained_bytes"] / MEGABYTE == kept
+    said = [line["detail"] for line in session.events("lacks") if "cycles" in line["detail"]]
+    assert len(said) == raises
+
+
 def test_a_dear_trim_is_left_out_and_told(project: Project) -> None:
     """A malloc_trim as slow as on a heap of some hundred MB; the C library is the one door."""
     project.write(
