@@ -20,6 +20,28 @@ if TYPE_CHECKING:
     from ciguard.run.verdict import Verdict
 
 KEEPER = "--keeper"  # internal: see keeper.py
+LOCALE = "LC_CTYPE"
+COERCED = ("C.UTF-8", "C.utf8", "UTF-8")  # what an interpreter gives itself in the C locale
+
+
+def given(environ: Mapping[str, str], started_with: str = "/proc/self/environ") -> dict[str, str]:
+    """The environment that this program was started with.
+
+    An interpreter that finds itself in the C locale changes its own (PEP 538), and a tested program
+    would find another locale than without us. Where there is no /proc nobody knows what was there.
+    """
+    found = dict(environ)
+    if found.get(LOCALE) in COERCED:
+        try:
+            with open(started_with, "rb") as stream:
+                words = stream.read().split(b"\0")
+        except OSError:
+            return found
+        said = dict(word.partition(b"=")[::2] for word in words).get(os.fsencode(LOCALE))
+        found.pop(LOCALE)
+        if said is not None:
+            found[LOCALE] = os.fsdecode(said)
+    return found
 
 
 def _run(arguments: Sequence[str]) -> ExitCode:
@@ -32,7 +54,7 @@ def _run(arguments: Sequence[str]) -> ExitCode:
     ours, command = split(arguments)
     options = parse(ours)
     scope = scope_of(options)
-    environ = dict(os.environ)
+    environ = given(os.environ)
     if command:
         if options.plan or options.shard:
             raise UsageError("a plan and a command: one of them", fix="leave one of them out")

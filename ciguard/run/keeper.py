@@ -2,11 +2,13 @@
 
 Started as `python -I -S <pyz or this file> --keeper` in a session of its own, so it imports the
 standard library alone. Its standard input is a pipe from the leg: the first line is the job (JSON:
-`argv`, `log`, `bare`, `groups`), later lines are signal names for the tested process group, and
-end-of-file means that the leg is gone. Its standard output is the status pipe to the leg: JSON
-lines, `started`, then `exit_code`, or `error`. A parent-death signal alone would not do: it spares
-grandchildren.
+`argv`, `log`, `locale`, `bare`, `groups`), later lines are signal names for the tested process
+group, and end-of-file means that the leg is gone. Its standard output is the status pipe to the
+leg: JSON lines, `started`, then `exit_code`, or `error`. A parent-death signal alone would not do:
+it spares grandchildren.
 
+`locale`: the tested process's LC_CTYPE, null for none: an interpreter that finds itself in the C
+locale sets it for all that it starts (PEP 538), and with `-I` no variable can forbid that.
 `bare`: neither a subreaper nor /proc is to be looked for, as on macOS; `ps` then tells who is whose
 child, and what left both its parent and its group before the leg said anything is out of reach.
 `groups`: cgroups that were made for what runs here, to be removed behind it.
@@ -27,6 +29,7 @@ assert sys.platform != "win32"  # there a job object does all this
 
 PR_SET_CHILD_SUBREAPER = 36
 OOM_SCORE_ADJ = b"1000"  # at 500, which the runner's agent gives steps, a small agent died first
+LOCALE = "LC_CTYPE"
 REMOVE_S = 0.2
 KILL_S = 5.0  # a tree that forks faster than it is killed is given up after this
 # Every column without a header, sizes in KiB: the same words on Linux, macOS and the BSDs.
@@ -197,7 +200,7 @@ def tell(**facts: object) -> None:
         os.write(1, json.dumps(facts).encode("ascii") + b"\n")
 
 
-def spawn(argv: list[str], log: str) -> int:
+def spawn(argv: list[str], log: str, environ: dict[str, str]) -> int:
     """Start the tested process in a group of its own; raises OSError where it cannot be."""
     try:
         output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -206,7 +209,7 @@ def spawn(argv: list[str], log: str) -> int:
     pid = os.posix_spawnp(
         argv[0],
         argv,
-        os.environ,
+        environ,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_DUP2, output, 1),
@@ -222,6 +225,12 @@ def spawn(argv: list[str], log: str) -> int:
     except OSError:
         pass  # not Linux, or a container that forbids it
     return pid
+
+
+def with_locale(environ: dict[str, str], said: object) -> dict[str, str]:
+    """An environment whose LC_CTYPE is what somebody said, and none where that is nothing."""
+    others = {name: value for name, value in environ.items() if name != LOCALE}
+    return {**others, LOCALE: said} if isinstance(said, str) else others
 
 
 def exit_code_of(status: int) -> int:
@@ -308,7 +317,7 @@ def main() -> int:
     argv = [str(word) for word in job["argv"]]  # type: ignore[attr-defined]
     started_s = time.monotonic()
     try:
-        pid = spawn(argv, str(job["log"]))
+        pid = spawn(argv, str(job["log"]), with_locale(dict(os.environ), job.get("locale")))
     except OSError as error:
         # A path that is too long, a file that is no program: errno says it best.
         name = errno.errorcode.get(error.errno or 0, "")

@@ -92,7 +92,8 @@ class TestedProcess:
         if group is not None:
             group.enter(self.root)
         groups = [] if group is None else group.folders[::-1]
-        job = {"argv": list(argv), "log": log, "bare": bare, "groups": groups}
+        locale = env.get(keeper.LOCALE)
+        job = {"argv": argv, "log": log, "locale": locale, "bare": bare, "groups": groups}
         self._send(json.dumps(job))
         self._wait_for_start()
         if group is not None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from run.legs import MARK, clean_environ, no_survivor, plan_of, start, start_shard
+from run.legs import LEG, MARK, clean_environ, no_survivor, plan_of, start, start_shard
 from run.replaying import replays
 
 from ciguard.model import LegPolicy, MetricLine, PlannedUnit, Suite, Variant
@@ -195,6 +195,27 @@ def test_a_command_gets_the_environment_of_the_leg_and_nothing_that_slows_it(
     told = {name: value for name, value in inside.items() if not name.startswith("CIGUARD_")}
     assert told.pop(MARK)
     assert told == clean_environ(**environ)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"LC_CTYPE": "C"}, {"LC_CTYPE": "C.UTF-8"}, {"LANG": "C"}, {"PYTHONCOERCECLOCALE": "0"}],
+    ids=str,
+)
+def test_a_command_gets_the_locale_that_the_leg_was_given(
+    tmp_path: Path, given: dict[str, str]
+) -> None:
+    words = [*LEG, "--record", "record", "--", "env"]
+    others = {name: text for name, text in clean_environ().items() if not is_of_the_locale(name)}
+    subprocess.run(words, cwd=tmp_path, env={**others, **given}, check=True, capture_output=True)
+    printed = (tmp_path / "record" / "process-001.log").read_text().splitlines()
+    assert {line for line in printed if is_of_the_locale(line)} == {
+        f"{name}={text}" for name, text in given.items()
+    }
+
+
+def is_of_the_locale(name: str) -> bool:
+    return name.startswith(("LC_", "LANG", "PYTHONCOERCECLOCALE"))
 
 
 def test_a_command_may_add_numbers_of_its_own(tmp_path: Path) -> None:
