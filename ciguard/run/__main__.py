@@ -62,8 +62,9 @@ def _run(arguments: Sequence[str]) -> ExitCode:
             raise UsageError("a command has no units to choose from", fix="leave the option out")
         for pattern in options.results:
             check_pattern(pattern, where="--results")
+        results, stdin = options.results, _stdin()
         done = leg.run_command(
-            command, options.record, environ, origin_s=ORIGIN_S, results=options.results
+            command, options.record, environ, origin_s=ORIGIN_S, results=results, stdin=stdin
         )
         return _told(done, environ) if options.github else done.exit_code
     if not options.plan or not options.shard:
@@ -75,6 +76,14 @@ def _run(arguments: Sequence[str]) -> ExitCode:
     plan = leg.read_plan(options.plan)
     done = leg.run_shard(plan, options.shard, options.record, environ, scope, origin_s=ORIGIN_S)
     return _told(done, environ) if options.github else done.exit_code
+
+
+def _stdin() -> int | None:
+    """Our standard input; None where we were started without."""
+    try:
+        return None if sys.stdin is None else sys.stdin.fileno()
+    except (OSError, ValueError):  # another one in its place; closed
+        return None
 
 
 def _told(found: Verdict, environ: Mapping[str, str]) -> ExitCode:

@@ -23,6 +23,7 @@ class Job:
         folder, private: the record's, and one of the leg's own with `inside` in it; absolute.
         environ: the leg's own environment.
         whole: the process itself is the one unit, and its exit code the outcome.
+        stdin: what the process reads, if anything: one of many must not take what others need.
         origin_s: the leg's start on the clock that cannot be set back; of one that goes on from
             others, so long before that its times follow theirs.
         for_s: how long units may be begun; None: until the deadline.
@@ -41,6 +42,7 @@ class Job:
     environ: Mapping[str, str]
     origin_s: float
     whole: bool = False
+    stdin: Optional[int] = None
     for_s: Optional[float] = None
     predicted_s: Optional[float] = None
     earlier: Earlier = NOTHING

@@ -2,11 +2,12 @@
 
 Started as `python -I -S <pyz or this file> --keeper` in a session of its own, so it imports the
 standard library alone. Its standard input is a pipe from the leg: the first line is the job (JSON:
-`argv`, `log`, `locale`, `bare`, `groups`), later lines are signal names for the tested process
-group, and end-of-file means that the leg is gone. Its standard output is the status pipe to the
-leg: JSON lines, `started`, then `exit_code`, or `error`. A parent-death signal alone would not do:
-it spares grandchildren.
+`argv`, `log`, `stdin`, `locale`, `bare`, `groups`), later lines are signal names for the tested
+process group, and end-of-file means that the leg is gone. Its standard output is the status pipe to
+the leg: JSON lines, `started`, then `exit_code`, or `error`. A parent-death signal alone would not
+do: it spares grandchildren.
 
+`stdin`: the descriptor that it reads from, handed down with ours; null for nothing to read.
 `locale`: the tested process's LC_CTYPE, null for none: an interpreter that finds itself in the C
 locale sets it for all that it starts (PEP 538), and with `-I` no variable can forbid that.
 `bare`: neither a subreaper nor /proc is to be looked for, as on macOS; `ps` then tells who is whose
@@ -200,18 +201,21 @@ def tell(**facts: object) -> None:
         os.write(1, json.dumps(facts).encode("ascii") + b"\n")
 
 
-def spawn(argv: list[str], log: str, environ: dict[str, str]) -> int:
+def spawn(argv: list[str], log: str, stdin: int | None, environ: dict[str, str]) -> int:
     """Start the tested process in a group of its own; raises OSError where it cannot be."""
     try:
         output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     except OSError:
         output = os.open(os.devnull, os.O_WRONLY)  # a full disk: better unheard than not run
+    if stdin is None:
+        stdin = os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(stdin, False)  # handed down to us; the copy is enough
     pid = os.posix_spawnp(
         argv[0],
         argv,
         environ,
         file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_DUP2, stdin, 0),
             (os.POSIX_SPAWN_DUP2, output, 1),
             (os.POSIX_SPAWN_DUP2, output, 2),
         ],
@@ -315,9 +319,11 @@ def main() -> int:
     bare = bool(job.get("bare"))
     subreaper = not bare and become_subreaper()
     argv = [str(word) for word in job["argv"]]  # type: ignore[attr-defined]
+    stdin = job.get("stdin")
+    environ = with_locale(dict(os.environ), job.get("locale"))
     started_s = time.monotonic()
     try:
-        pid = spawn(argv, str(job["log"]), with_locale(dict(os.environ), job.get("locale")))
+        pid = spawn(argv, str(job["log"]), stdin if isinstance(stdin, int) else None, environ)
     except OSError as error:
         # A path that is too long, a file that is no program: errno says it best.
         name = errno.errorcode.get(error.errno or 0, "")

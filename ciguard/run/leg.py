@@ -257,10 +257,12 @@ def run_command(
     *,
     origin_s: float,
     results: Sequence[str] = (),
+    stdin: Optional[int] = None,
 ) -> Verdict:
     """Measure any command as one process with one result.
 
     Args:
+        stdin: what it reads; None for nothing.
         results: globs of files that it writes; they come into the record.
 
     Raises:
@@ -291,6 +293,7 @@ def run_command(
             environ=environ,
             origin_s=origin_s,
             whole=True,
+            stdin=stdin,
         )
         return _supervise(job, guardrail)
 

@@ -191,12 +191,14 @@ def begin(
     *,
     here: Tuple[Platform, Instruments, Headroom],
     now_s: float,
+    stdin: Optional[int] = None,
 ) -> Live:
     """Start a process, in a cgroup of its own where that can be had.
 
     Args:
         env: says with MARKED_BY whether the process resets its own marks.
         here: the system, what there is to measure with, and what memory is left.
+        stdin: what the process reads; None for nothing.
 
     Raises:
         OSError: it cannot be started.
@@ -210,7 +212,7 @@ def begin(
         more["CIGUARD_OOM_FILE"] = group.oom_file or more["CIGUARD_OOM_FILE"]
     oom_kills = guardrail.oom_kills()
     try:
-        process = platform.start(argv, more, cwd, log_of(batch), group)
+        process = platform.start(argv, more, cwd, log_of(batch), group, stdin=stdin)
     except OSError:
         if group is not None:
             group.give_back()

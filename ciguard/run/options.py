@@ -20,7 +20,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ciguard run",
         usage=USAGE,
-        description="Run one shard of a plan, or any command, under supervision.",
+        description="Run one shard of a plan, or any command, under supervision. "
+        "A command reads the standard input; tests of a plan read nothing.",
         epilog="Exit code: 0 all passed, 10 tests failed, 13 something did not run, "
         "130 and 143 interrupted.",
         allow_abbrev=False,

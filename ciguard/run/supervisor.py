@@ -317,7 +317,9 @@ class Supervisor:
         env.update(origin_variables(job.origin_s))
         cwd, here = os.path.abspath(suite.cwd), (job.platform, self._instruments, self._guardrail)
         defaults = defaults_line(job.header, action.suite, action.variant, action.process)
-        return begin(invocation.argv, env, cwd, batch, defaults, here=here, now_s=now_s)
+        return begin(
+            invocation.argv, env, cwd, batch, defaults, here=here, now_s=now_s, stdin=job.stdin
+        )
 
     def _end(self, finish: Finish) -> Verdict:
         found = verdict(

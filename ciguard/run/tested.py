@@ -46,6 +46,7 @@ class TestedProcess:
     """A running program, its end, and the signals that bring it about.
 
     Args:
+        stdin: what it reads; None for nothing.
         bare: its keeper looks for nothing that only Linux has.
         group: what it is to be in before it runs.
 
@@ -63,9 +64,12 @@ class TestedProcess:
         cwd: str,
         log: str,
         *,
+        stdin: Optional[int] = None,
         bare: bool = False,
         group: Optional[Group] = None,
     ) -> None:
+        # Another number: the keeper's own standard input is the leg's pipe.
+        handed = None if stdin is None else os.dup(stdin)
         self._keeper = subprocess.Popen(
             keeper_command(),
             stdin=subprocess.PIPE,
@@ -75,7 +79,10 @@ class TestedProcess:
             env=dict(env),
             start_new_session=True,
             bufsize=0,
+            pass_fds=() if handed is None else (handed,),
         )
+        if handed is not None:
+            os.close(handed)
         assert self._keeper.stdin is not None
         assert self._keeper.stdout is not None
         self._control, self._status = self._keeper.stdin, self._keeper.stdout
@@ -93,7 +100,8 @@ class TestedProcess:
             group.enter(self.root)
         groups = [] if group is None else group.folders[::-1]
         locale = env.get(keeper.LOCALE)
-        job = {"argv": argv, "log": log, "locale": locale, "bare": bare, "groups": groups}
+        job = {"argv": argv, "log": log, "stdin": handed, "locale": locale}
+        job.update(bare=bare, groups=groups)
         self._send(json.dumps(job))
         self._wait_for_start()
         if group is not None:

@@ -14,6 +14,7 @@ import pytest
 from run.legs import LEG, MARK, clean_environ, no_survivor, plan_of, start, start_shard
 from run.replaying import replays
 
+from ciguard.codec import plan as plan_codec
 from ciguard.model import LegPolicy, MetricLine, PlannedUnit, Suite, Variant
 from ciguard.run.frameworks import command
 
@@ -195,6 +196,35 @@ def test_a_command_gets_the_environment_of_the_leg_and_nothing_that_slows_it(
     told = {name: value for name, value in inside.items() if not name.startswith("CIGUARD_")}
     assert told.pop(MARK)
     assert told == clean_environ(**environ)
+
+
+@pytest.mark.parametrize(
+    ("redirected", "read"), [("<words", "got [hello]"), ("</dev/null", "got []"), ("<&-", "got []")]
+)
+def test_a_command_reads_what_the_leg_was_given(tmp_path: Path, redirected: str, read: str) -> None:
+    (tmp_path / "words").write_text("hello\n")
+    asks = 'read word; echo "got [$word]"'
+    words = shlex.join([*LEG, "--record", "record", "--", "sh", "-c", asks])
+    subprocess.run(
+        ["sh", "-c", f"{words} {redirected}"],
+        cwd=tmp_path,
+        env=clean_environ(),
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    assert (tmp_path / "record" / "process-001.log").read_text() == f"{read}\n"
+
+
+def test_tests_read_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_reads.py").write_text(
+        "import os\ndef test_reads(): assert os.read(0, 10) == b''\n"
+    )
+    (tmp_path / "plan.json").write_bytes(plan_codec.encode(plan_of(["test_reads.py::test_reads"])))
+    words = [*LEG, "--plan", "plan.json", "--shard", "01", "--record", "record"]
+    environ = clean_environ()
+    done = subprocess.run(words, cwd=tmp_path, env=environ, input=b"hello\n", check=False)
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize(

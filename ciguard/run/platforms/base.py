@@ -194,8 +194,12 @@ if TYPE_CHECKING:
             cwd: str,
             log: str,
             group: Optional[Group] = None,
+            *,
+            stdin: Optional[int] = None,
         ) -> Tested:
             """Start a program, from the main thread only; in a group of `Instruments`.
+
+            `stdin`: the descriptor that it reads from; None for nothing to read.
 
             Raises:
                 OSError: what starts it could not be started (no memory, no process left).

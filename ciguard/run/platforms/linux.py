@@ -31,9 +31,11 @@ def start(
     cwd: str,
     log: str,
     group: Optional[Group] = None,
+    *,
+    stdin: Optional[int] = None,
 ) -> Tested:
     """Behind a keeper that is the subreaper of its tree."""
-    return TestedProcess(argv, env, cwd, log, group=cast("Any", group))
+    return TestedProcess(argv, env, cwd, log, stdin=stdin, group=cast("Any", group))
 
 
 def adopt_orphans() -> None:

@@ -175,9 +175,11 @@ def start(
     cwd: str,
     log: str,
     group: Optional[Group] = None,  # noqa: ARG001  # none is ever made here
+    *,
+    stdin: Optional[int] = None,
 ) -> Tested:
     """Behind a keeper that looks for nothing of Linux's."""
-    return TestedProcess(argv, env, cwd, log, bare=True)
+    return TestedProcess(argv, env, cwd, log, stdin=stdin, bare=True)
 
 
 def adopt_orphans() -> None:

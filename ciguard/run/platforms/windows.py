@@ -53,7 +53,14 @@ class WindowsProcess:
 
     __test__ = False
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        log: str,
+        stdin: Optional[int] = None,
+    ) -> None:
         self.root = 0
         self.pid: Optional[int] = None
         self.ended: Optional[Ended] = None
@@ -68,8 +75,9 @@ class WindowsProcess:
         except OSError:
             self.lack = NO_JOB
         environ = folded(env)
+        reads = subprocess.DEVNULL if stdin is None else stdin
         try:
-            self._process = self._spawn(place_of(argv, environ, cwd), environ, cwd, log)
+            self._process = self._spawn(place_of(argv, environ, cwd), environ, cwd, log, reads)
         except OSError as error:
             self.ended = Ended(NOT_STARTED, error=f"{argv[0]}: {error.strerror or error}")
             return
@@ -78,13 +86,13 @@ class WindowsProcess:
         self._let_run()
 
     def _spawn(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str, stdin: int
     ) -> subprocess.Popen[bytes]:
         flags = subprocess.CREATE_NEW_PROCESS_GROUP
         with _appended(log) as output:
             return subprocess.Popen(
                 argv,
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=output,
                 stderr=output,
                 cwd=cwd,
@@ -243,9 +251,11 @@ def start(
     cwd: str,
     log: str,
     group: Optional[Group] = None,  # noqa: ARG001  # none is ever made here
+    *,
+    stdin: Optional[int] = None,
 ) -> Tested:
     """In a job of its own."""
-    return WindowsProcess(argv, env, cwd, log)
+    return WindowsProcess(argv, env, cwd, log, stdin)
 
 
 def adopt_orphans() -> None:
