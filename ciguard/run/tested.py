@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from ciguard.run.cgroups import Group
 
 START_S = 20.0  # a keeper that has not started anything by then is lost (one takes 0.02 s)
+# How long behind SIGKILL a keeper may be silent: it gives up a tree after KILL_S.
+SILENT_S = keeper.KILL_S + 2.0
+LOST = "the keeper itself"  # what is ended then
 
 # When to send what, in seconds after the first signal; the platform gives 7.5 s, then 2.5 s.
-POLITELY = ((0.0, "SIGINT"), (3.0, "SIGTERM"), (4.0, "SIGKILL"))
-AT_ONCE = ((0.0, "SIGKILL"),)
+POLITELY = ((0.0, "SIGINT"), (3.0, "SIGTERM"), (4.0, "SIGKILL"), (4.0 + SILENT_S, LOST))
+AT_ONCE = ((0.0, "SIGKILL"), (SILENT_S, LOST))
 
 
 def keeper_command() -> list[str]:
@@ -174,15 +177,27 @@ class TestedProcess:
     def press(self, now_s: float) -> None:
         """Send the signals that are due."""
         while self._signals and self._signals[0][0] <= now_s and self.ended is None:
-            self._send(self._signals.pop(0)[1])
+            word = self._signals.pop(0)[1]
+            if word == LOST:
+                self._keeper.kill()  # `poll` ends what it kept
+            else:
+                self._send(word)
+                self._awake()
+
+    def _awake(self) -> None:
+        # A test that stopped its keeper has not stopped the leg.
+        self._keeper.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """Give the pipes back; a tree that is still alive dies of it."""
         self._control.close()
+        self._awake()
         try:
             self._keeper.wait(START_S)
         except subprocess.TimeoutExpired:
             self._keeper.kill()
             self._keeper.wait()
+            if self.ended is None:
+                self._lost()
         self._roots.discard(self.root)
         self._status.close()

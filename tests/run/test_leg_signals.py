@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import LEG, build_pyz, no_survivor, plan_of, start_shard, until
+from run.legs import LEG, MARK, build_pyz, no_survivor, pids_with, plan_of, start_shard, until
 from run.replaying import replays
+
+from ciguard.run.tested import SILENT_S, TestedProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -143,6 +147,61 @@ def test_later(): pass
     assert outcomes == {**dict.fromkeys(passed, "passed"), UNITS[1]: "died"}
     assert "its keeper was killed" in leg.printed
     no_survivor(leg)
+
+
+STOPS = """
+import os, signal, time
+def test_stops_its_keeper():
+    os.kill(os.getppid(), signal.SIGSTOP)
+    time.sleep(600)
+def test_later(): pass
+"""
+
+
+def test_a_stopped_keeper_holds_up_no_limit(tmp_path: Path) -> None:
+    (tmp_path / "test_stops.py").write_text(STOPS)
+    units = [f"test_stops.py::test_{name}" for name in ("stops_its_keeper", "later")]
+    leg = start_shard(tmp_path, plan_of(units, timeout_s=0.5)).wait(10)
+    assert leg.outcomes() == {units[0]: "died", units[1]: "passed"}
+    assert [one.ending for one in leg.record().process_ends] == ["timeout", "completed"]
+    no_survivor(leg)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a parent's end is told on Linux alone")
+def test_a_stopped_keeper_does_not_outlive_a_killed_leg(tmp_path: Path) -> None:
+    slow = SLOW.replace('Path("started")', 'Path(os.kill(os.getppid(), 19) or "started")')
+    with running(tmp_path, slow) as leg:
+        leg.process.kill()
+        leg.wait(-signal.SIGKILL)
+        no_survivor(leg)
+
+
+def test_a_keeper_that_stays_stopped_is_ended_with_all_that_it_keeps(tmp_path: Path) -> None:
+    environ = {**os.environ, MARK: str(tmp_path)}
+    process = TestedProcess(["sleep", "600"], environ, ".", str(tmp_path / "log"))
+    end = threading.Event()
+
+    def keeps_stopping() -> None:
+        while not end.is_set():
+            with suppress(ProcessLookupError):
+                os.kill(process.root, signal.SIGSTOP)
+
+    thread = threading.Thread(target=keeps_stopping)
+    thread.start()
+    try:
+        process.stop(0.0, at_once=True)
+        process.press(SILENT_S)
+
+        def ended() -> bool:
+            process.poll()
+            return process.ended is not None
+
+        until(ended, what="its end is known")
+    finally:
+        end.set()
+        thread.join()
+        process.close()
+    until(lambda: not pids_with(str(tmp_path)), what="nothing is left")
 
 
 @pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="Linux only")
