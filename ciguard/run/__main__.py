@@ -103,8 +103,24 @@ def _told(found: Verdict, environ: Mapping[str, str]) -> ExitCode:
     return ExitCode.OK if found.checkpoint else found.exit_code
 
 
+def _stand_in() -> None:
+    """Have something behind each standard stream that whoever started us has closed.
+
+    Else the record would get its number, and whatever is printed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free, so this one
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def run(arguments: Sequence[str]) -> int:
     """Do what the arguments say; the exit code."""
+    _stand_in()
     try:
         return int(_run(arguments))
     except CiguardError as error:

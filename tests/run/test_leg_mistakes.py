@@ -150,6 +150,22 @@ def test_a_reader_that_goes_away_stops_nothing(folder: Path) -> None:
     assert leg.returncode == 0
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_stops_nothing(folder: Path, closed: str) -> None:
+    """Also where the record's own file would get the number of one."""
+    line = f'exec "$0" -m ciguard run "$@" {closed}'
+    program = ("bash", "-c", line, sys.executable)
+    leg = start(folder, *WORDS, program=program).wait(0)
+    assert leg.outcomes() == {"test_a.py::test_a": "passed"}
+    assert leg.record().damage == ()
+    assert ("1 passed" in leg.printed) == (" >&-" not in f" {closed}")
+
+
+def test_a_mistake_is_an_exit_code_where_nobody_listens(folder: Path) -> None:
+    program = ("bash", "-c", 'exec "$0" -m ciguard run "$@" >&- 2>&-', sys.executable)
+    start(folder, "--unknown", program=program).wait(2)
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
