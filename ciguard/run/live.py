@@ -116,7 +116,11 @@ class Live:
     def _find_files(self) -> None:
         folder, name = os.path.split(self.batch.record_file)
         start = f"{name[: -len('.jsonl')]}-"
-        for other in os.listdir(folder):
+        try:
+            there = os.listdir(folder)
+        except OSError:  # removed, or no descriptor is free: the next look may find more
+            return
+        for other in there:
             path = os.path.join(folder, other)
             if other.startswith(start) and other.endswith(".jsonl") and path not in self._tails:
                 _claim(path, self._defaults)

@@ -20,6 +20,8 @@ from ciguard.run.frameworks.base import MARKED_BY
 
 assert sys.platform != "win32"
 
+from ciguard.run.probes import spare
+
 if TYPE_CHECKING:
     from typing import Dict, List, Optional, Set, Tuple
 
@@ -136,23 +138,31 @@ class _Marks:
     """The mark of one process, through kept descriptors. Raises OSError where it cannot be had."""
 
     def __init__(self, pid: int) -> None:
+        self._pid = pid
         self._files: List[int] = []
+        self._open()
+
+    def _open(self) -> None:
         try:
             for name, flags in (("status", os.O_RDONLY), ("clear_refs", os.O_WRONLY)):
-                self._files.append(os.open(f"/proc/{pid}/{name}", flags | os.O_CLOEXEC))
+                self._files.append(os.open(f"/proc/{self._pid}/{name}", flags | os.O_CLOEXEC))
         except OSError:
             self.close()
             raise
 
     def take(self) -> Tuple[int, int]:
         """The mark and the resident size; begins a new window. ValueError for a zombie."""
+        if not self._files:
+            self._open()
         content = os.pread(self._files[0], 8192, 0)
         os.write(self._files[1], b"5")
+        if not spare(self._files[1]):
+            self.close()
         return _field(content, b"VmHWM:"), _field(content, b"VmRSS:")
 
     def close(self) -> None:
-        for descriptor in self._files:
-            os.close(descriptor)
+        while self._files:
+            os.close(self._files.pop())
 
 
 def _field(status: bytes, name: bytes) -> int:

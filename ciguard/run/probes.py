@@ -1,7 +1,8 @@
 """Memory of a tree of processes, from outside: resident bytes, shared pages counted in each.
 
-Linux: kept `statm` descriptors (1-92 us for 1-100 processes); the tree itself is looked up anew
-twice a second. Where there is no /proc every number is None: not measured is not 0.
+Linux: kept `statm` descriptors (1-92 us for 1-100 processes), as many as a leg can spare; the tree
+itself is looked up anew twice a second. Where there is no /proc every number is None: not measured
+is not 0.
 """
 
 from __future__ import annotations
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 RESCAN_S = 0.5
 PRESSURE = "/proc/pressure/memory"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+# Half of those that we may have; select() takes none above 1023.
+MOST_KEPT = min(os.sysconf("SC_OPEN_MAX") // 2, 512)
+
+
+def spare(descriptor: int) -> bool:
+    """Whether one more may be kept: then there are some left for records, pipes and programs.
+
+    The system gives the lowest number that is free, so it says how many there are.
+    """
+    return descriptor < MOST_KEPT
 
 
 def children(pid: int) -> tuple[int, ...]:
@@ -43,6 +54,7 @@ class TreeMemory:
     def __init__(self, root: int) -> None:
         self.root = root
         self._statm: dict[int, int] = {}
+        self._crowd: set[int] = set()  # without a descriptor of their own
         self._scanned_s = float("-inf")
 
     def read_bytes(self, now_s: float) -> int | None:
@@ -53,14 +65,20 @@ class TreeMemory:
         total = 0
         for pid, descriptor in tuple(self._statm.items()):
             try:
-                total += int(os.pread(descriptor, 256, 0).split(b" ", 2)[1]) * PAGE_BYTES
+                total += _resident_bytes(os.pread(descriptor, 256, 0))
             except (OSError, IndexError):
                 self._drop(pid)
-        return total if self._statm else None
+        for pid in tuple(self._crowd):
+            try:
+                with open(f"/proc/{pid}/statm", "rb", buffering=0) as stream:
+                    total += _resident_bytes(stream.read(256))
+            except (OSError, IndexError):
+                self._crowd.discard(pid)
+        return total if self._statm or self._crowd else None
 
     def pids(self) -> frozenset[int]:
         """The processes that the last look found."""
-        return frozenset(self._statm)
+        return frozenset(self._statm).union(self._crowd)
 
     def rescan(self) -> None:
         """Look for processes that began or ended."""
@@ -73,9 +91,16 @@ class TreeMemory:
                 waiting.extend(children(pid))
         for pid in set(self._statm) - found:
             self._drop(pid)
+        self._crowd &= found
         for pid in found - set(self._statm):
             with contextlib.suppress(OSError):  # gone already
-                self._statm[pid] = os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC)
+                if spare(descriptor):
+                    self._crowd.discard(pid)
+                    self._statm[pid] = descriptor
+                else:
+                    self._crowd.add(pid)
+                    os.close(descriptor)
 
     def _drop(self, pid: int) -> None:
         os.close(self._statm.pop(pid))
@@ -84,6 +109,10 @@ class TreeMemory:
         """Give the descriptors back."""
         for pid in tuple(self._statm):
             self._drop(pid)
+
+
+def _resident_bytes(statm: bytes) -> int:
+    return int(statm.split(b" ", 2)[1]) * PAGE_BYTES
 
 
 class Sharing(NamedTuple):
@@ -133,7 +162,10 @@ class SharingNearPeak:
             if now_s >= self._due_s and size > self._asked_bytes * self.GROWTH:
                 self._asked_bytes, self._due_s = size, now_s + self.EVERY_S
                 self._thread = threading.Thread(target=self._ask, args=(pids,), daemon=True)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except RuntimeError:  # no more threads: tests have them all
+                    self._thread = None
         elif not self._thread.is_alive():
             self._thread = None
             found, self._found = self._found, None

@@ -36,7 +36,11 @@ def _ordered(text: str) -> str:
 
 def _files(path: str) -> Iterator[tuple[int, str]]:
     folder, name = os.path.split(path)
-    for other in os.listdir(folder):
+    try:
+        there = os.listdir(folder)
+    except OSError:  # a test has removed it
+        return
+    for other in there:
         pid = other[len(name) + 1 :]
         if other.startswith(f"{name}-") and pid.isdigit():
             yield int(pid), os.path.join(folder, other)

@@ -29,7 +29,7 @@ class Tail:
         if self._descriptor < 0:
             try:
                 self._descriptor = os.open(self.path, os.O_RDONLY | FILE_FLAGS)
-            except FileNotFoundError:
+            except OSError:  # not there yet, or no descriptor is free
                 return False
         return True
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from run.legs import plan_of, start_shard
+from run.legs import no_survivor, plan_of, start_shard
 from run.replaying import replays
 
 from ciguard.model import PeakLine, PlannedUnit, Result, StartLine, Suite
@@ -201,3 +201,31 @@ def test_a_spike_of_a_command_is_in_its_unit_and_in_no_other(tmp_path: Path) -> 
     assert (end.peak_bytes or 0) >= 200 * MEBIBYTE
     assert end.measured_by == "window"
     replays(leg.record_folder, plan)
+
+
+CROWD = """
+import json, os, subprocess, time
+def say(**line):
+    with open(os.environ["CIGUARD_RECORD_FILE"], "a") as record:
+        record.write(json.dumps(line) + chr(10))
+children = [subprocess.Popen(["sleep", "600"]) for _ in range(150)]
+for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
+    say(type="start", unit=unit)
+    time.sleep(0.7)  # the leg looks for files, at the tree, and at the marks of all
+    say(type="result", unit=unit, outcome="passed")
+    if unit == "first": os._exit(3)
+"""
+
+
+@linux
+def test_more_children_than_a_leg_may_have_descriptors(tmp_path: Path) -> None:
+    suite = Suite("command", (sys.executable, "-S", "-c", CROWD))
+    planned = [PlannedUnit(unit, suite="s") for unit in ("first", "second")]
+    program = ("bash", "-c", 'ulimit -n 128; exec "$0" -m ciguard run "$@"', sys.executable)
+    leg = start_shard(tmp_path, plan_of(planned, suites={"s": suite}), program=program).wait()
+    assert leg.outcomes() == {"first": "passed", "second": "passed"}, leg.printed
+    assert [end.ending for end in leg.record().process_ends] == ["crash", "completed"]
+    assert max(one.tree_bytes or 0 for one in leg.record().samples) > 40 << 20, "all of them"
+    for one in leg.record().results:
+        assert (one.peak_upper_bytes or UNKNOWN) > 40 << 20
+    no_survivor(leg)

@@ -14,7 +14,7 @@ from run.legs import until
 from ciguard.run.guardrail import Guardrail
 from ciguard.run.memory import MemoryWatch
 from ciguard.run.platforms.instruments import NoInstruments
-from ciguard.run.probes import Pressure, SharingNearPeak, TreeMemory, sharing
+from ciguard.run.probes import MOST_KEPT, Pressure, SharingNearPeak, TreeMemory, sharing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +48,30 @@ def test_a_tree_that_is_gone_is_not_measured() -> None:
     with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
         pass
     assert TreeMemory(process.pid).read_bytes(0.0) is None
+
+
+def held_by_us() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_a_tree_is_measured_where_no_descriptor_is_to_spare(parent: int) -> None:
+    """It keeps none, so that there are some for the rest of the leg."""
+    tree, held = TreeMemory(parent), [os.open(os.devnull, os.O_RDONLY)]
+    try:
+        while held[-1] < MOST_KEPT:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+        before = held_by_us()
+        size = tree.read_bytes(0.0)
+        assert held_by_us() == before
+        assert len(tree.pids()) == 1
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+    assert size is not None
+    assert 50 << 20 < size < 100 << 20
+    tree.read_bytes(1.0)
+    assert held_by_us() == before - len(held) + 1, "now it can"
+    tree.close()
 
 
 def test_a_child_that_ends_is_forgotten(parent: int) -> None:
