@@ -70,6 +70,7 @@ def write_batch(
     ids = [unit.unit for unit in units]
     batch = Batch(
         units_file=os.path.join(folder, "units.json"),
+        tries_file=os.path.join(folder, "tries.json"),
         lines_file=os.path.join(folder, "units.txt"),
         record_file=os.path.join(record, f"{stem(process)}.jsonl"),
         stop_file=os.path.join(folder, "stop"),
@@ -79,10 +80,11 @@ def write_batch(
         variant=variant,
         process=process,
         origin_s=origin_s,
-        tries_before=tries_before,
     )
     with open(batch.units_file, "w", encoding="ascii") as stream:
         json.dump(ids, stream)
+    with open(batch.tries_file, "w", encoding="ascii") as stream:
+        json.dump(dict(tries_before), stream)
     with open(batch.lines_file, "wb") as lines:
         lines.writelines(unit.encode("utf-8", "surrogatepass") + b"\n" for unit in ids)
     try:

@@ -297,11 +297,8 @@ class Supervisor:
         """Write the batch and start its process. Raises OSError where either cannot be."""
         job, suite = self._job, self._job.suites[action.suite]
         units = [job.shard.units[unit] for unit in action.units]
-        tries = {
-            job.shard.units[unit].unit: count
-            for unit, count in self._state.tries.items()
-            if unit in action.units
-        }
+        had = self._state.tries
+        tries = {job.shard.units[one].unit: had[one] for one in action.units if one in had}
         batch = write_batch(
             units,
             process=action.process,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from run.hostile import finals
-from run.legs import PYTEST, no_survivor, plan_of, start_shard, until
+from run.legs import PYTEST, UNGUARDED, no_survivor, plan_of, start_shard, until
 from run.replaying import replays
 
 from ciguard.codec.plan import decode
@@ -140,6 +140,25 @@ def test_slow():
         "test_two.py::test_hangs": "died",
         "test_two.py::test_slow": "passed",
     }
+
+
+def test_what_a_process_is_told_has_no_limit_of_the_systems(tmp_path: Path) -> None:
+    """All ids together are more than the 128 KiB that one environment variable takes."""
+    (tmp_path / "test_many.py").write_text("""
+import pathlib, pytest
+@pytest.mark.parametrize("n", range(40), ids=[f"{n}" + "x" * 4000 for n in range(40)])
+def test_many(n): pass
+def test_flaky():
+    first = not pathlib.Path("seen").exists()
+    pathlib.Path("seen").touch()
+    assert not first
+""")
+    units = [f"test_many.py::test_many[{n}{'x' * 4000}]" for n in range(40)]
+    plan = plan_of([*units, "test_many.py::test_flaky"], policy=replace(UNGUARDED, tries=2))
+    leg = start_shard(tmp_path, plan).wait(0)
+    assert "41 passed (1 flaky)" in leg.printed
+    assert {one.try_number for one in leg.record().results if one.process == 2} == {2}
+    replays(leg.record_folder, plan)
 
 
 def test_what_fails_is_tried_again_in_a_fresh_process_behind_what_ran_before_it(

@@ -37,17 +37,20 @@ class Batch:
 
     Attributes:
         units_file: JSON list of unit ids, in the order wanted.
+        tries_file: JSON object, by unit the executions that it had in this leg; here and not in the
+            environment, of which no variable takes more than 128 KiB.
         lines_file: the same ids, one a line, for programs that read nothing better; an id that
             holds a line feed is refused for frameworks that need this file.
         record_file: append-only JSON Lines, `process-NNN.jsonl`.
         stop_file: appears when the process is to stop behind the unit that it is at.
         stacks_file: start of the names of files in which processes write their stacks when asked.
         inside_folder: holds the files of `run/inside/`, and nothing else.
-        suite, variant, process: identity of the lines; tries_before: executions so far by unit.
+        suite, variant, process: identity of the lines.
         origin_s: the leg's start on the clock that cannot be set back.
     """
 
     units_file: str
+    tries_file: str
     lines_file: str
     record_file: str
     stop_file: str
@@ -57,7 +60,6 @@ class Batch:
     variant: str
     process: int
     origin_s: float
-    tries_before: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -139,7 +141,7 @@ LEG_VARIABLES: Final = (
     "CIGUARD_STOP_FILE",
     "CIGUARD_SUITE",
     "CIGUARD_TAKEN_BY",
-    "CIGUARD_TRIES_BEFORE",
+    "CIGUARD_TRIES_FILE",
     "CIGUARD_UNITS_FILE",
     "CIGUARD_VARIANT",
 )

@@ -99,7 +99,7 @@ def execution(suite: Suite, variant: str, batch: Batch) -> Invocation:
         "CIGUARD_SUITE": batch.suite,
         "CIGUARD_VARIANT": batch.variant,
         "CIGUARD_PROCESS": str(batch.process),
-        "CIGUARD_TRIES_BEFORE": json.dumps(batch.tries_before),
+        "CIGUARD_TRIES_FILE": batch.tries_file,
         "CIGUARD_ORIGIN_S": repr(batch.origin_s),
         MARKED_BY: "self",
     }

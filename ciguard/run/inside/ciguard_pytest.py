@@ -10,7 +10,8 @@ plugin does nothing.
     CIGUARD_STOP_FILE     once it exists, the session stops after the current test
     CIGUARD_CGROUP_PEAK   what this process and its children had at most, to be reset by a write
     CIGUARD_OOM_FILE      its line "oom_kill N" counts what the kernel has killed for memory
-    CIGUARD_SUITE, CIGUARD_VARIANT, CIGUARD_PROCESS, CIGUARD_TRIES_BEFORE
+    CIGUARD_TRIES_FILE    JSON object: by node id, how often it was executed before in this leg
+    CIGUARD_SUITE, CIGUARD_VARIANT, CIGUARD_PROCESS
     CIGUARD_ORIGIN_S      the leg's start on the clock that CIGUARD_ORIGIN_CLOCK names; where ours
                           is another one, CIGUARD_ORIGIN_AT by the time of day
 
@@ -65,20 +66,26 @@ class _Leg:
         self.variant = environ.get("CIGUARD_VARIANT", "")
         try:
             self.process = int(environ.get("CIGUARD_PROCESS") or 1)
-            self.tries_before = dict(json.loads(environ.get("CIGUARD_TRIES_BEFORE") or "{}"))
             self.origin_s = _origin_s(environ)
         except (TypeError, ValueError) as error:
             raise pytest.UsageError(f"ciguard: a CIGUARD_ variable is malformed: {error}") from None
+        self.tries_before: Dict[str, int] = dict(_read(path("CIGUARD_TRIES_FILE")) or {})
 
     def units(self) -> Optional[List[str]]:
         """The node ids asked for, each once; None where nothing was asked for."""
-        if not self.units_file:
-            return None
-        try:
-            with open(self.units_file, encoding="utf-8") as stream:
-                return list(dict.fromkeys(json.load(stream)))
-        except (OSError, TypeError, ValueError) as error:
-            raise pytest.UsageError(f"ciguard: {self.units_file}: {error}") from None
+        units = _read(self.units_file)
+        return None if units is None else list(dict.fromkeys(units))
+
+
+def _read(path: str) -> Any:
+    """What the leg wrote for us; None where it was nothing."""
+    if not path:
+        return None
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return json.load(stream)
+    except (OSError, ValueError) as error:
+        raise pytest.UsageError(f"ciguard: {path}: {error}") from None
 
 
 def _origin_s(environ: Mapping[str, str]) -> float:

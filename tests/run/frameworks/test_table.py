@@ -26,6 +26,7 @@ ADAPTERS: list[Framework] = [command, pytest_framework]  # mypy checks that they
 def batch(suite: str = "s", variant: str = "v") -> Batch:
     return Batch(
         units_file="/p/units.json",
+        tries_file="/p/tries.json",
         lines_file="/p/units.txt",
         record_file="/r/process-001.jsonl",
         stop_file="/p/stop",
@@ -35,7 +36,6 @@ def batch(suite: str = "s", variant: str = "v") -> Batch:
         variant=variant,
         process=1,
         origin_s=12.5,
-        tries_before={"a": 1},
     )
 
 

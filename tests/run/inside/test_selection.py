@@ -159,7 +159,7 @@ def test_tries_and_origin_come_from_the_supervisor(project: Project) -> None:
     project.write("test_o.py", ORDERED)
     session = project.run(
         units=["test_o.py::test_c", "test_o.py::test_d"],
-        CIGUARD_TRIES_BEFORE='{"test_o.py::test_d": 2}',
+        CIGUARD_TRIES_FILE=str(project.write("tries.json", '{"test_o.py::test_d": 2}')),
         CIGUARD_ORIGIN_S=repr(time.monotonic() - 1000),
     )
     assert [line["try"] for line in session.of("result")] == [1, 3]
