@@ -90,6 +90,7 @@ class StartLine:
     `assumed`: the leg's own word about a program that had one unit and says no starts.
     `heard`: the leg's own word of when it heard of a start whose program said no time.
     `rss_before_bytes`: of the process that runs it.
+    `file`, `line`: where it stands, as in its result; a unit that dies has no other word of it.
     """
 
     unit: str
@@ -100,6 +101,8 @@ class StartLine:
     assumed: bool | None = None
     heard: bool | None = None
     rss_before_bytes: int | None = None
+    file: str | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True, **SLOTS)

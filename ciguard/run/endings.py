@@ -200,6 +200,7 @@ def died(
         if stacks:
             said += f"\n{_standing(stacks, planned.unit)[:OUTPUT_BYTES]}"
         started_s = running.open.get(unit, NEVER_S)
+        file, line = running.places.get(unit, (None, None))
         result = Result(
             unit=planned.unit,
             outcome="died",
@@ -216,6 +217,8 @@ def died(
             try_number=1 + state.tries.get(unit, 0),
             process=process,
             message=said,
+            file=file,
+            line=line,
         )
         found.append(result)
     return tuple(found)

@@ -120,6 +120,7 @@ class Running:
     reported: set[int] = field(default_factory=set)  # has a result, and may get more cases
     heard: dict[int, float] = field(default_factory=dict)  # unit -> at_s, by the leg's own lines
     before: dict[int, int] = field(default_factory=dict)  # unit -> resident where it began
+    places: dict[int, tuple[str, int | None]] = field(default_factory=dict)  # file and line
     overlap: bool = False  # units of it run side by side: one began while another was open
     closed: set[int] = field(default_factory=set)
     bad: set[int] = field(default_factory=set)  # some case of it went wrong here
@@ -302,6 +303,8 @@ class State:
         known = [size for size in sizes if size is not None]
         if known and unit not in running.open:
             running.before[unit] = max(known)  # the tree may hold more than the process says
+        if line.file is not None:
+            running.places[unit] = (line.file, line.line)
         known_s = running.open.get(unit, running.heard.get(unit, NEVER_S))
         if line.heard and line.at_s is not None:
             # A replay meets it before the program's own line, of which alone a unit begins.

@@ -89,6 +89,27 @@ def test_failures_are_annotated_where_they_stand(tmp_path: Path) -> None:
     assert leg.printed.index("::error") > leg.printed.rindex("::endgroup::")
 
 
+@pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_a_crash_and_a_timeout_are_annotated_where_the_test_stands(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_dies.py").write_text(
+        "import os, time\n\ndef test_a(): os._exit(3)\n\n"
+        "class TestB:\n    def test_b(self): time.sleep(600)\n"
+    )
+    units = [
+        PlannedUnit("test_dies.py::test_a"),
+        PlannedUnit("test_dies.py::TestB::test_b", timeout_s=1.0),
+    ]
+    suite = Suite("pytest", (*PYTEST.command, *words))
+    leg = start_shard(tmp_path, plan_of(units, suites={"": suite}), GITHUB_ACTIONS="true").wait(10)
+    errors = [line for line in leg.printed.splitlines() if line.startswith("::error")]
+    assert [line.partition("::")[2].partition("::")[0] for line in sorted(errors)] == [
+        "error file=test_dies.py,line=3,title=test_dies.py%3A%3Atest_a",
+        "error file=test_dies.py,line=6,title=test_dies.py%3A%3ATestB%3A%3Atest_b",
+    ]
+
+
 def test_of_too_many_failures_ten_are_annotated(tmp_path: Path) -> None:
     code = """
 import json, os, sys

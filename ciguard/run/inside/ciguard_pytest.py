@@ -311,8 +311,10 @@ class _Recorder:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Wrapper:
         unit = self._unit(item)
+        file, row, _ = item.location
+        place = {"file": file.replace(os.sep, "/"), "line": None if row is None else row + 1}
         rss_bytes = self._memory.resident_bytes()
-        self._write("start", unit=unit, at_s=self._now_s(), rss_before_bytes=rss_bytes)
+        self._write("start", unit=unit, at_s=self._now_s(), rss_before_bytes=rss_bytes, **place)
         self._reports = _Reports()
         setups = self._setups = _Setups()
         if REAL.getpid() == self._pid:  # a child would reset its parent's mark
@@ -328,7 +330,6 @@ class _Recorder:
             self._event("interrupted", _cut(repr(ended.excinfo[1])), unit)
             return
         outcome, message = reports.verdict()
-        file, row, _ = item.location
         line: Line = {"unit": unit, "case": unit, "outcome": outcome, "ending": reports.ending}
         line.update(at_s=at_s, wall_s=round(max(0.0, wall_s), 6), cpu_s=round(max(0.0, cpu_s), 6))
         line.update(
@@ -336,7 +337,7 @@ class _Recorder:
         )
         line["try"] = 1 + self._leg.tries_before.get(unit, 0)
         line.update(setups=setups.done or None, reruns=reports.reruns or None, message=message)
-        line.update(file=file.replace(os.sep, "/"), line=None if row is None else row + 1)
+        line.update(place)
         self._write("result", **line)
         self._record.sync()
         self._stop_if_asked(item.session)

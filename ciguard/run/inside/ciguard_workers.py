@@ -47,6 +47,7 @@ class Workers:
             "at_s": now_s,
             "wall_s": round(max(0.0, now_s - start["at_s"]), 6),
             "message": f"its worker {name} died: {error}\n{self._dump()}".strip(),
+            **{name: start[name] for name in ("file", "line") if name in start},
         }
 
     def _dump(self) -> str:
