@@ -117,11 +117,14 @@ class Console:
         wall_s: float,
         causes: Mapping[UnitKey, str],
         cwds: Mapping[str, str],
+        *,
+        files: str = "",
     ) -> None:
         """The leg's last lines: counts, then what is bad or missing by name.
 
         Args:
             causes: why units did not run, where that is known. cwds: by suite, its folder.
+            files: what is said of result files besides units whose results are in them.
         """
         counts = ", ".join(f"{count} {outcome}" for outcome, count in found.counts.items())
         rest = f"; {counted(len(found.missing), 'unit')} did not run" if found.missing else ""
@@ -129,6 +132,7 @@ class Console:
             rest += (
                 f"; results of {counted(found.filed, 'unit')} are in files, which the report reads"
             )
+        rest += f"; {files}" if files else ""
         if found.checkpoint:
             rest = "; the leg goes on in another step"
         if found.unexplained:

@@ -66,6 +66,7 @@ class ResultFiles:
     Attributes:
         units: those that a process ended well without a word about: their results are in files.
         failed: processes with an exit code that such a file has to explain.
+        copied: how many files are in the record.
     """
 
     def __init__(self, suites: Mapping[str, Suite], record: str, earlier: Earlier) -> None:
@@ -77,13 +78,21 @@ class ResultFiles:
         self.failed = sum(one.kind == EXIT for one in told)
         self._known: Dict[str, Dict[str, Mark]] = {}
         self._stale: Dict[str, Dict[str, Mark]] = {}
-        self._files = 0
+        self.copied = 0
         self._bytes = 0
         self._cut = False
 
     def writes(self, suite: str) -> bool:
         """Whether programs of a suite write such files."""
         return bool(self._suites[suite].results)
+
+    def beside(self, suite: str) -> str:
+        """What is to be said of the files of a command, whose exit code is its only result."""
+        if not self.writes(suite):
+            return ""
+        if not self.copied:
+            return "no result file was written that --results names"
+        return f"{counted(self.copied, 'result file')} in the record, which the report reads"
 
     def has(self, key: UnitKey, process: int, now_s: float) -> EventLine:
         """The event for a unit whose result is to be looked for in files."""
@@ -196,7 +205,7 @@ class ResultFiles:
 
     def _copy(self, suite: str, name: str, process: int) -> str:
         """Copy one file; "" or why not."""
-        if self._files >= MOST_FILES:
+        if self.copied >= MOST_FILES:
             return f"{MOST_FILES} files are in the record"
         target = os.path.join(self._record, FOLDER, stem(process), *safe_name(name).split("/"))
         try:
@@ -213,7 +222,7 @@ class ResultFiles:
             content = stream.read(MOST_BYTES - self._bytes + 1)
         if len(content) > MOST_BYTES - self._bytes:
             return f"with {status.st_size} bytes it would pass {MOST_BYTES >> 20} MiB in the record"
-        self._files += 1
+        self.copied += 1
         self._bytes += len(content)
         return write_copy(target, content)
 

@@ -349,7 +349,8 @@ class Supervisor:
         name = f"shard {self._job.shard.key}" if self._job.shard.key else "command"
         cwds = {suite: one.cwd for suite, one in self._job.suites.items()}
         wall_s = now_s - self._state.began_s
-        self._console.conclude(name, found, wall_s, self._aftermath.causes, cwds)
+        files = self._files.beside("") if self._job.whole else ""
+        self._console.conclude(name, found, wall_s, self._aftermath.causes, cwds, files=files)
         return found
 
 

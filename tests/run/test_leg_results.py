@@ -80,6 +80,24 @@ sys.exit(1)
         leg.record()
 
 
+@pytest.mark.parametrize(
+    ("writes", "said"),
+    [
+        ('(out / "a.xml").write_text(cases("one", bad=["one"]))', "; 1 result file in the record"),
+        ("", "; no result file was written that --results names"),
+    ],
+    ids=["one", "none"],
+)
+def test_a_command_that_ends_with_0_has_its_files_told(
+    tmp_path: Path, writes: str, said: str
+) -> None:
+    (tmp_path / "run.py").write_text(f"{WRITES}\n{writes}\n")
+    words = ("--record", "record", "--results", "out/**/*.xml", "--", sys.executable, "run.py")
+    leg = start(tmp_path, *words).wait(0)
+    (line,) = (line for line in leg.printed.splitlines() if line.startswith("command: 1 passed in"))
+    assert said in line
+
+
 def test_what_a_killed_command_left_is_copied_and_its_cut_file_never_complete(
     tmp_path: Path,
 ) -> None:
