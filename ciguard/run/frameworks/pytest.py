@@ -24,7 +24,11 @@ DEFAULT_COMMAND: Final[tuple[str, ...]] = ("python", "-m", "pytest")
 READS_LINES: Final = False
 ANNOUNCES: Final = True
 
-PLUGIN: Final = ("-p", "ciguard_pytest", "-p", "ciguard_selected", "-p", "ciguard_stacks")
+PLUGIN: Final = tuple(
+    word
+    for name in ("pytest", "selected", "stacks", "coverage")
+    for word in ("-p", f"ciguard_{name}")
+)
 LISTING: Final = ("-p", "ciguard_listing")
 LAST_LINES: Final = 10
 PASSED, FAILED, NONE_COLLECTED = 0, 1, 5

@@ -30,6 +30,7 @@ def test_no_path_is_added_to_the_users_command() -> None:
         argv=(
             *("python", "-m", "pytest", "-x", "-q"),
             *("-p", "ciguard_pytest", "-p", "ciguard_selected", "-p", "ciguard_stacks"),
+            *("-p", "ciguard_coverage"),
             "--continue-on-collection-errors",
         ),
         env={
