@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
@@ -21,6 +22,10 @@ ANNOTATED: Final = 10  # GitHub shows so many errors of a step
 PLAIN_EVERY_S: Final = 30.0
 LIVE_EVERY_S: Final = 0.25
 ERASE: Final = b"\r\x1b[K"
+UP: Final = b"\x1b[A\r"  # to the beginning of the row above
+_MOVES: Final = re.compile(rb"\x1b\[[0-9;]*m|\r")  # has no width
+HALF_BYTES: Final = 4096  # of half a line that is printed again
+WIDE: Final = "\u1100"  # from here on a character may take two columns
 COLUMNS: Final = 80  # of a terminal that does not say
 
 
@@ -40,9 +45,10 @@ class Console:
         self._every_s = LIVE_EVERY_S if self._live else PLAIN_EVERY_S
         self._told_s: float | None = None
         self._group = ""  # title of the one that is open
+        self._line = b""  # the live one, as long as there is one
         self._drawn = False
         self._gone = False
-        self._at_line_start = True
+        self._half = b""  # what a test printed behind its last line feed
 
     def due(self, now_s: float) -> bool:
         """Whether it is time to say how far the leg is; the first time after one interval."""
@@ -54,10 +60,8 @@ class Console:
         """Say how far the leg is."""
         self._told_s = now_s
         if self._live:
-            # Behind half a line of a test's there is no room that could be given back.
-            if self._at_line_start:
-                self._write(ERASE + _bytes(live(progress, self._columns)))
-                self._drawn = True
+            self._line = _bytes(live(progress, self._columns))
+            self.pass_on(b"", redraws=True)
             return
         group = self._group if self._folds else ""
         if group:  # a line within a fold is seen by nobody
@@ -68,15 +72,33 @@ class Console:
 
     def say(self, text: str) -> None:
         """One line of the leg's own."""
-        self.pass_on(("" if self._at_line_start else "\n").encode() + _bytes(text) + b"\n")
+        self.pass_on(b"\n" * bool(self._half) + _bytes(text) + b"\n")
 
-    def pass_on(self, content: bytes) -> None:
-        """Bytes that a test printed, unchanged."""
-        if not content:
+    def pass_on(self, content: bytes, *, redraws: bool = False) -> None:
+        """Bytes that a test printed, unchanged; the live line stays below them.
+
+        Below half a line (a dot a test) it is in the row behind that, and before anything else
+        is printed the half line is printed again, over itself: then the cursor is at its end.
+        """
+        if not content and not redraws:
             return
-        self._write(ERASE * self._drawn + content)
-        self._drawn = False
-        self._at_line_start = content.endswith(b"\n")
+        before = ERASE * self._drawn + (UP + self._half) * (self._drawn and bool(self._half))
+        if content:
+            self._half = (self._half + content).rpartition(b"\n")[2][-HALF_BYTES - 1 :]
+        self._drawn = bool(self._line) and self._has_room()
+        below = b"\n" * bool(self._half) + ERASE + self._line if self._drawn else b""
+        self._write(before + content + below)
+
+    def _has_room(self) -> bool:
+        """Whether the half line, if there is one, is known and in one row."""
+        if not self._half:
+            return True
+        if len(self._half) > HALF_BYTES:
+            return False
+        text = _MOVES.sub(b"", self._half).decode("utf-8", "replace")
+        # Twice for what may be two columns wide; other control characters may do anything.
+        width = sum(1 + (char >= WIDE) for char in text)
+        return text.isprintable() and 0 < width < self._columns
 
     def _write(self, content: bytes) -> None:
         if self._gone:
@@ -126,6 +148,7 @@ class Console:
             causes: why units did not run, where that is known. cwds: by suite, its folder.
             files: what is said of result files besides units whose results are in them.
         """
+        self._line = b""
         counts = ", ".join(f"{count} {outcome}" for outcome, count in found.counts.items())
         rest = f"; {counted(len(found.missing), 'unit')} did not run" if found.missing else ""
         if found.filed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ciguard.model import SLOTS
@@ -56,15 +56,47 @@ def now_at(progress: Progress) -> str:
 
 
 def live(progress: Progress, columns: int) -> str:
-    """The same with what runs now, cut to a terminal's width: one that wraps cannot be rewritten.
+    """The same in a terminal's width: a line that wraps cannot be rewritten. What runs comes first.
 
     Args:
         columns: of the terminal; its last one stays free.
     """
-    text = in_words(progress) + now_at(progress)
-    text = "".join(char if char.isprintable() else "?" for char in text)
     room = max(0, columns - 1)
-    return text if len(text) <= room else text[: max(0, room - 3)] + "..."[:room]
+    bare = replace(progress, tree_bytes=None, headroom_bytes=None)
+    text = _printable(in_words(bare))
+    if progress.at:
+        text += f": {_names(progress.at, room - len(text) - len(': '))}"
+    memory = (("tests", progress.tree_bytes), ("headroom", progress.headroom_bytes))
+    for name, number in memory:
+        more = "" if number is None else f", {name} {size(number)}"
+        text += more if len(text) + len(more) <= room else ""
+    return text[:room]
+
+
+def _names(at: tuple[str, ...], room: int) -> str:
+    """What runs, without folders or without files where that is too long for the room."""
+    names = [_printable(name) for name in at]
+    for short in (str, _without_folder, _without_file):
+        text = ", ".join(map(short, names))
+        if len(text) <= room:
+            return text
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    first, left = _without_file(names[0]), max(0, room - len(more))
+    # Its end tells more: parameters, after a name that many share.
+    return (first if len(first) <= left else f"...{first[len(first) - max(0, left - 3) :]}") + more
+
+
+def _without_folder(unit: str) -> str:
+    file, separator, rest = unit.partition("::")
+    return file.rpartition("/")[2] + separator + rest
+
+
+def _without_file(unit: str) -> str:
+    return unit.partition("::")[2] or unit
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def size(number: int) -> str:

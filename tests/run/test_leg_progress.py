@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from run.legs import PYTEST, clean_environ, plan_of, start_shard
+from run.terminal import Terminal
 
 from ciguard.codec import plan as plan_codec
 from ciguard.model import PlannedUnit, Suite
@@ -148,6 +149,13 @@ def everything(terminal: int) -> bytes:
     raise AssertionError(f"no end\n{found.decode()}")
 
 
+def rows_of(text: str) -> list[str]:
+    """What a terminal of that test shows in the end."""
+    terminal = Terminal(47)
+    terminal.write(text.replace("\r\n", "\n"))
+    return terminal.shown()
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_one_line_on_a_terminal_that_is_rewritten_and_never_wraps(
     tmp_path: Path, processes: int
@@ -174,7 +182,16 @@ def test_one_line_on_a_terminal_that_is_rewritten_and_never_wraps(
     erase = "\r\x1b[K"
     drawn = [piece for piece in text.split(erase)[1:] if re.match(r"\d/8 units", piece)]
     assert len(drawn) >= 2, text
-    assert all(len(line) <= 46 for line in drawn if "\n" not in line)
+    drawn = [line.partition("\x1b")[0] for line in drawn]  # how it goes back to half a line
+    assert all(len(line) <= 46 for line in drawn)
     assert all("\n" not in line for line in drawn), "what follows erases it first"
-    assert re.search(r"\nshard 01: 7 passed, 1 failed in [\d.]+ s\r\n", text)
+    if processes == 1:
+        assert f".\r\n{erase}" in text, "also below half a line"
+    rows = rows_of(text)
+    assert any(re.fullmatch(r"shard 01: 7 passed, 1 failed in [\d.]+ s", row) for row in rows)
+    assert not any(re.match(r"\d/8 units", row) for row in rows), "in the end it is gone"
+    for log in (tmp_path / "record").glob("*.log"):
+        printed = rows_of(log.read_text())
+        starts = range(len(rows) - len(printed) + 1)
+        assert any(rows[start : start + len(printed)] == printed for start in starts), text
     assert "::" not in text.replace("test_naps.py::", "")

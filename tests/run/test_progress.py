@@ -30,11 +30,27 @@ def test_a_line_says_all_that_is_known_and_nothing_else() -> None:
     assert in_words(Progress(0, 1, 0, 3.0)) == "0/1 unit, 0:03"
 
 
-def test_a_live_line_is_cut_and_holds_nothing_that_moves_a_cursor() -> None:
-    assert live(replace(ALL, at=()), 200) == in_words(ALL)
-    assert live(ALL, 200).endswith("12:00: a.py::t, b.py::t [v]")
-    assert live(ALL, 21) == "12/40 units, 1 fa..."
-    assert live(replace(ALL, at=("a\x1b[2J\n\r",)), 200).endswith(": a?[2J??")
+HEAD = "12/40 units, 1 failed, 4:10 of about 12:00"
+MEMORY = ", tests 1.2 GiB, headroom 512 MiB"
+
+
+@pytest.mark.parametrize(
+    ("at", "columns", "said"),
+    [
+        ((), 200, f"{HEAD}{MEMORY}"),
+        (("a.py::t", "b.py::t [v]"), 200, f"{HEAD}: a.py::t, b.py::t [v]{MEMORY}"),
+        (("a.py::t", "b.py::t [v]"), 80, f"{HEAD}: a.py::t, b.py::t [v], tests 1.2 GiB"),
+        (("x/yy/a_file.py::test_of_it", "b.py::t"), 79, f"{HEAD}: a_file.py::test_of_it, b.py::t"),
+        (("x/a_long_file.py::test_of_it", "b_file.py::t"), 70, f"{HEAD}: test_of_it, t"),
+        (("a_file.py::C::test_of_all_there_is[1]",), 80, f"{HEAD}: C::test_of_all_there_is[1]"),
+        (("a.py::test_of_all_there_is_and_more[7]",), 72, f"{HEAD}: ...all_there_is_and_more[7]"),
+        (("a.py::test_of_all[7]",) * 3, 67, f"{HEAD}: ...f_all[7] and 2 more"),
+        (("a\x1b[2J\n\r",), 60, f"{HEAD}: a?[2J??"),
+        (("a.py::t",), 21, HEAD[:20]),
+    ],
+)
+def test_a_live_line_says_first_what_runs(at: tuple[str, ...], columns: int, said: str) -> None:
+    assert live(replace(ALL, at=at), columns) == said
 
 
 @given(st.integers(0, 200), st.text(max_size=150))
