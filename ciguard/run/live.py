@@ -72,6 +72,8 @@ class Live:
         self.said = Said()
         self._defaults = defaults
         self._tails: Dict[str, Tail] = {batch.record_file: Tail(batch.record_file)}
+        for tail in (self.log, *self._tails.values()):
+            tail.held()  # a test may remove it at once
         self._looked_s = started_s
 
     def seen(self) -> Dict[str, int]:
@@ -113,7 +115,15 @@ class Live:
             self.peak_bytes = max(self.peak_bytes, line.peak_bytes or 0)
         return line
 
+    def restore(self) -> None:
+        """Write its files anew where they were removed. Raises OSError where that cannot be."""
+        for tail in (*self._tails.values(), self.log):
+            tail.restore()
+
     def _find_files(self) -> None:
+        self.log.held()
+        with contextlib.suppress(OSError):  # no folder: the next look may find one
+            self.restore()
         folder, name = os.path.split(self.batch.record_file)
         start = f"{name[: -len('.jsonl')]}-"
         try:

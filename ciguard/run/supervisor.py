@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Optional, Sequence
 
@@ -24,7 +25,9 @@ from ciguard.model import (
 from ciguard.run.aftermath import Aftermath
 from ciguard.run.batches import defaults_line, write_batch
 from ciguard.run.causes import not_run
+from ciguard.run.earlier import write_earlier
 from ciguard.run.frameworks.base import environment, origin_variables
+from ciguard.run.frameworks.entering import lay_out_again
 from ciguard.run.live import Live, begin
 from ciguard.run.memory import MemoryWatch
 from ciguard.run.platforms.base import NOT_STARTED
@@ -46,6 +49,11 @@ if TYPE_CHECKING:
     from ciguard.run.record import RecordFile
 
 FOLLOW_EVERY_S = 0.04
+TRACE_CHARACTERS: Final = 3500  # of its end: a message has 4 KiB
+LOOK_EVERY_S = 1.0  # whether the record is there
+REMOVED: Final = (
+    "results that were read are written again; what else processes that had ended left is lost"
+)
 LATE: Final = ("timeout", "deadline")  # endings of what ran for too long: where does it stand?
 
 
@@ -63,7 +71,7 @@ class Supervisor:
         self._memory = MemoryWatch(guardrail, self._instruments, guarded=guarded)
         self._live: Dict[int, Live] = {}
         self._seen: Dict[str, int] = {}  # by file, of the process that ended last
-        self._followed_s = 0.0
+        self._followed_s = self._looked_s = 0.0
         self._tally = Tally()
         for result in job.earlier.results():
             self._tally.add(result)
@@ -73,6 +81,7 @@ class Supervisor:
         self._streams = job.shard.processes == 1
         self._unasked = True  # something was observed since the rules were asked
         self._until_s: Optional[float] = None
+        self._rescued: Set[int] = set()  # processes whose results were written again
         self._lacks: Set[str] = set()
         self._files = ResultFiles(job.suites, job.folder, job.earlier)
         self._aftermath = Aftermath(
@@ -107,11 +116,29 @@ class Supervisor:
                 finish = self._step()
                 while finish is None:
                     finish = self._step(hurry=self._sleep())
+        except Exception as error:  # noqa: BLE001  # whatever it is, the record gets its end
+            finish = self._broken(error)
         finally:
             for live in self._live.values():
                 live.close()
             self._instruments.close()
         return self._end(finish)
+
+    def _broken(self, error: Exception) -> Finish:
+        """Behind a mistake of ours: end what runs, and say what can be reported."""
+        now_s, trace = self._now_s(), traceback.format_exc()
+        what = f"{type(error).__name__}: {error}"
+        detail = trace[-TRACE_CHARACTERS:]
+        self._record.append(EventLine("internal_error", now_s, detail=detail))
+        for number in self._live:  # which dies of being closed
+            words = "ended with the leg"
+            self._record.append(EventLine("last_output", now_s, number, detail=words))
+            self._record.append(ProcessEndLine(number, "unknown", None, now_s))
+        for running in self._state.running.values():
+            keys = (self._job.shard.units[unit].key for unit in running.open)
+            self._aftermath.causes.update(dict.fromkeys(keys, "the leg failed while it ran"))
+        self._console.say(f"ciguard itself failed, please report it: {what}\n{trace.rstrip()}")
+        return Finish("unknown", f"ciguard itself failed: {what}")
 
     def _now_s(self) -> float:
         # As the record has it: a decision replayed at the time written is the same decision.
@@ -133,6 +160,9 @@ class Supervisor:
                 live.process.poll()
                 if live.process.ended is not None:
                     self._bury(number, live, live.process.ended)
+        if now_s - self._looked_s >= LOOK_EVERY_S:
+            self._looked_s = now_s
+            self._keep_record()
         self._look_at_memory(now_s)
         finish = self._decide()
         if self._console.due(now_s) and finish is None:
@@ -156,6 +186,30 @@ class Supervisor:
             headroom_bytes=sample.headroom_bytes if sample else None,
             at=tuple(key_name(units[unit].key) for unit in open_units),
         )
+
+    def _keep_record(self) -> None:
+        """Where a test has removed the record, `git clean -fdx`, write anew what is known."""
+        if self._record.is_there():
+            return
+        if not self._record.removed:
+            self._console.say(f"the record was removed while tests ran: {REMOVED}")
+        try:
+            self._record.restore()
+            if self._job.earlier.lines:
+                write_earlier(self._job.earlier, self._job.header, self._job.folder)
+            for live in self._live.values():
+                live.restore()
+        except (OSError, InputError) as error:
+            if self._record.removed == 1:
+                self._console.say(f"it cannot be written again: {error}")
+            return
+        self._record.append(EventLine("record_removed", self._now_s(), detail=REMOVED))
+        there = {*self._live, *self._rescued, *range(self._job.earlier.processes + 1)}
+        # What died in a process is in the leg's own file, and so is the result of a whole one.
+        for result in () if self._job.whole else self._tally.results():
+            if result.process and result.process not in there and result.outcome != "died":
+                self._record.append(result)
+                self._rescued.add(result.process)
 
     # --- What happened ---------------------------------------------------------------------------
 
@@ -206,6 +260,7 @@ class Supervisor:
     def _bury(self, number: int, live: Live, ended: Ended) -> None:
         """Take in the end of a process, with what it wrote last."""
         self._write_samples()
+        self._keep_record()
         self._follow(live, last=True)
         others = [one.batch for one in self._live.values() if one is not live]
         self._aftermath.of(live, ended, others, self._now_s())
@@ -299,6 +354,8 @@ class Supervisor:
         units = [job.shard.units[unit] for unit in action.units]
         had = self._state.tries
         tries = {job.shard.units[one].unit: had[one] for one in action.units if one in had}
+        self._keep_record()
+        lay_out_again(job.private, os.path.join(job.private, "inside"))
         batch = write_batch(
             units,
             process=action.process,
@@ -319,11 +376,12 @@ class Supervisor:
         )
 
     def _end(self, finish: Finish) -> Verdict:
+        self._keep_record()
         found = verdict(
             self._tally,
             self._job.shard.units,
             finish.ending,
-            dropped=self._record.dropped,
+            dropped=self._record.dropped + self._record.removed,
             unexplained=self._aftermath.unexplained,
             filed=self._files.units,
             failed_files=self._files.failed,
@@ -340,7 +398,7 @@ class Supervisor:
                 reason = f"{found.ending}: {finish.reason}"
                 for event in not_run(left, len(self._job.shard.units), reason, now_s):
                     self._record.append(event)
-            ending = "disk_full" if self._record.dropped else found.ending
+            ending = self._record.ending or found.ending
             self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))
         self._record.sync(now_s, at_once=True)
         if self._record.dropped:

@@ -41,6 +41,10 @@ class Tally:
         else:
             self.bad.discard(result.key.unit_key)
 
+    def results(self) -> tuple[Result, ...]:
+        """All that count."""
+        return tuple(result for cases in self.by_unit.values() for result in cases.values())
+
 
 def _weight(result: Result) -> tuple[int, bool]:
     return (result.try_number, result.outcome in BAD_OUTCOMES)
@@ -89,7 +93,7 @@ def verdict(
         failed_files: processes with an exit code that such files have to explain.
         signalled: the exit code of the signal that ended it, if one did.
     """
-    results = [result for cases in tally.by_unit.values() for result in cases.values()]
+    results = tally.results()
     bad = tuple(result for result in results if result.outcome in BAD_OUTCOMES)
     told = tally.by_unit.keys()
     missing = tuple(unit.key for unit in planned if unit.key not in told and unit.key not in filed)

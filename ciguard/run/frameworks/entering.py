@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+from typing import Iterator
 
 from ciguard.run import inside
 
@@ -19,9 +20,28 @@ def lay_out(folder: str) -> str:
         OSError: it cannot be written.
     """
     os.makedirs(folder, exist_ok=True)
-    for module in pkgutil.iter_modules(inside.__path__):
-        content = pkgutil.get_data(inside.__name__, f"{module.name}.py")
+    for name in _names():
+        content = pkgutil.get_data(inside.__name__, name)
         if content is not None:
-            with open(os.path.join(folder, f"{module.name}.py"), "wb") as stream:
+            with open(os.path.join(folder, name), "wb") as stream:
                 stream.write(content)
     return folder
+
+
+def lay_out_again(private: str, folder: str) -> None:
+    """The same where some of it is gone: a test that empties TMPDIR takes it along.
+
+    Args:
+        private: what holds `folder`, for nobody but us.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if not all(os.path.exists(os.path.join(folder, name)) for name in _names()):
+        os.makedirs(private, mode=0o700, exist_ok=True)
+        lay_out(folder)
+
+
+def _names() -> Iterator[str]:
+    for module in pkgutil.iter_modules(inside.__path__):
+        yield f"{module.name}.py"
