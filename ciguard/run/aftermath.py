@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Callable, Final, Sequence
 
 from ciguard.model import EventLine, ProcessEndLine
 from ciguard.run.causes import cause
-from ciguard.run.endings import died, exit_words, last_output, of_the_whole, unexplained_words
+from ciguard.run.endings import (
+    died,
+    ending_of,
+    exit_words,
+    is_unexplained,
+    last_output,
+    of_the_whole,
+    unexplained_words,
+)
 from ciguard.run.peaks import in_words
 from ciguard.run.platforms.base import KEEPER_LOST
-from ciguard.run.policy import ending_of, is_unexplained
 from ciguard.run.resultfiles import FILE
-from ciguard.run.wording import key_name, last_line, last_words
+from ciguard.run.wording import counted, key_name, last_line, last_words
 
 if TYPE_CHECKING:
     from typing import Dict
@@ -90,6 +97,7 @@ class Aftermath:
             ended.exit_code,
             clean=not ended.error and executor.is_clean(ended.exit_code, had_results=had_results),
             out_of_memory=live.killed_for_memory(self._oom_kills()),
+            collecting=live.said.collecting,
         )
         output = ended.error or last_output(live.last_output())
         stacks = live.stacks()
@@ -115,6 +123,7 @@ class Aftermath:
             if not victims:
                 self._record.append(EventLine("last_output", now_s, number, detail=detail))
         self._name_causes(live, ending, ended.exit_code, now_s, output)
+        of_file = self._blame_file(number, ending, ended.exit_code, now_s)
         errors = bool(live.said.errors)
         unexplained = is_unexplained(running, ending, ended.exit_code, errors=errors)
         if self._files.writes(running.start.suite) and ending == "completed" and not running.bad:
@@ -134,6 +143,8 @@ class Aftermath:
             self._say_standing(stacks[0].splitlines())
         for victim in victims if ending != "completed" else ():
             self._say_victim(victim, standing=bool(stacks))
+        if of_file:
+            self._console.say(of_file)
         if unexplained:
             self._console.say(unexplained_words(number, ended.exit_code, output))
 
@@ -145,6 +156,23 @@ class Aftermath:
             if event.kind != FILE:
                 self._console.say(f"process {event.process}: {event.detail}")
         return may_have
+
+    def _blame_file(self, number: int, ending: Ending, exit_code: int, now_s: float) -> str:
+        """Say in the record of each unit of a file that ends its process why it does not run.
+
+        Returns:
+            The same of the file; "" where there is none to blame.
+        """
+        blamed = self._state.of_a_file_to_blame(number, ending)
+        if not blamed:
+            return ""
+        file, how = self._state.file_of(blamed[0]), f"{ending}, {exit_words(exit_code)}"
+        why = f"it could not be imported: a process that read no other file ended ({how})"
+        for key in (self._job.shard.units[unit].key for unit in blamed):
+            self.causes[key] = why
+            self._record.append(EventLine("not_imported", now_s, number, *key, detail=why))
+        left = f"{counted(len(blamed), 'unit')} of it cannot run"
+        return f"  {file}: it ends its process before the first test, {left}"
 
     def _name_causes(
         self, live: Live, ending: Ending, exit_code: int, now_s: float, output: str

@@ -27,6 +27,7 @@ class Said:
         vanished: with the program's own reason, "" where it simply did not find the unit.
         errors: (path or name of what could not be collected, last line of the error).
         interrupted: what ended the process while the unit ran.
+        collecting: it reads test files, and has begun none of its units.
         finished: it came to the end of its session, where a framework shows what failed.
         unreadable: the first line of it that is none, and why; "" where all could be read.
     """
@@ -34,6 +35,7 @@ class Said:
     vanished: Dict[UnitKey, str] = field(default_factory=dict)
     errors: List[Tuple[str, str]] = field(default_factory=list)
     interrupted: Dict[UnitKey, str] = field(default_factory=dict)
+    collecting: bool = False
     finished: bool = False
     unreadable: str = ""
 
@@ -46,6 +48,8 @@ class Said:
             self.errors.append((key.unit, last_line(event.detail)))
         elif event.kind == "interrupted":
             self.interrupted[key] = event.detail
+        elif event.kind in ("collection_start", "collection_end"):
+            self.collecting = event.kind == "collection_start"
         elif event.kind == "session_end":
             self.finished = True
 

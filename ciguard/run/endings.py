@@ -1,4 +1,4 @@
-"""What an ended process leaves to say: results of the units that died in it, in words. Pure."""
+"""How a process ended, and what it leaves to say: results of units that died, in words. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ciguard.model import Ending, UnitKey
     from ciguard.run.peaks import Peak
     from ciguard.run.platforms.base import Ended
-    from ciguard.run.state import State
+    from ciguard.run.state import Running, State
 
 OUTPUT_BYTES: Final = 2000  # of the last output, in a victim's message
 LAST_LINES: Final = 10
@@ -57,6 +57,7 @@ _STATUS_WORDS: Final = {
     0xE0434352: "unhandled .NET exception",
     0xE06D7363: "unhandled C++ exception",
 }
+NOT_RUN: Final = (126, 127)  # what a shell says of a program that it cannot run or find
 FATAL: Final = "Fatal Python error"  # faulthandler's dump says where: its start is worth more
 
 _STOPPED: Final[dict[Ending, str]] = {
@@ -99,6 +100,60 @@ def exit_words(exit_code: int) -> str:
         return f"{_STATUS_WORDS.get(exit_code, 'ended by Windows')} (exit code 0x{exit_code:08X})"
     through = f" (exit code {exit_code})" if exit_code > 0 else ""
     return f"killed by {signal_name(number)}{through}"
+
+
+def ending_of(
+    running: Running,
+    exit_code: int,
+    *,
+    clean: bool,
+    out_of_memory: bool,
+    collecting: bool = False,
+) -> Ending:
+    """How a process ended.
+
+    Args:
+        running: as observed until now; decides who stopped it and whether a unit was open.
+        exit_code: < 0 is the signal that killed it; 128 + signal is a shell's word for the same,
+            and a Windows status says it there.
+        clean: the framework uses this exit code when it has said all it had to say.
+        out_of_memory: the kernel counted an out-of-memory kill while it ended.
+        collecting: it was reading test files, of which none may end it with whatever code.
+    """
+    if running.stopping is not None:
+        return running.stopping
+    # A unit with several cases stays open until the next one begins, or until a clean end. A start
+    # that the leg only assumed is no sign that a program which ended well had begun the unit.
+    begun = running.open if running.spoke or exit_code != 0 else {}
+    silent = collecting or any(unit not in running.reported for unit in begun)
+    if exit_code in NOT_RUN and not running.spoke and not collecting:
+        return "setup_failed"
+    if silent or killed_by(exit_code) is not None:
+        # A child that a test started and lost to the kernel is the test's affair: it goes on.
+        return "out_of_memory" if out_of_memory or exit_code in NO_MEMORY else "crash"
+    if clean or running.recycled:  # told to stop early, a framework says "interrupted"
+        return "completed"
+    return "crash" if running.closed or running.reported else "setup_failed"
+
+
+def is_unexplained(running: Running, ending: Ending, exit_code: int, *, errors: bool) -> bool:
+    """Whether a process ended by itself with an exit code that none of its results explains.
+
+    A bad result of it explains any code. Without any result, what is missing says more; so it does
+    where some are missing and the process is followed by another, or named a collection error.
+
+    Args:
+        running: as observed to its end, the victims included.
+        errors: it said that something could not be collected.
+    """
+    if running.stopping == "timeout" and running.blamed is None:  # it would not end by itself
+        return not running.bad
+    if exit_code == 0 or running.stopping is not None or running.recycled or running.bad:
+        return False
+    done = running.closed | running.reported
+    if done >= set(running.start.units):
+        return True
+    return bool(done) and ending == "completed" and not errors
 
 
 def unexplained_words(process: int, exit_code: int, output: str) -> str:

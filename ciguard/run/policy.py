@@ -12,14 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
 from ciguard.model import EventLine, ProcessLine
-from ciguard.run.endings import NO_MEMORY, killed_by
+from ciguard.run.search import half
 from ciguard.run.state import (
     MIB,
     UNKNOWN_DELTA_BYTES,
     Action,
     Finish,
     Recycle,
-    Running,
     Start,
     State,
     Stop,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 MARGIN_RATIO: Final = 0.10  # of the budget, kept free where a process is recycled...
 MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this
 IDLE_PROCESSES: Final = 3  # in a row without one finished unit: the fourth would not do better
-NOT_RUN: Final = (126, 127)  # what a shell says of a program that it cannot run or find
 SAMPLES: Final = 2  # one low sample is a hiccup
 # A thread that never ends keeps a process from its end; what a session tears down takes minutes.
 EXIT_S: Final = 300.0
@@ -51,52 +49,6 @@ HELPFUL_RATIO: Final = 0.05  # of the machine: a process this large is worth kil
 # Once only: what is stopped a second time may need more than any step has, and would never end.
 CHECKPOINT_GRACE_RATIO: Final = 1.0
 GOES_ON: Final = "it goes on although it was told to stop: does it look at CIGUARD_STOP_FILE?"
-
-
-def ending_of(running: Running, exit_code: int, *, clean: bool, out_of_memory: bool) -> Ending:
-    """How a process ended.
-
-    Args:
-        running: as observed until now; decides who stopped it and whether a unit was open.
-        exit_code: < 0 is the signal that killed it; 128 + signal is a shell's word for the same,
-            and a Windows status says it there.
-        clean: the framework uses this exit code when it has said all it had to say.
-        out_of_memory: the kernel counted an out-of-memory kill while it ended.
-    """
-    if running.stopping is not None:
-        return running.stopping
-    # A unit with several cases stays open until the next one begins, or until a clean end. A start
-    # that the leg only assumed is no sign that a program which ended well had begun the unit.
-    begun = running.open if running.spoke or exit_code != 0 else {}
-    silent = any(unit not in running.reported for unit in begun)
-    if exit_code in NOT_RUN and not running.spoke:
-        return "setup_failed"
-    if silent or killed_by(exit_code) is not None:
-        # A child that a test started and lost to the kernel is the test's affair: it goes on.
-        return "out_of_memory" if out_of_memory or exit_code in NO_MEMORY else "crash"
-    if clean or running.recycled:  # told to stop early, a framework says "interrupted"
-        return "completed"
-    return "crash" if running.closed or running.reported else "setup_failed"
-
-
-def is_unexplained(running: Running, ending: Ending, exit_code: int, *, errors: bool) -> bool:
-    """Whether a process ended by itself with an exit code that none of its results explains.
-
-    A bad result of it explains any code. Without any result, what is missing says more; so it does
-    where some are missing and the process is followed by another, or named a collection error.
-
-    Args:
-        running: as observed to its end, the victims included.
-        errors: it said that something could not be collected.
-    """
-    if running.stopping == "timeout" and running.blamed is None:  # it would not end by itself
-        return not running.bad
-    if exit_code == 0 or running.stopping is not None or running.recycled or running.bad:
-        return False
-    done = running.closed | running.reported
-    if done >= set(running.start.units):
-        return True
-    return bool(done) and ending == "completed" and not errors
 
 
 def kill_helps(size_bytes: int, missing_bytes: float, memory_bytes: int) -> bool:
@@ -395,9 +347,13 @@ def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action 
     light = [unit for unit in group if unit not in heavy] if heavy else list(group)
     if not light:
         return None
-    suspects = [unit for unit in state.suspects if unit in light]
+    may = set(light)
+    suspects = [unit for unit in state.suspects if unit in may]
     if suspects:
-        share = suspects[: max(1, len(suspects) // 2)]
+        # From the other end each time that one is found and nothing came of it: culprits often lie
+        # together, and three in a row end the leg.
+        file_of = state.file_of if state.searches_files else lambda unit: ""  # noqa: ARG005
+        share: Sequence[int] = half(suspects, file_of, back=bool(state.idle_processes % 2))
     else:
         share = _longest_first_share(state, light, state.processes - len(state.running))
     cap = _cap_bytes(state)
@@ -438,14 +394,25 @@ def _longest_first_share(state: State, units: Sequence[int], slots: int) -> list
 def _ending(state: State) -> Action | None:
     if state.running:
         return None
-    if state.waiting:
+    idle = f"{IDLE_PROCESSES} processes in a row finished nothing"
+    left = len(set(state.waiting) - state.tries.keys())
+    if left:
         ending: Ending = "setup_failed" if not state.tries else "crash"
-        reason = f"{IDLE_PROCESSES} processes in a row finished nothing"
-        return Finish(ending, f"{reason}; {counted(len(state.waiting), 'unit')} did not run")
+        left += len(state.kept_out)
+        return Finish(ending, f"{idle}; {counted(left, 'unit')} did not run")
+    reasons = []
+    of = f"of {counted(len(state.units), 'unit')}"
     if state.unanswered:
-        of = f"{len(state.unanswered)} of {counted(len(state.units), 'unit')}"
-        return Finish("completed", f"{of} got no result from a process that ended by itself")
-    return Finish("completed", "every unit had its turn")
+        got = "got no result from a process that ended by itself"
+        reasons.append(f"{len(state.unanswered)} {of} {got}")
+    if state.kept_out:
+        did = "did not run: their file ends its process before its first unit"
+        reasons.append(f"{len(state.kept_out)} {of} {did}")
+    once_more = {*state.waiting, *(unit for one in state.again for unit in one.units)}
+    if once_more:
+        what = f"{counted(len(once_more), 'unit')} could not be executed again"
+        reasons.append(f"{what}, and have the result of their turn before: {idle}")
+    return Finish("completed", "; ".join(reasons) or "every unit had its turn")
 
 
 def decision_line(

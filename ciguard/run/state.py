@@ -8,7 +8,7 @@ Standard library only, Python 3.8+ (travels in the leg).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Callable, Final, Mapping, Sequence, Union
 
 from ciguard.model import (
     BAD_OUTCOMES,
@@ -25,13 +25,13 @@ from ciguard.model import (
     UnitKey,
 )
 from ciguard.run.again import Again, victims_alone, whole_process
+from ciguard.run.search import file_to_blame, is_silent
 
 if TYPE_CHECKING:
     from ciguard.model import LegPolicy, PlannedUnit, Shard, Suite
 
 MIB: Final = 1 << 20
 NEVER_S: Final = float("inf")
-SEARCHED: Final = frozenset({"crash", "out_of_memory", "memory_guard", "timeout"})
 # What a killed process held comes back within half a second; what does not is held by others.
 MEMORY_BACK_S: Final = 2.0
 # A program looks for the stop file between units, and writes a start before or behind that look.
@@ -182,6 +182,10 @@ class Running:
         if self.overlap:
             self.open.pop(unit, None)
 
+    def has_begun(self) -> bool:
+        """Whether it came to any of its units."""
+        return bool(self.closed or self.reported or self.open)
+
     def unfinished(self) -> tuple[int, ...]:
         """What it was given and has not finished, in order."""
         return tuple(unit for unit in self.start.units if unit not in self.closed)
@@ -200,6 +204,7 @@ class State:
         suites: of the plan; for the base memory of their processes.
         policy: of the plan.
         for_s: how long after the step's start units may be begun; None: without end.
+        file_of: of a unit whose framework announces it, the file that is read before; else "".
     """
 
     def __init__(
@@ -209,6 +214,7 @@ class State:
         policy: LegPolicy,
         *,
         for_s: float | None = None,
+        file_of: Callable[[PlannedUnit], str] = lambda unit: "",  # noqa: ARG005
     ) -> None:
         self.units: tuple[PlannedUnit, ...] = shard.units
         self.processes = max(1, shard.processes)
@@ -230,6 +236,10 @@ class State:
         self.started = 0
         self.idle_processes = 0
         self.suspects: tuple[int, ...] = ()  # one of them killed a process that named nobody
+        self.suspected: set[int] = set()  # all that ever were, and have not finished since
+        self.searches_files = False  # nothing had begun: it is a file of theirs
+        self.kept_out: set[int] = set()  # their file ends each process before its first unit
+        self._file_of = file_of
         self.interrupted: Ending | None = None
         self.memory_bytes: int | None = None
         self.headrooms: tuple[tuple[float, int], ...] = ()  # of the last two samples, with at_s
@@ -246,17 +256,39 @@ class State:
         delta = planned.peak_delta_bytes
         return self.base_bytes[planned.suite] + (UNKNOWN_DELTA_BYTES if delta is None else delta)
 
+    def file_of(self, unit: int) -> str:
+        """The file that is read before the unit is announced; "" where it may not be."""
+        return self._file_of(self.units[unit])
+
+    def of_a_file_to_blame(self, process: int, ending: Ending) -> tuple[int, ...]:
+        """The units of the file that a process died of, wherever they wait; to be asked before.
+
+        Those that had a turn in an earlier process keep what came of it.
+        """
+        running = self.running[process]
+        file = file_to_blame(running, ending, self.suspected, self.file_of)
+        if not file:
+            return ()
+        start = running.start
+        found = {
+            unit
+            for unit in self.waiting
+            if self.file_of(unit) == file
+            and (self.units[unit].suite, self.units[unit].variant) == (start.suite, start.variant)
+        }
+        return tuple(sorted({*start.units, *found} - self.tries.keys()))
+
     def victims(self, process: int) -> tuple[int, ...]:
         """The units to blame for an abnormal end: one by name, else all that it was at.
 
-        A process that had one unit and said nothing died of that one.
+        A process that had one unit and said nothing died of that one, if it need not announce it.
         """
         running = self.running[process]
         at = {*running.open, *running.reported}
         if running.overlap and running.open:
             at = set(running.open)
         if not at and not running.spoke and len(running.start.units) == 1:
-            at.update(running.start.units)
+            at.update(unit for unit in running.start.units if not self.file_of(unit))
         named = at if running.blamed is None else at & {running.blamed}
         return tuple(sorted(named | running.late))
 
@@ -350,13 +382,15 @@ class State:
         return line.at_s - running.open.get(unit, NEVER_S) > limit_s
 
     def _observe_end(self, line: ProcessEndLine) -> None:
-        running = self.running.pop(line.process, None)
+        running = self.running.get(line.process)
         if running is None:
             return
+        blamed = self.of_a_file_to_blame(line.process, line.ending)
+        del self.running[line.process]
         self.process_bytes.pop(line.process, None)
         if line.ending == "completed":
             running.close_reported()
-        self._search(running, line.ending)
+        self._search(running, line.ending, found=bool(blamed))
         for unit in running.closed - running.stopped:
             self.tries[unit] = self.tries.get(unit, 0) + 1
         for unit in running.closed & running.bad:
@@ -365,7 +399,11 @@ class State:
         # either: it is gone, and the guard says so.
         disturbed = running.recycled or line.ending != "completed"
         rest = running.unfinished()
-        self.waiting = sorted({*self.waiting, *running.stopped, *(rest if disturbed else ())})
+        self.kept_out.update(blamed)
+        waits = {*self.waiting, *running.stopped, *(rest if disturbed else ())} - self.kept_out
+        if disturbed and not running.has_begun():  # what had its turn before it keeps its results
+            waits -= self._repeated(running)
+        self.waiting = sorted(waits)
         if not disturbed:
             # Where a program writes files of its own, those may have it: the leg reads none.
             silent = (unit for unit in rest if self.units[unit].suite not in self.filed)
@@ -383,20 +421,35 @@ class State:
         left_out = frozenset(unit for one in alone for unit in one.units)
         whole = whole_process(running, left_out, self.failures, self.policy.tries)
         self.again += [*alone, *([whole] if whole else [])]
+        if line.ending != "completed" and not running.has_begun() and self._repeated(running):
+            start = running.start
+            self.again.append(Again(start.units, start.reason, start.repeats, start.alone))
 
-    def _search(self, running: Running, ending: Ending) -> None:
+    def _repeated(self, running: Running) -> set[int]:
+        """The units of a process that executes them again; none of one that executes others."""
+        units = set(running.start.units)
+        return units if units <= self.tries.keys() else set()
+
+    def _search(self, running: Running, ending: Ending, *, found: bool) -> None:
         """Narrow down what kills processes that do not say what they are at.
 
-        The next one gets half of the suspects, so a culprit costs log2(units) processes: cheap
-        ones where the program reports as it goes, for what is left begins with the culprit.
+        Args:
+            found: it is: a file.
         """
-        silent = ending in SEARCHED and not running.died and len(running.start.units) > 1
+        units = running.start.units
+        searched = (len(units) > 1 or bool(self.file_of(units[0]))) and not self._repeated(running)
+        silent = searched and is_silent(running, ending) and not found
         if running.closed and running.spoke:
             self.idle_processes = 0
         elif not silent and ending != "completed":  # one that completed leaves nothing to repeat
             self.idle_processes += 1
-        suspects = running.unfinished() if silent else () if running.died else self.suspects
+        over = found or bool(running.died)
+        suspects = running.unfinished() if silent else () if over else self.suspects
         self.suspects = tuple(unit for unit in suspects if unit not in running.closed)
+        self.suspected.update(suspects if silent else ())
+        self.suspected -= running.closed
+        if silent:
+            self.searches_files = not running.has_begun()
 
     def apply(self, action: Action) -> None:
         """Take in a decision of `next_action` that is being carried out."""

@@ -65,7 +65,13 @@ class Supervisor:
         self._record = record
         self._guardrail = guardrail
         self._console = console
-        self._state = State(job.shard, job.suites, job.policy, for_s=job.for_s)
+        self._state = State(
+            job.shard,
+            job.suites,
+            job.policy,
+            for_s=job.for_s,
+            file_of=lambda unit: job.executor(unit.suite).file_of(unit.unit),
+        )
         guarded = job.policy.guard_rail != "off"
         self._instruments = job.platform.instruments(job.environ)
         self._memory = MemoryWatch(guardrail, self._instruments, guarded=guarded)
@@ -281,7 +287,8 @@ class Supervisor:
                 return None
             if isinstance(action, Finish):
                 if not action.checkpoint:  # which was said when it was due
-                    lacks = action.ending == "completed" and self._state.unanswered
+                    missing = self._state.unanswered or self._state.kept_out
+                    lacks = action.ending == "completed" and missing
                     word = "incomplete" if lacks else action.ending
                     self._console.say(f"{word}: {action.reason}")
                 return action

@@ -15,6 +15,7 @@ from ciguard.model import (
     Result,
     StartLine,
 )
+from ciguard.run.frameworks.table import framework
 from ciguard.run.policy import decision_line, next_action
 from ciguard.run.state import Finish, Recycle, Start, State, Stop, Warn
 
@@ -62,7 +63,13 @@ def replay(
 ) -> Iterator[tuple[Line, Line | None]]:
     """Yield each recorded decision with the one that the rules come to now."""
     (shard,) = plan.shards
-    state = State(shard, plan.suites, plan.policy, for_s=for_s)
+    state = State(
+        shard,
+        plan.suites,
+        plan.policy,
+        for_s=for_s,
+        file_of=lambda unit: framework(plan.suites[unit.suite].framework).file_of(unit.unit),
+    )
     files = _Files(folder, state)
     for content in (folder / "supervisor.jsonl").read_bytes().split(b"\n")[:-1]:
         line = decode(content)

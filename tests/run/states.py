@@ -31,12 +31,20 @@ def state_of(
     budget_mib: int | None = None,
     policy: LegPolicy = OFF,
     for_s: float | None = None,
+    files: bool = False,
 ) -> State:
+    """`files`: its framework announces units, and what stands before "::" is read first."""
     planned = tuple(PlannedUnit(unit) if isinstance(unit, str) else unit for unit in units)
     budget = None if budget_mib is None else budget_mib * MIB
     shard = Shard("01", "p", planned, Prediction(1, 1), processes, budget_bytes=budget)
     suite = Suite("any", ("any",))
-    return State(shard, dict.fromkeys(("", "other"), suite), policy, for_s=for_s)
+    return State(
+        shard,
+        dict.fromkeys(("", "other"), suite),
+        policy,
+        for_s=for_s,
+        file_of=lambda unit: unit.unit.partition("::")[0] if files else "",
+    )
 
 
 def start(state: State, now_s: float = 0.0) -> Start:

@@ -352,3 +352,43 @@ def test_leaves(): os._exit(3)
     assert sum("def test_fails_too" in line for line in shown) == 1, "this one did not"
     assert "precious" in (leg.record_folder / "process-001.failures.txt").read_text()
     replays(leg.record_folder, plan)
+
+
+@pytest.mark.parametrize(
+    ("line", "how"),
+    [
+        ("import os; os._exit(139)", "crash, killed by SIGSEGV (exit code 139)"),
+        ("import os; os._exit(0)", "crash, exit code 0"),
+    ],
+)
+def test_a_file_that_ends_its_process_keeps_no_other_from_its_turn(
+    tmp_path: Path, line: str, how: str
+) -> None:
+    (tmp_path / "test_bad.py").write_text(f"{line}\ndef test_a(): pass\ndef test_b(): pass\n")
+    (tmp_path / "test_good.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
+    units = [f"test_{file}.py::test_{name}" for file in ("bad", "good") for name in "ab"]
+    plan = plan_of(units)
+    leg = start_shard(tmp_path, plan).wait(13)
+    assert leg.outcomes() == dict.fromkeys(units[2:], "passed"), "none that began died"
+    assert [one.units for one in leg.record().processes] == [4, 2, 2]
+    why = f"it could not be imported: a process that read no other file ended ({how}"
+    assert leg.printed.count(why) == 2
+    said = [one for one in leg.record().events if one.kind == "not_imported"]
+    assert [one.unit for one in said] == units[:2]
+    lead = "incomplete: 2 of 4 units did not run: "
+    assert f"{lead}their file ends its process before its first unit\n" in leg.printed
+    replays(leg.record_folder, plan)
+
+
+def test_a_hook_behind_the_last_import_is_no_files_fault(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("""
+import os
+def pytest_collection_finish(): os._exit(3)
+""")
+    for file in "abcd":
+        (tmp_path / f"test_{file}.py").write_text("def test_a(): pass\n")
+    plan = plan_of([f"test_{file}.py::test_a" for file in "abcd"])
+    leg = start_shard(tmp_path, plan).wait(13)
+    assert [one.units for one in leg.record().processes] == [4, 4, 4]
+    assert "not_imported" not in {one.kind for one in leg.record().events}
+    replays(leg.record_folder, plan)

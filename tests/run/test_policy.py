@@ -17,10 +17,10 @@ from ciguard.model import (
     SampleLine,
     StartLine,
 )
+from ciguard.run.endings import is_unexplained
 from ciguard.run.policy import (
     IDLE_PROCESSES,
     decision_line,
-    is_unexplained,
     next_action,
 )
 from ciguard.run.state import (

@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.run.policy import (
-    ending_of,
-    is_unexplained,
-)
+from ciguard.run.endings import ending_of, is_unexplained
 from ciguard.run.state import (
     Running,
     Start,

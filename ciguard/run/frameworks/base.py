@@ -92,6 +92,9 @@ if TYPE_CHECKING:
         def execution(self, suite: Suite, variant: str, batch: Batch) -> Invocation:
             """The program that runs a batch and appends to its record file."""
 
+        def file_of(self, unit: str) -> str:
+            """The file that is read before the unit is announced; "" where it need not be."""
+
         def is_clean(self, exit_code: int, *, had_results: bool) -> bool:
             """Whether the framework ends so when it has said all it had to say.
 

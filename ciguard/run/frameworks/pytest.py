@@ -110,6 +110,11 @@ def execution(suite: Suite, variant: str, batch: Batch) -> Invocation:
     return Invocation(argv, env, {"PYTHONPATH": batch.inside_folder})
 
 
+def file_of(unit: str) -> str:
+    """All files of a process are imported before its first test."""
+    return unit.partition("::")[0]
+
+
 def is_clean(exit_code: int, *, had_results: bool) -> bool:
     """Whether pytest ended by itself after its last test.
 

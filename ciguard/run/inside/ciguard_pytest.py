@@ -256,6 +256,7 @@ class _Recorder:
         self._setups: Optional[_Setups] = None  # this and the next: of the test that runs now
         self._reports: Optional[_Reports] = None
         self._collected: Dict[int, str] = {}
+        self._imports = False  # a file was begun to be collected
 
     def _now_s(self) -> float:
         return round(max(0.0, REAL.monotonic() - self._leg.origin_s), 6)
@@ -277,6 +278,12 @@ class _Recorder:
         for detail in self._memory.prepare(collects=collects):
             self._event("lacks", detail)
 
+    def pytest_collectstart(self, collector: Any) -> None:
+        # What ends the process from here on, in whatever way, is no fault of how it was started.
+        if self._speaks and not self._imports and isinstance(collector, pytest.File):
+            self._imports = True
+            self._event("collection_start", collector.nodeid)
+
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed and self._speaks:
             # A long traceback names its error at the end.
@@ -287,6 +294,8 @@ class _Recorder:
     # items, and the plan's order (leakers last) is what the memory was predicted for.
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: List[pytest.Item]) -> Wrapper:
+        if self._imports:
+            self._event("collection_end", str(len(items)))
         # Before the others: xdist's --dist loadgroup appends "@group" to the ids.
         self._collected = {id(item): item.nodeid for item in items}
         yield
