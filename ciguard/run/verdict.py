@@ -20,6 +20,7 @@ class Tally:
     bad: set[UnitKey] = field(default_factory=set)
     flaky: set[UnitKey] = field(default_factory=set)  # some try went wrong: they are, if not bad
     starved: set[UnitKey] = field(default_factory=set)  # memory ran out under some try
+    _bad_cases: dict[UnitKey, int] = field(default_factory=dict)  # a unit may have 20,000 cases
 
     def add(self, result: Result) -> None:
         """Take in a result; processes are numbered upwards, and a program need not know tries."""
@@ -31,15 +32,23 @@ class Tally:
             return  # of a leg in parts: what the leg said of a process stands behind all programs'
         if (before.process or 0) < (result.process or 0):
             cases.clear()
+            self._bad_cases.pop(result.key.unit_key, None)
         known = cases.get(result.key)
         # Of two that claim to be the same try the worse counts: a pass cannot hide it.
         if known is None or _weight(known) <= _weight(result):
             cases[result.key] = result
-        # Whole units are few cases: a leg asks how many are bad while it runs.
-        if any(case.outcome in BAD_OUTCOMES for case in cases.values()):
-            self.bad.add(result.key.unit_key)
+            self._count(result, known)
+
+    def _count(self, result: Result, known: Result | None) -> None:
+        """Keep what is bad up to date: a leg asks while it runs."""
+        unit = result.key.unit_key
+        was = known is not None and known.outcome in BAD_OUTCOMES
+        count = self._bad_cases.get(unit, 0) + (result.outcome in BAD_OUTCOMES) - was
+        self._bad_cases[unit] = count
+        if count:
+            self.bad.add(unit)
         else:
-            self.bad.discard(result.key.unit_key)
+            self.bad.discard(unit)
 
     def results(self) -> tuple[Result, ...]:
         """All that count."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ciguard.errors import ExitCode
 from ciguard.model import Ending, PlannedUnit, Result, UnitKey
@@ -47,6 +51,37 @@ FAILED = (Result("a", "failed", process=1), Result("b", "passed", process=1))
 )
 def test_exit_codes(found: Verdict, code: ExitCode) -> None:
     assert found.exit_code == code
+
+
+class _Counted(str):
+    """A word that knows how often it was looked up in a set."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __hash__(self) -> int:
+        _Counted.looks += 1
+        return super().__hash__()
+
+    __eq__ = str.__eq__
+
+
+def test_a_case_is_not_looked_at_again_for_each_of_its_unit() -> None:
+    tally, cases = Tally(), 200
+    for number in range(cases):
+        word: Any = _Counted("failed" if number == cases - 1 else "passed")
+        tally.add(Result("a", word, case=str(number), process=1))
+    assert _Counted.looks < 10 * cases
+    assert tally.bad == {UnitKey("", "", "a")}
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.booleans(), st.integers(1, 3)), max_size=12))
+def test_a_unit_is_bad_while_one_of_its_cases_is(told: list[tuple[str, bool, int]]) -> None:
+    tally = Tally()
+    for case, good, process in told:
+        tally.add(Result("a", "passed" if good else "failed", case=case, process=process))
+        (cases,) = tally.by_unit.values()
+        assert bool(tally.bad) == any(one.outcome == "failed" for one in cases.values())
 
 
 def test_counts_and_names() -> None:
