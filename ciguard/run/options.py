@@ -82,10 +82,15 @@ def scope_of(options: argparse.Namespace) -> Scope:
     """What our words say of the shard's units.
 
     Raises:
-        UsageError: words that contradict each other, or a time that is none.
+        UsageError: words that contradict each other, or are empty, or a time that is none.
     """
     given = vars(options)
     until, resumed, continued = (given[name] for name in ("until", "resume_from", "continue"))
+    named = (("--until", [until]), ("--resume-from", resumed), ("--continue", continued))
+    for word, values in named:
+        if "" in values:
+            fix = "is a variable of the shell not set? Leave the option out to run the whole shard"
+            raise UsageError(f"{word} is empty", fix=fix)
     words = [word for word, value in (("--until", until), ("--resume-from", resumed)) if value]
     if continued:
         words.append("--continue")

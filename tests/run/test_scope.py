@@ -74,6 +74,9 @@ def test_the_words_of_the_command_line() -> None:
         earlier=("a", "b"), for_s=120.0
     )
     assert scope("--continue", "a") == Scope(earlier=("a",), goes_on=True)
+    for word in ("--until", "--resume-from", "--continue"):
+        with pytest.raises(UsageError, match=f"{word} is empty"):
+            scope(word, "")
     for words in (("--until", "u", "--continue", "a"), ("--resume-from", "a", "--continue", "b")):
         with pytest.raises(UsageError, match="one of them"):
             scope(*words)
