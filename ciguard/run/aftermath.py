@@ -12,6 +12,7 @@ from ciguard.run.endings import (
     ending_of,
     exit_words,
     is_unexplained,
+    killed_by,
     last_output,
     of_the_whole,
     unexplained_words,
@@ -86,7 +87,9 @@ class Aftermath:
         number = live.batch.process
         running = self._state.running[number]
         peak = live.peak(ended, self._memory.peak_bytes.get(number))
-        if self._job.whole and running.open and ended.exit_code >= 0 and not running.stopping:
+        # A shell's 139 is the death that it hands on, as -11 is.
+        by_itself = killed_by(ended.exit_code) is None and not running.stopping
+        if self._job.whole and running.open and by_itself:
             self._observed(of_the_whole(self._state, number, ended, now_s, peak))
         executor = self._job.executor(running.start.suite)
         # What was not found was looked for: a framework that is not there finds nothing missing.

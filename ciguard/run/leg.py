@@ -266,7 +266,8 @@ def run_command(
         results: globs of files that it writes; they come into the record.
 
     Raises:
-        UsageError: there is no such program. InputError: see `new_folder`.
+        UsageError: there is no such program, or it cannot be executed.
+        InputError: see `new_folder`.
     """
     if shutil.which(command[0], path=environ.get("PATH")) is None:
         fix = "name a program on PATH, or a path to one"
@@ -295,7 +296,11 @@ def run_command(
             whole=True,
             stdin=stdin,
         )
-        return _supervise(job, guardrail)
+        try:
+            return _supervise(job, guardrail)
+        except UsageError:
+            shutil.rmtree(folder, ignore_errors=True)  # as if it had been known before
+            raise
 
 
 def _supervise(job: Job, guardrail: Headroom) -> Verdict:

@@ -12,7 +12,7 @@ import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Optional, Sequence
 
-from ciguard.errors import InputError
+from ciguard.errors import InputError, UsageError
 from ciguard.model import (
     EndLine,
     EventLine,
@@ -106,6 +106,7 @@ class Supervisor:
 
         Raises:
             InputError: not even the first line of the record could be written.
+            UsageError: the command that is the one unit cannot be executed.
         """
         self._observed(self._job.header)
         if self._record.dropped:
@@ -338,6 +339,9 @@ class Supervisor:
         self._live[action.process] = live
         self._record.append(replace(line, pid=live.process.pid))
         if live.process.pid is None:
+            if self._job.whole and live.process.ended is not None:
+                fix = "begin a script with #!, or name the program that reads it first"
+                raise UsageError(live.process.ended.error, where="COMMAND", fix=fix)
             return
         if len(action.units) == 1 and not self._job.executor(action.suite).ANNOUNCES:
             suite, variant, unit = self._job.shard.units[action.units[0]].key

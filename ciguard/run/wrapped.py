@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Final, Sequence
 
 from ciguard.model import LegPolicy, PlannedUnit, Prediction, Shard, Suite
+from ciguard.run.endings import killed_by
 from ciguard.run.frameworks.base import Invocation
 
 if TYPE_CHECKING:
@@ -49,4 +50,4 @@ class Wrapped:
 
     def is_clean(self, exit_code: int, *, had_results: bool) -> bool:  # noqa: ARG002
         """An exit code is an answer; a signal is not."""
-        return exit_code >= 0
+        return killed_by(exit_code) is None

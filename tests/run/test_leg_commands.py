@@ -267,9 +267,11 @@ def test_a_command_that_fails_is_10_whatever_it_said(tmp_path: Path) -> None:
     assert (result.outcome, result.message) == ("failed", "exit code 4")
 
 
-def test_a_command_that_is_killed_died(tmp_path: Path) -> None:
-    leg = start(tmp_path, "--record", "record", "--", "sh", "-c", "kill -9 $$").wait(10)
+@pytest.mark.parametrize("text", ["kill -9 $$", "sh -c 'kill -9 $$'; exit $?"])
+def test_a_command_that_is_killed_died(tmp_path: Path, text: str) -> None:
+    leg = start(tmp_path, "--record", "record", "--", "sh", "-c", text).wait(10)
     (result,) = leg.record().results
+    assert [end.ending for end in leg.record().process_ends] == ["crash"]
     assert (result.outcome, result.ending) == ("died", "crash")
     assert "SIGKILL" in (result.message or "")
 
@@ -283,9 +285,10 @@ def test_a_command_that_does_not_exist_is_a_mistake_of_the_user(tmp_path: Path) 
 def test_a_file_that_is_no_program_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"\0\1\2")
     (tmp_path / "data").chmod(0o755)
-    leg = start(tmp_path, "--record", "record", "--", "./data").wait(13)
-    assert "./data: Exec format error" in leg.printed
-    assert [end.ending for end in leg.record().process_ends] == ["setup_failed"] * 3
+    leg = start(tmp_path, "--record", "record", "--", "./data").wait(2)
+    assert leg.printed.count("./data: Exec format error") == 1
+    assert "begin a script with #!" in leg.printed
+    assert not leg.record_folder.exists(), "the same words can be said again"
 
 
 def test_the_time_of_a_command_is_its_own(tmp_path: Path) -> None:
