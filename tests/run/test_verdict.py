@@ -54,16 +54,16 @@ def test_exit_codes(found: Verdict, code: ExitCode) -> None:
 
 
 class _Counted(str):
-    """A word that knows how often it was looked up in a set."""
+    """A word that knows how often it was compared."""
 
     __slots__ = ()
     looks = 0
 
-    def __hash__(self) -> int:
+    def __eq__(self, other: object) -> bool:
         _Counted.looks += 1
-        return super().__hash__()
+        return super().__eq__(other)
 
-    __eq__ = str.__eq__
+    __hash__ = str.__hash__
 
 
 def test_a_case_is_not_looked_at_again_for_each_of_its_unit() -> None:
