@@ -14,6 +14,7 @@ from ciguard.plan.estimates import (
     NEW_SPREAD_RATIO,
     NOMINAL_S,
     SPEED_SPREAD,
+    SPREAD_FROM_S,
     SPREAD_RATIO,
     Estimates,
     Past,
@@ -52,6 +53,12 @@ def test_without_any_history_all_are_equal_and_unknown() -> None:
     assert not found.known.any()
     assert np.isnan(found.peak_delta_bytes).all()
     assert found.speed_spread == SPEED_SPREAD
+
+
+def test_no_past_has_no_rows() -> None:
+    nothing = no_past()
+    columns = (nothing.unit, nothing.wall_s, nothing.peak_delta_bytes, nothing.retained_bytes)
+    assert {len(column) for column in (*columns, nothing.is_lower_bound)} == {0}
 
 
 def test_newer_values_count_more() -> None:
@@ -194,6 +201,18 @@ def test_what_was_measured_once_spreads_as_the_others_do() -> None:
     assert np.sqrt(same.variance_s2[1]) == SPREAD_RATIO * 10.0, "equal times tell nothing"
 
 
+def test_small_spreads_count_from_a_twentieth_of_a_second_on() -> None:
+    """0.05 and 0.4 s: variances far below 1 s2, and the shorter one just long enough to tell."""
+    rows = [(0, 0.4), (0, 0.44), (1, 10.0)]
+    found = timed(rows, 2)
+    ratios = np.sqrt(found.variance_s2) / found.wall_s
+    assert ratios[1] == pytest.approx(ratios[0])
+    border_s = SPREAD_FROM_S
+    at_border = timed([(0, border_s / 2), (0, border_s * 1.25), (1, 10.0)], 2)
+    assert at_border.wall_s[0] == border_s
+    assert np.sqrt(at_border.variance_s2[1]) > 2 * SPREAD_RATIO, "it tells"
+
+
 def test_a_unit_that_nobody_has_seen_may_be_anything() -> None:
     found = timed([(0, 4.0)], 2)
     assert found.wall_s.tolist() == [4.0, 4.0]
@@ -239,6 +258,15 @@ def test_of_bounds_the_smallest_upper_one_counts() -> None:
 def test_an_upper_bound_is_never_below_what_was_needed_once() -> None:
     assert bounded((2 * GIB, NAN, 5 * GIB), (NAN, NAN, GIB)) == 2 * GIB
     assert bounded((NAN, 2 * GIB, NAN), (NAN, NAN, GIB)) == 2 * GIB
+
+
+def test_bounds_of_one_kind_are_enough() -> None:
+    rows = past((0, 1.0, NAN, False), (0, 1.0, NAN, False))
+    bounds = np.array([2 * GIB, GIB])
+    assert of(replace(rows, most_bytes=bounds)).peak_delta_bytes[0] == GIB
+    assert of(replace(rows, least_bytes=bounds)).peak_delta_bytes[0] == 2 * GIB
+    a_little = np.array([1e6, NAN])
+    assert np.isnan(of(replace(rows, least_bytes=a_little)).peak_delta_bytes[0])
 
 
 def test_children_raise_a_peak_that_is_known_of_the_process_alone() -> None:
