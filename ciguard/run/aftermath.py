@@ -221,7 +221,7 @@ class Aftermath:
         number = live.batch.process
         if self._job.shard.processes != 1:
             self._console.begin(f"process {number}: output")
-        self._console.follow(live.log)
+        self._console.take(live.log)
         failures = b"" if live.said.finished else live.failures()
         if failures:
             self._console.say("what failed in it before it ended:")

@@ -1,19 +1,19 @@
-"""What a leg says to whoever reads its job's log. A reader that has gone stops nothing."""
+"""What a leg says to whoever reads its job's log."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
+from ciguard.run.output import Output
 from ciguard.run.progress import in_words, live, now_at
 from ciguard.run.wording import counted, key_name
 
 if TYPE_CHECKING:
     from ciguard.model import Result, UnitKey
+    from ciguard.run.logs import Log
     from ciguard.run.progress import Progress
-    from ciguard.run.tail import Tail
     from ciguard.run.verdict import Verdict
 
 MOST_NAMED: Final = 20  # bad and missing units named in the closing lines; the record has all
@@ -21,11 +21,8 @@ MESSAGE_CHARACTERS: Final = 300
 ANNOTATED: Final = 10  # GitHub shows so many errors of a step
 PLAIN_EVERY_S: Final = 30.0
 LIVE_EVERY_S: Final = 0.25
-ERASE: Final = b"\r\x1b[K"
-UP: Final = b"\x1b[A\r"  # to the beginning of the row above
-_MOVES: Final = re.compile(rb"\x1b\[[0-9;]*m|\r")  # has no width
-HALF_BYTES: Final = 4096  # of half a line that is printed again
-WIDE: Final = "\u1100"  # from here on a character may take two columns
+PATIENCE_S: Final = 30.0  # with a reader that reads nothing, at the end of the leg
+HURRIED_S: Final = 2.0  # when it was told to stop: a runner gives 7.5 s in all
 COLUMNS: Final = 80  # of a terminal that does not say
 
 
@@ -45,10 +42,10 @@ class Console:
         self._every_s = LIVE_EVERY_S if self._live else PLAIN_EVERY_S
         self._told_s: float | None = None
         self._group = ""  # title of the one that is open
-        self._line = b""  # the live one, as long as there is one
-        self._drawn = False
-        self._gone = False
-        self._half = b""  # what a test printed behind its last line feed
+        self.patience_s = PATIENCE_S
+        sys.stdout.flush()
+        # Below its buffer, whose lock a writer that hangs would hold at the interpreter's end.
+        self._output = Output(getattr(sys.stdout.buffer, "raw", sys.stdout.buffer), self._columns)
 
     def due(self, now_s: float) -> bool:
         """Whether it is time to say how far the leg is; the first time after one interval."""
@@ -60,8 +57,8 @@ class Console:
         """Say how far the leg is."""
         self._told_s = now_s
         if self._live:
-            self._line = _bytes(live(progress, self._columns))
-            self.pass_on(b"", redraws=True)
+            if self._output.idle:  # else it would be old when it is seen
+                self._output.put("live", _bytes(live(progress, self._columns)))
             return
         group = self._group if self._folds else ""
         if group:  # a line within a fold is seen by nobody
@@ -72,53 +69,25 @@ class Console:
 
     def say(self, text: str) -> None:
         """One line of the leg's own."""
-        self.pass_on(b"\n" * bool(self._half) + _bytes(text) + b"\n")
+        self._output.put("line", _bytes(text) + b"\n")
 
-    def pass_on(self, content: bytes, *, redraws: bool = False) -> None:
-        """Bytes that a test printed, unchanged; the live line stays below them.
-
-        Below half a line (a dot a test) it is in the row behind that, and before anything else
-        is printed the half line is printed again, over itself: then the cursor is at its end.
-        """
-        if not content and not redraws:
-            return
-        before = ERASE * self._drawn + (UP + self._half) * (self._drawn and bool(self._half))
+    def pass_on(self, content: bytes) -> None:
+        """Bytes that a test printed, unchanged."""
         if content:
-            self._half = (self._half + content).rpartition(b"\n")[2][-HALF_BYTES - 1 :]
-        self._drawn = bool(self._line) and self._has_room()
-        below = b"\n" * bool(self._half) + ERASE + self._line if self._drawn else b""
-        self._write(before + content + below)
+            self._output.put("raw", content)
 
-    def _has_room(self) -> bool:
-        """Whether the half line, if there is one, is known and in one row."""
-        if not self._half:
-            return True
-        if len(self._half) > HALF_BYTES:
-            return False
-        text = _MOVES.sub(b"", self._half).decode("utf-8", "replace")
-        # Twice for what may be two columns wide; other control characters may do anything.
-        width = sum(1 + (char >= WIDE) for char in text)
-        return text.isprintable() and 0 < width < self._columns
+    def follow(self, log: Log) -> None:
+        """Print a piece of what was added to a log, unless its reader is far behind."""
+        if self._output.has_room:
+            self.pass_on(next(log.chunks(), b""))
 
-    def _write(self, content: bytes) -> None:
-        if self._gone:
-            return
-        try:
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
-        except OSError:
-            self._gone = True
+    def take(self, log: Log) -> None:
+        """Print the rest of a log that nobody writes to any more, and close it."""
+        self._output.put("log", log)
 
-    def follow(self, log: Tail, *, whole: bool = True) -> None:
-        """Print what was added to a log: all, or one piece of it.
-
-        A test may print faster than whoever reads our output: the leg must not wait for that
-        reader while there is something to supervise.
-        """
-        for piece in log.chunks():
-            self.pass_on(piece)
-            if not whole:
-                return
+    def close(self) -> None:
+        """Wait until all is printed, or nobody reads."""
+        self._output.close(self.patience_s)
 
     def begin(self, title: str) -> None:
         """A process's output follows."""
@@ -148,7 +117,7 @@ class Console:
             causes: why units did not run, where that is known. cwds: by suite, its folder.
             files: what is said of result files besides units whose results are in them.
         """
-        self._line = b""
+        self._output.put("live", b"")
         counts = ", ".join(f"{count} {outcome}" for outcome, count in found.counts.items())
         rest = f"; {counted(len(found.missing), 'unit')} did not run" if found.missing else ""
         if found.filed:

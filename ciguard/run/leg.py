@@ -304,9 +304,10 @@ def run_command(
 
 
 def _supervise(job: Job, guardrail: Headroom) -> Verdict:
-    record = RecordFile(os.path.join(job.folder, LEG_FILE))
+    record, console = RecordFile(os.path.join(job.folder, LEG_FILE)), Console(job.environ)
     try:
-        return Supervisor(job, record, guardrail, Console(job.environ)).run()
+        return Supervisor(job, record, guardrail, console).run()
     finally:
         record.close()
         guardrail.close()
+        console.close()

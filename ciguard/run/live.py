@@ -10,7 +10,7 @@ from ciguard.codec.record import LineError, decode, encode, with_defaults
 from ciguard.model import EventLine, Result, StartLine
 from ciguard.run.causes import Said
 from ciguard.run.frameworks.base import MARKED_BY
-from ciguard.run.logs import shortened
+from ciguard.run.logs import Log
 from ciguard.run.peaks import Peak, peak_of
 from ciguard.run.platforms.base import FILE_FLAGS
 from ciguard.run.stacks import answers
@@ -67,7 +67,7 @@ class Live:
         self.tree = tree
         self.windows = windows
         self.group = group
-        self.log = Tail(log_of(batch))
+        self.log = Log(log_of(batch))
         self.peak_bytes = 0  # as the process itself measured it
         self.said = Said()
         self._defaults = defaults
@@ -183,15 +183,16 @@ class Live:
             return b""
 
     def close(self) -> None:
-        """Give all descriptors back; the process and its tree are gone afterwards."""
+        """Give descriptors back; the process and its tree are gone afterwards.
+
+        Its log is the console's then: somebody may still read it.
+        """
         self.process.close()
         if self.windows is not None:
             self.windows.close()
         if self.group is not None:
             self.group.give_back()
         self.tree.close()
-        self.log.close()
-        shortened(self.log.path)
         for tail in self._tails.values():
             tail.close()
 

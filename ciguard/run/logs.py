@@ -10,6 +10,8 @@ import contextlib
 import os
 from typing import Final
 
+from ciguard.run.tail import Tail
+
 KEPT_BYTES: Final = 16 << 20  # more is cut: people read the end, and search the beginning
 FIRST_BYTES, LAST_BYTES = 4 << 20, 8 << 20
 
@@ -29,3 +31,16 @@ def shortened(path: str) -> None:
             stream.write(f"\n[ciguard: {left_out} bytes of output left out here]\n".encode("ascii"))
             stream.write(last)
             stream.truncate()
+
+
+class Log(Tail):
+    """Such a file as it grows; closed, and shortened, when nobody reads on."""
+
+    def shorten(self) -> None:
+        """Cut it, whoever reads it."""
+        shortened(self.path)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        super().close()
+        self.shorten()

@@ -25,6 +25,7 @@ from ciguard.model import (
 from ciguard.run.aftermath import Aftermath
 from ciguard.run.batches import defaults_line, write_batch
 from ciguard.run.causes import not_run
+from ciguard.run.console import HURRIED_S
 from ciguard.run.earlier import write_earlier
 from ciguard.run.frameworks.base import environment, origin_variables
 from ciguard.run.frameworks.entering import lay_out_again
@@ -128,6 +129,7 @@ class Supervisor:
         finally:
             for live in self._live.values():
                 live.close()
+                self._console.take(live.log)
             self._instruments.close()
         return self._end(finish)
 
@@ -233,6 +235,7 @@ class Supervisor:
 
     def _take_signals(self) -> None:
         for number in self._signals.take():
+            self._console.patience_s = HURRIED_S
             self._console.say(f"{number.name}: stopping{' at once' * self._signals.hurry}")
             self._observed(EventLine(kind="signal", at_s=self._now_s(), detail=number.name))
             for live in self._live.values() if self._signals.hurry else ():
@@ -249,7 +252,7 @@ class Supervisor:
         for peak in live.peaks():
             self._record.append(peak)
         if self._streams:
-            self._console.follow(live.log, whole=False)
+            self._console.follow(live.log)
 
     def _look_at_memory(self, now_s: float) -> None:
         trees = {number: live.tree for number, live in self._live.items()}

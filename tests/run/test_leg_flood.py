@@ -15,6 +15,8 @@ from ciguard.run.logs import FIRST_BYTES, KEPT_BYTES, LAST_BYTES, shortened
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from run.legs import Leg
+
 MIB = 1 << 20
 FLOOD = f"""
 import os, pathlib, time
@@ -50,6 +52,41 @@ def test_a_slow_reader_does_not_keep_the_leg_from_stopping_a_test(tmp_path: Path
     leg.wait(10)
     assert read + len(leg.printed) > 24 * MIB, "in the end all of it is passed on"
     assert leg.outcomes() == {units[0].unit: "died", units[1].unit: "passed"}
+    no_survivor(leg)
+
+
+def ended(leg: Leg) -> bool:
+    place = leg.record_folder / "supervisor.jsonl"
+    return place.exists() and b'"type":"end"' in place.read_bytes()
+
+
+def test_a_reader_that_stalls_holds_up_nobody_and_loses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_flood.py").write_text(FLOOD)
+    units = [PlannedUnit("test_flood.py::test_flood", timeout_s=0.5)]
+    units.append(PlannedUnit("test_flood.py::test_later"))
+    leg = start_shard(tmp_path, plan_of(units, suites={"": replace(PYTEST, args=("-s",))}))
+    until(lambda: ended(leg), what="the leg has come to its end, unread", timeout_s=60)
+    leg.wait(10)
+    assert leg.outcomes() == {units[0].unit: "died", units[1].unit: "passed"}
+    assert leg.printed.count("x") >= 24 * MIB // 64 * 63, "lines of the leg's own in between"
+    order = ("--- process 1", "x" * 63, "process 1: timeout", "--- process 2", "shard 01: 1 passed")
+    places = [leg.printed.index(words) for words in order]
+    assert places == sorted(places)
+    assert (leg.record_folder / "process-001.log").stat().st_size < KEPT_BYTES, "cut behind it"
+    no_survivor(leg)
+
+
+def test_a_leg_that_is_told_to_stop_does_not_wait_for_a_reader_that_stalls(tmp_path: Path) -> None:
+    (tmp_path / "test_flood.py").write_text(FLOOD)
+    suite = replace(PYTEST, args=("-s",))
+    leg = start_shard(tmp_path, plan_of(["test_flood.py::test_flood"], suites={"": suite}))
+    until((tmp_path / "flooded").exists, what="the pipe is full", timeout_s=60)
+    leg.process.terminate()
+    leg.process.wait(20)
+    assert ended(leg)
+    assert leg.process.returncode == 143
+    assert (leg.record_folder / "process-001.log").stat().st_size < KEPT_BYTES
+    leg.wait()
     no_survivor(leg)
 
 
