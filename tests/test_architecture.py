@@ -24,7 +24,11 @@ ROOT = Path(__file__).parent.parent
 # What the arithmetic of every verb speaks. `rendering` only reads the package's own templates.
 SPOKEN = (
     *("__version__", "errors", "model", "codec", "references", "runners", "text"),
-    *("run.policy", "run.state", "run.frameworks"),
+    *("run.on_paper", "run.policy", "run.state", "run.frameworks"),
+)
+# The arithmetic of a leg, of which the planner knows what it simulates.
+PURE_OF_RUN = frozenset(
+    f"run.{name}" for name in ("again", "on_paper", "policy", "search", "state")
 )
 AT_THE_RIM = (
     *("config", "configured", "console", "fetched", "files", "github", "history"),
@@ -212,7 +216,7 @@ def keeps_arithmetic_pure(source: Source) -> Iterator[str]:
         "runners",
         "text",
     }
-    if not pure and source.name not in {"run.policy", "run.state", "run.again"}:
+    if not pure and source.name not in PURE_OF_RUN:
         return
     for name in external(source):
         if name in IMPURE:

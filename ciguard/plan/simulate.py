@@ -6,14 +6,13 @@ a prediction can only be wrong where an estimate is. Pure.
 
 from __future__ import annotations
 
-import heapq
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ciguard.model import LegPolicy
-from ciguard.run.policy import next_action
-from ciguard.run.state import Start, State, Wait
+from ciguard.run.on_paper import on_paper
+from ciguard.run.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,18 +50,11 @@ def course(
     """
     took_s = takes_s or (lambda units: math.fsum(shard.units[unit].wall_s for unit in units))
     state = State(shard, suites, _UNSTOPPED)
-    now_s, peak_bytes = 0.0, 0
-    ends: list[tuple[float, int]] = []
-    while True:
-        action = next_action(state, now_s)
-        if isinstance(action, Start):
-            state.apply(action)
-            end_s = now_s + suites[action.suite].setup_s + took_s(action.units)
-            heapq.heappush(ends, (end_s, action.process))
-            held = sum(one.start.predicted_peak_bytes for one in state.running.values())
-            peak_bytes = max(peak_bytes, held)
-        elif isinstance(action, Wait) and ends:
-            now_s, process = heapq.heappop(ends)
-            state.complete(process)
-        else:
-            return Course(now_s, peak_bytes, state.started)
+    wall_s, peak_bytes = 0.0, 0
+    for _, end_s in on_paper(
+        state, lambda start: suites[start.suite].setup_s + took_s(start.units)
+    ):
+        wall_s = max(wall_s, end_s)
+        held = sum(one.start.predicted_peak_bytes for one in state.running.values())
+        peak_bytes = max(peak_bytes, held)
+    return Course(wall_s, peak_bytes, state.started)

@@ -33,7 +33,7 @@ from ciguard.run.wording import counted
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
-    from ciguard.model import LegPolicy, Plan, Shard, ShardLine
+    from ciguard.model import LegPolicy, Plan, Shard, ShardLine, Suite
     from ciguard.run.platforms.base import Headroom, Platform
     from ciguard.run.verdict import Verdict
 
@@ -187,7 +187,7 @@ def run_shard(
         if plan.policy.remainder:
             shard, unplanned = with_remainder(plan, shard, private, environ)
             opening = [EventLine("unplanned", 0.0, None, *one) for one in unplanned]
-        shard, head, earlier, narrowed = _narrowed(shard, head, scope)
+        shard, head, earlier, narrowed = _narrowed(shard, head, scope, plan.suites)
         folder = new_folder(record)
         if earlier.lines:
             write_earlier(earlier, head, folder)
@@ -213,7 +213,7 @@ def run_shard(
 
 
 def _narrowed(
-    shard: Shard, head: ShardLine, scope: Scope
+    shard: Shard, head: ShardLine, scope: Scope, suites: Mapping[str, Suite]
 ) -> Tuple[Shard, ShardLine, Earlier, Tuple[EventLine, ...]]:
     """The shard as far as it is to run, under which shard line, behind what, and why.
 
@@ -222,8 +222,10 @@ def _narrowed(
     """
     of = counted(len(shard.units), "unit")
     if scope.until:
-        part = up_to(shard, scope.until)
-        detail = f"{len(part.units)} of {of}: in its order, up to this one"
+        part = up_to(shard, scope.until, suites)
+        alone = shard.processes > part.processes
+        whose = f"its process of {shard.processes} side by side" if alone else "in its order"
+        detail = f"{len(part.units)} of {of}: {whose}, up to this one"
         suite, variant, unit = part.units[-1].key
         return part, head, NOTHING, (EventLine("until", 0.0, None, suite, variant, unit, detail),)
     if not scope.earlier:

@@ -226,7 +226,7 @@ def _checkpoint(state: State, now_s: float) -> Action | None:
     return _executing_again(state, now_s) or Finish("deadline", reason, checkpoint=True)
 
 
-def _cap_bytes(state: State) -> float:
+def cap_bytes(state: State) -> float:
     """What one of the shard's processes may grow to."""
     if state.budget_bytes is None:
         return float("inf")
@@ -236,7 +236,7 @@ def _cap_bytes(state: State) -> float:
 
 def _recycling(state: State, now_s: float) -> Action | None:
     """A process whose next unit would pass the cap, where that unit fits a fresh one."""
-    cap = _cap_bytes(state)
+    cap = cap_bytes(state)
     for process, running in sorted(state.running.items()):
         if running.goes_on and not running.stopping and "ignores_stop" not in state.warned:
             return Warn("ignores_stop", f"process {process}: {GOES_ON}")
@@ -306,7 +306,7 @@ def _admission(state: State, now_s: float) -> Action | None:
         for unit in state.waiting
         if units[unit].suite == suite and units[unit].variant == variant
     ]
-    cap = _cap_bytes(state)
+    cap = cap_bytes(state)
     heavy = [unit for unit in group if state.need_bytes(unit) > cap]
     return _admit_heavy(state, heavy) or _admit_share(state, group, set(heavy))
 
@@ -356,7 +356,7 @@ def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action 
         share: Sequence[int] = half(suspects, file_of, back=bool(state.idle_processes % 2))
     else:
         share = _longest_first_share(state, light, state.processes - len(state.running))
-    cap = _cap_bytes(state)
+    cap = cap_bytes(state)
     resident = state.base_bytes[state.units[share[0]].suite]
     fitting: list[int] = []
     for unit in share:

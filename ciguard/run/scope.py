@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, AbstractSet, Final
+from typing import TYPE_CHECKING, AbstractSet, Final, Mapping
 
 from ciguard.errors import InputError
-from ciguard.model import SLOTS
+from ciguard.model import SLOTS, LegPolicy
+from ciguard.run.on_paper import on_paper
+from ciguard.run.policy import MARGIN_BYTES, MARGIN_RATIO, cap_bytes
+from ciguard.run.state import State
 from ciguard.run.wording import counted, key_name
 
 if TYPE_CHECKING:
-    from ciguard.model import Shard, UnitKey
+    from ciguard.model import Shard, Suite, UnitKey
+    from ciguard.run.state import Start
 
 NAMED: Final = 5  # units in an error
 
@@ -38,8 +42,11 @@ class Scope:
 ALL: Final = Scope()
 
 
-def up_to(shard: Shard, unit: str) -> Shard:
+def up_to(shard: Shard, unit: str, suites: Mapping[str, Suite]) -> Shard:
     """The shard with its units up to and including one, in their order.
+
+    Of a shard with several processes side by side only those of that one's process, as the rules
+    share the whole shard out: in other company a test may pass.
 
     Args:
         unit: its id; where suites or variants share that, its name as `key_name` gives it. The end
@@ -65,7 +72,26 @@ def up_to(shard: Shard, unit: str) -> Shard:
         what = f"{counted(len(found), 'unit')} of shard {shard.key} are called so"
         fix = f"pass one of {', '.join(repr(names[place]) for place in found[:NAMED])}"
         raise InputError(what, where=where, fix=fix)
+    if shard.processes > 1:
+        return _of_one_process(shard, found[0], suites)
     return replace(shard, units=shard.units[: found[0] + 1])
+
+
+def _of_one_process(shard: Shard, place: int, suites: Mapping[str, Suite]) -> Shard:
+    """What the process of a unit does up to it, as a shard with that process alone."""
+    state = State(shard, suites, LegPolicy(guard_rail="off"))
+
+    def length_s(start: Start) -> float:
+        return suites[start.suite].setup_s + sum(shard.units[one].wall_s for one in start.units)
+
+    units = next(start.units for start, _ in on_paper(state, length_s) if place in start.units)
+    company = tuple(shard.units[one] for one in units[: units.index(place) + 1])
+    budget_bytes = shard.budget_bytes
+    if budget_bytes is not None:
+        # The one process is to be recycled where it was as one of several.
+        cap = int(cap_bytes(state)) + 1
+        budget_bytes = min(2 * cap, max(int(cap / (1 - MARGIN_RATIO)) + 1, cap + MARGIN_BYTES))
+    return replace(shard, units=company, processes=1, budget_bytes=budget_bytes)
 
 
 def _near(shard: Shard, unit: str) -> list[str]:

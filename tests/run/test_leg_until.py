@@ -36,20 +36,24 @@ def until(folder: Path, plan: Plan, unit: str) -> Leg:
     return start(folder, *words, "--until", unit)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_what_came_before_runs_before_it_and_nothing_behind(tmp_path: Path, processes: int) -> None:
+@pytest.mark.parametrize(
+    ("processes", "run", "whose"),
+    [(1, UNITS[:3], "in its order"), (2, UNITS[:3:2], "its process of 2 side by side")],
+)
+def test_what_came_before_runs_before_it_and_nothing_behind(
+    tmp_path: Path, processes: int, run: list[str], whose: str
+) -> None:
     plan = plan_of(UNITS, processes=processes)
-    leg = until(tmp_path, plan, UNITS[2]).wait(10 if processes == 1 else None)
+    leg = until(tmp_path, plan, UNITS[2]).wait(10)
     record = leg.record()
-    assert leg.outcomes().keys() == set(UNITS[:3])
-    assert "until: 3 of 4 units: in its order, up to this one" in leg.printed
+    assert f"until: {len(run)} of 4 units: {whose}, up to this one" in leg.printed
     (said,) = [event for event in record.events if event.kind == "until"]
     assert said.unit == UNITS[2]
-    part = replace(plan.shards[0], units=plan.shards[0].units[:3])
+    units = tuple(one for one in plan.shards[0].units if one.unit in run)
+    part = replace(plan.shards[0], units=units, processes=1)
     replays(leg.record_folder, replace(plan, shards=(part,)))
-    if processes == 1:
-        assert [line.unit for line in record.starts] == UNITS[:3]
-        assert leg.outcomes()[UNITS[2]] == "failed"
+    assert [line.unit for line in record.starts] == run
+    assert leg.outcomes()[UNITS[2]] == "failed"
 
 
 def test_a_test_of_another_shard_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
