@@ -169,7 +169,7 @@ def test_a_leg_without_proc(tmp_path: Path) -> None:
     (tmp_path / "test_any.py").write_text(TESTS)
     names = ("passes", "dies", "child", "hangs", "last")
     units = [
-        PlannedUnit(f"test_any.py::test_{name}", timeout_s=0.5 if name == "hangs" else None)
+        PlannedUnit(f"test_any.py::test_{name}", timeout_s=2.0 if name == "hangs" else None)
         for name in names
     ]
     plan = plan_of(units)
