@@ -32,6 +32,10 @@ from ciguard.model import (
     StartLine,
 )
 
+ESCAPED: Final = 12  # bytes of one character in JSON at most: two halves of a pair
+ROOM_BYTES: Final = (
+    64 << 10
+)  # of a line, for all that is no id: 4 KiB of message, escaped, and more
 MAX_LINE_BYTES: Final = 1 << 20  # a message is cut at 4 KiB when written: longer is an attack
 MAX_INTEGER: Final = 1 << 62  # what every column of the history can hold
 _WORD_FOR: Final[dict[str, str]] = {"try_number": "try"}
@@ -251,6 +255,13 @@ def encode(line: Line) -> bytes:
     """One line of a record, with its end of line, in ASCII (an id may hold a lone surrogate)."""
     content = {"type": _WORD_OF[type(line)], **_as_json(line)}
     return json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+
+
+def fits(unit: str) -> bool:
+    """Whether a reader takes a result of this unit: it holds the id as the unit and as the case."""
+    if len(unit) * 2 * ESCAPED + ROOM_BYTES < MAX_LINE_BYTES:
+        return True
+    return 2 * len(json.dumps(unit)) + ROOM_BYTES < MAX_LINE_BYTES
 
 
 def _refuse_constant(text: str) -> float:

@@ -20,10 +20,10 @@ from ciguard.run.endings import (
 from ciguard.run.peaks import in_words
 from ciguard.run.platforms.base import KEEPER_LOST
 from ciguard.run.resultfiles import FILE
-from ciguard.run.wording import counted, key_name, last_line, last_words
+from ciguard.run.wording import counted, last_line, last_words, short_name
 
 if TYPE_CHECKING:
-    from typing import Dict
+    from typing import Dict, Set
 
     from ciguard.model import Ending, Line, Result, UnitKey
     from ciguard.run.console import Console
@@ -72,6 +72,7 @@ class Aftermath:
         self._memory = memory
         self._oom_kills = oom_kills
         self.causes: Dict[UnitKey, str] = {}
+        self._advised: Set[str] = set()
         self.unexplained = sum(
             isinstance(line, EventLine) and line.kind == "unexplained_exit"
             for line in job.earlier.lines
@@ -189,6 +190,7 @@ class Aftermath:
             how = f"{exit_words(exit_code)}): {last_line(output) or 'it printed nothing'}"
             what = f"its process ended before its first result ({how}"
             self.causes.update(dict.fromkeys(left, what))
+            self._advise(self._job.executor(running.start.suite).advice(output))
         if ending != "completed" or running.recycled:
             return  # they get another turn
         suite = running.start.suite
@@ -206,10 +208,16 @@ class Aftermath:
             self.causes[key] = event.detail
             self._record.append(replace(event, at_s=now_s, process=number))
 
+    def _advise(self, advice: str) -> None:
+        """Once: the next process has the same."""
+        if advice and advice not in self._advised:
+            self._advised.add(advice)
+            self._console.say(f"  fix: {advice}")
+
     def _say_victim(self, victim: Result, *, standing: bool) -> None:
         """Name it at once: a leg that dies later has no closing lines."""
         first, *rest = (victim.message or "").splitlines()
-        self._console.say(f"  {key_name(victim.key.unit_key)}: {first}")
+        self._console.say(f"  {short_name(victim.key.unit_key)}: {first}")
         if standing:
             self._say_standing(rest)
 

@@ -7,9 +7,10 @@ import json
 import os
 from typing import TYPE_CHECKING, Mapping, Sequence
 
-from ciguard.codec.record import encode
+from ciguard.codec.record import encode, fits
 from ciguard.errors import InputError
 from ciguard.model import DefaultsLine
+from ciguard.run.frameworks.asking import too_long
 from ciguard.run.frameworks.base import Batch
 
 if TYPE_CHECKING:
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 def stem(process: int) -> str:
     """Name of a process's files in the record: `process-003`."""
     return f"process-{process:03d}"
+
+
+def check_ids(units: Sequence[PlannedUnit]) -> None:
+    """Refuse ids that no line of the record can hold: their results would be lost.
+
+    Raises:
+        InputError: naming the first.
+    """
+    for unit in units:
+        if not fits(unit.unit):
+            raise InputError(too_long(unit.unit), where="plan", fix="and make the plan again")
 
 
 def check_lines(units: Sequence[PlannedUnit]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
 from ciguard.run.output import Output
 from ciguard.run.progress import in_words, live, now_at
-from ciguard.run.wording import counted, key_name
+from ciguard.run.wording import counted, short_name, shortened
 
 if TYPE_CHECKING:
     from ciguard.model import Result, UnitKey
@@ -135,16 +135,16 @@ class Console:
         self.say(f"{name}: {counts or 'no results'} in {wall_s:.1f} s{rest}")
         for result in found.bad[:MOST_NAMED]:
             how = f" ({result.ending})" if result.ending != "completed" else ""
-            case = f" {result.case}" if result.case not in ("", result.unit) else ""
-            place = key_name(result.key.unit_key)
+            case = f" {shortened(result.case)}" if result.case not in ("", result.unit) else ""
+            place = short_name(result.key.unit_key)
             self.say(f"  {result.outcome}{how} {place}{case}{_reason(result.message)}")
         for key in found.flaky[:MOST_NAMED]:
-            self.say(f"  flaky {key_name(key)}: it went wrong first, and right in its last try")
+            self.say(f"  flaky {short_name(key)}: it went wrong first, and right in its last try")
         for key in found.starved[:MOST_NAMED]:
-            self.say(f"  starved {key_name(key)}: memory had run out, it passed when tried again")
+            self.say(f"  starved {short_name(key)}: memory had run out, it passed when tried again")
         missing = () if found.checkpoint else found.missing
         for key in missing[:MOST_NAMED]:
-            self.say(f"  did not run {key_name(key)}{_reason(causes.get(key))}")
+            self.say(f"  did not run {short_name(key)}{_reason(causes.get(key))}")
         unnamed = max(0, len(found.bad) - MOST_NAMED) + max(0, len(missing) - MOST_NAMED)
         if unnamed:
             self.say(f"  and {unnamed} more: see the record")
@@ -161,7 +161,7 @@ class Console:
         for result in shown:
             folder = cwds.get(result.suite, "")
             place = {"file": _place(result.file, folder), "line": str(result.line or "")}
-            place["title"] = key_name(result.key.unit_key)
+            place["title"] = short_name(result.key.unit_key)
             given = ",".join(f"{name}={_property(text)}" for name, text in place.items() if text)
             how = result.outcome if result.ending == "completed" else result.ending
             self.say(f"::error {given}::{_message(how + _reason(result.message))}")

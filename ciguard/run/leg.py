@@ -14,7 +14,7 @@ from ciguard.codec import plan as plan_codec
 from ciguard.errors import InputError, UsageError
 from ciguard.model import EventLine, Runner
 from ciguard.run import machine, wrapped
-from ciguard.run.batches import check_lines
+from ciguard.run.batches import check_ids, check_lines
 from ciguard.run.console import Console
 from ciguard.run.earlier import read_earlier, write_earlier
 from ciguard.run.ended import NOTHING, Earlier
@@ -78,6 +78,7 @@ def check_suites(plan: Plan, shard: Shard) -> None:
         InputError: a suite's folder is not there, or an id cannot be handed over.
         UsageError: a framework that this version does not know.
     """
+    check_ids(shard.units)
     for name in sorted({unit.suite for unit in shard.units}):
         suite = plan.suites[name]
         where = f"plan: suite {name!r}"

@@ -26,7 +26,7 @@ from ciguard.run.state import (
     Warn,
     predicted_peak_bytes,
 )
-from ciguard.run.wording import counted
+from ciguard.run.wording import counted, shortened
 
 if TYPE_CHECKING:
     from ciguard.model import Ending, Line, PlannedUnit
@@ -180,7 +180,7 @@ def _per_second(fell_bytes: int, took_s: float) -> str:
 def _at(state: State, process: int) -> str:
     """The units that a process is at, in words."""
     units = sorted(state.running[process].open)
-    names = [state.units[unit].unit for unit in units[:NAMED]]
+    names = [shortened(state.units[unit].unit) for unit in units[:NAMED]]
     more = f" and {len(units) - NAMED} more" if len(units) > NAMED else ""
     return f", running {', '.join(names)}{more}" if names else ""
 

@@ -38,7 +38,7 @@ from ciguard.run.resultfiles import ResultFiles
 from ciguard.run.signals import Signals
 from ciguard.run.state import Finish, Recycle, Start, State, Stop, Wait, Warn
 from ciguard.run.verdict import Tally, Verdict, verdict
-from ciguard.run.wording import counted, key_name
+from ciguard.run.wording import counted, short_name
 
 if TYPE_CHECKING:
     from typing import Dict, Set, Union
@@ -193,7 +193,7 @@ class Supervisor:
             predicted_s=self._job.predicted_s,
             tree_bytes=sample.tree_bytes if sample else None,
             headroom_bytes=sample.headroom_bytes if sample else None,
-            at=tuple(key_name(units[unit].key) for unit in open_units),
+            at=tuple(short_name(units[unit].key) for unit in open_units),
         )
 
     def _keep_record(self) -> None:
@@ -437,5 +437,5 @@ def _in_words(action: Union[Stop, Recycle, Warn], units: Sequence[PlannedUnit]) 
         return f"{action.kind}: {action.reason}"
     if isinstance(action, Recycle):
         return f"process {action.process}: recycled: {action.reason}"
-    who = "" if action.unit is None else f": {key_name(units[action.unit].key)}"
+    who = "" if action.unit is None else f": {short_name(units[action.unit].key)}"
     return f"process {action.process}: {action.ending}: {action.reason}{who}"

@@ -9,10 +9,26 @@ if TYPE_CHECKING:
     from ciguard.model import UnitKey
 
 
+NAME_CHARACTERS: Final = 300  # of an id in a log, as of a message
+
+
 def counted(number: int, word: str) -> str:
     """ "1 unit", "2 units", "2 processes"."""
     ending = "es" if word.endswith("s") else "s"
     return f"{number} {word}{'' if number == 1 else ending}"
+
+
+def shortened(name: str) -> str:
+    """A name as a line of a log has room for it: both ends tell names apart."""
+    if len(name) <= NAME_CHARACTERS:
+        return name
+    half = (NAME_CHARACTERS - 3) // 2
+    return f"{name[:half]}...{name[-half:]}"
+
+
+def short_name(key: UnitKey) -> str:
+    """`key_name`, shortened."""
+    return shortened(key_name(key))
 
 
 def key_name(key: UnitKey) -> str:

@@ -48,6 +48,10 @@ class Wrapped:
         """None."""
         return ""
 
+    def advice(self, output: str) -> str:  # noqa: ARG002
+        """None."""
+        return ""
+
     def is_clean(self, exit_code: int, *, had_results: bool) -> bool:  # noqa: ARG002
         """An exit code is an answer; a signal is not."""
         return killed_by(exit_code) is None

@@ -220,3 +220,38 @@ def test_a_disk_without_any_room_is_an_error_before_the_first_test(small_disk: P
     leg = start(small_disk, *WORDS).wait(3)
     assert "No space left on device" in leg.printed
     assert "free some space" in leg.printed
+
+
+def test_an_id_that_no_line_can_hold_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    """Its result would be lost: 1.1 MB are more than a reader takes in one line."""
+    unit = f"test_a.py::test_a[{'x' * 1_100_000}]"
+    leg = start_shard(tmp_path, plan_of([unit])).wait(3)
+    assert "has 1100019 characters, too many for a line of the record" in leg.printed
+    assert len(leg.printed) < 1000
+    assert not leg.record_folder.exists()
+
+
+def test_a_long_id_takes_no_more_room_in_the_log_than_a_message(tmp_path: Path) -> None:
+    body = f"""
+import pytest
+@pytest.mark.parametrize("n", [pytest.param(1, id={"x" * 5000!r})])
+def test_a(n): assert not n
+def test_b(): pass
+"""
+    (tmp_path / "test_a.py").write_text(body)
+    unit = f"test_a.py::test_a[{'x' * 5000}]"
+    plan = plan_of([unit, "test_a.py::test_gone[" + "y" * 5000])
+    leg = start_shard(tmp_path, plan, GITHUB_ACTIONS="true").wait(13)
+    lines = leg.printed.splitlines()
+    ours = [line for line in lines if line.startswith(("  failed", "  did not run", "::error"))]
+    assert len(ours) == 3
+    assert max(map(len, ours)) < 800
+    assert leg.outcomes() == {unit: "failed"}
+
+
+@pytest.mark.parametrize("option", ["-I", "-E"])
+def test_an_interpreter_that_ignores_pythonpath_is_named(tmp_path: Path, option: str) -> None:
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    suite = replace(PYTEST, command=(sys.executable, option, "-m", "pytest"))
+    leg = start_shard(tmp_path, plan_of(["test_a.py::test_a"], suites={"": suite})).wait(13)
+    assert leg.printed.count("take -I or -E out of the suite's command") == 1

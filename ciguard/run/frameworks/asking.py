@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping
 
+from ciguard.codec.record import fits
 from ciguard.errors import InputError
 from ciguard.run.frameworks.base import Listing, environment
+from ciguard.run.wording import shortened
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
@@ -61,7 +64,7 @@ def asked(
         fix = "look at command and cwd, and whether the project is installed here"
         raise InputError(what, fix=fix) from error
     listing = framework.read_listing(suite, content, done.stdout, done.returncode)
-    return _explained(listing, done.stderr)
+    return _explained(_recordable(listing), done.stderr, framework)
 
 
 def _content(path: str) -> bytes:
@@ -74,9 +77,26 @@ def _content(path: str) -> bytes:
     return content
 
 
-def _explained(listing: Listing, stderr: bytes) -> Listing:
+def _recordable(listing: Listing) -> Listing:
+    """The listing with an error for each id that no line of a record can hold."""
+    long = (unit.unit for unit in listing.units if not fits(unit.unit))
+    return replace(listing, errors=(*listing.errors, *map(too_long, long)))
+
+
+def too_long(unit: str) -> str:
+    """What is wrong with such an id."""
+    return (
+        f"the id {shortened(unit)} has {len(unit)} characters, too many for a line of the record: "
+        "give it a short one (ids= of its parameters)"
+    )
+
+
+def _explained(listing: Listing, stderr: bytes, framework: Framework) -> Listing:
     """What went wrong, with what was said on stderr; a good listing as it is."""
-    said = stderr.decode("utf-8", "replace").strip().splitlines()[-LAST_LINES:]
+    text = stderr.decode("utf-8", "replace")
+    said = text.strip().splitlines()[-LAST_LINES:]
     if not listing.errors or not said:
         return listing
-    return Listing(listing.units, (*listing.errors, "\n".join(["it said on stderr:", *said])))
+    advice = framework.advice(text)
+    words = ["it said on stderr:", *said, *([f"fix: {advice}"] if advice else [])]
+    return replace(listing, errors=(*listing.errors, "\n".join(words)))

@@ -95,6 +95,9 @@ if TYPE_CHECKING:
         def file_of(self, unit: str) -> str:
             """The file that is read before the unit is announced; "" where it need not be."""
 
+        def advice(self, output: str) -> str:
+            """What to do where what a process printed before its first unit says so; else ""."""
+
         def is_clean(self, exit_code: int, *, had_results: bool) -> bool:
             """Whether the framework ends so when it has said all it had to say.
 

@@ -99,6 +99,11 @@ def file_of(unit: str) -> str:  # noqa: ARG001
     return ""
 
 
+def advice(output: str) -> str:  # noqa: ARG001
+    """The program is the project's own."""
+    return ""
+
+
 def is_clean(exit_code: int, *, had_results: bool) -> bool:
     """Whether the program had said all that it had to say."""
     return exit_code == PASSED or (exit_code == FAILED and had_results)

@@ -115,6 +115,16 @@ def file_of(unit: str) -> str:
     return unit.partition("::")[0]
 
 
+def advice(output: str) -> str:
+    """Where it did not find the plugin: PYTHONPATH is the only way in that changes no file."""
+    if 'Error importing plugin "ciguard_' not in output:
+        return ""
+    return (
+        "PYTHONPATH, which brings ciguard's plugin in, does not come through: take -I or -E out of "
+        "the suite's command, or let what it goes through (env -i, sudo, tox, docker) pass it on"
+    )
+
+
 def is_clean(exit_code: int, *, had_results: bool) -> bool:
     """Whether pytest ended by itself after its last test.
 

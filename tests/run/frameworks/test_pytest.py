@@ -13,6 +13,7 @@ from run.legs import clean_environ
 
 from ciguard.model import Suite, Variant
 from ciguard.run.frameworks import pytest as adapter
+from ciguard.run.frameworks.asking import asked
 from ciguard.run.frameworks.base import Invocation, ListedUnit, environment
 from ciguard.run.frameworks.entering import lay_out
 
@@ -142,3 +143,36 @@ def test_the_groups_of_a_unit() -> None:
         "",
     )
     assert adapter.kin("test_x.py::test_m") == ("test_x.py::test_m", "test_x.py", "")
+
+
+def test_a_listing_without_its_plugin_says_what_keeps_it_out(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    suite = Suite("pytest", (sys.executable, "-I", "-m", "pytest"))
+    assert "take -I or -E out" in asked_errors(tmp_path, suite)
+
+
+def test_an_id_that_no_line_can_hold_is_an_error_of_the_listing(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("""
+import pytest
+@pytest.mark.parametrize("n", [1], ids=["x" * 600_000])
+def test_a(n): pass
+""")
+    said = asked_errors(tmp_path, real())
+    assert "has 600019 characters, too many for a line of the record" in said
+    assert len(said) < 1000
+
+
+def asked_errors(folder: Path, suite: Suite) -> str:
+    """What `plan` is told of a suite in this folder."""
+    private, inside = folder / "private", lay_out(str(folder / "inside"))
+    private.mkdir()
+    listing = asked(
+        adapter,
+        suite,
+        "",
+        folder=str(folder),
+        private=str(private),
+        inside=inside,
+        environ=clean_environ(),
+    )
+    return "\n".join(listing.errors)
