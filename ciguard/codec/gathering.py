@@ -14,6 +14,7 @@ from io import BytesIO
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ciguard.codec import jsonlines
 from ciguard.codec.base import FILE, LEFT_OUT
 from ciguard.codec.heard import with_heard_times
 from ciguard.codec.peaks import with_peaks
@@ -36,6 +37,7 @@ from ciguard.model import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from ciguard.codec.jsonlines import Parse
     from ciguard.model import CaseKey, Line
 
 MAX_DAMAGE: Final = 20  # places named in one file; a file of garbage is one finding, not a million
@@ -65,7 +67,9 @@ class _Budget:
     left: int
 
 
-def _decoded(source: str, content: bytes, damage: list[str], budget: _Budget) -> Iterator[Line]:
+def _decoded(
+    source: str, content: bytes, damage: list[str], budget: _Budget, parse: Parse
+) -> Iterator[Line]:
     """Decode a file; what cannot be read is named in `damage`, and reading goes on behind it."""
     if not content:
         damage.append(f"{source}: empty")
@@ -79,10 +83,11 @@ def _decoded(source: str, content: bytes, damage: list[str], budget: _Budget) ->
         if budget.left < 0:
             damage.append(f"{source}:{number}: the records have more than {MAX_LINES:,} lines")
             return
-        if not piece.strip():
+        bare = piece.rstrip(b"\r\n")  # with its end it would be parsed twice
+        if not bare.strip():
             continue
         try:
-            line = decode(piece)
+            line = decode(bare, parse)
         except LineError as error:
             wrong += 1
             if wrong <= MAX_DAMAGE:
@@ -100,12 +105,12 @@ def _identity(line: ShardLine | DefaultsLine, folder: str) -> _Identity:
     return (*named, folder if named == ("", "", None, None) else "")
 
 
-def _read_file(source: str, content: bytes, budget: _Budget) -> _File:
+def _read_file(source: str, content: bytes, budget: _Budget, parse: Parse) -> _File:
     file = _File(source, source.rpartition("/")[0], [], [], [])
     lines: list[Line] = []
     file.blocks.append((None, lines))
     defaults = DefaultsLine()
-    for line in _decoded(source, content, file.damage, budget):
+    for line in _decoded(source, content, file.damage, budget, parse):
         if isinstance(line, (ShardLine, DefaultsLine)):
             leg, lines = _identity(line, file.folder), []
             file.legs.append(leg)
@@ -347,8 +352,10 @@ def read_records(
         return legs.setdefault(key, _Gathering(file.source))
 
     budget = _Budget(MAX_LINES)
-    parsed = [_read_file(source, content, budget) for source, content in sorted(files)]
-    for file, owner in _owners(parsed):
+    ordered = sorted(files)
+    parse = jsonlines.parser(sum(len(content) for _, content in ordered))
+    read = [_read_file(source, content, budget, parse) for source, content in ordered]
+    for file, owner in _owners(read):
         leg_of(owner, file).damage.extend(file.damage)
         for identity, lines in file.blocks:
             gathering = leg_of(identity or owner, file)

@@ -281,20 +281,32 @@ def _json(text: str) -> Any:
     return content if end == len(text) else _DECODER.decode(text)
 
 
-def decode(text: bytes) -> Line | None:
+def parsed(text: bytes) -> Any:
+    """What a line says as JSON.
+
+    Raises:
+        LineError: it is none.
+    """
+    try:
+        return _json(text.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, LineError):
+            raise
+        raise LineError("no JSON") from None
+
+
+def decode(text: bytes, parse: Callable[[bytes], Any] = parsed) -> Line | None:
     """Read one line without its end; None for a type that this schema does not know.
+
+    Args:
+        parse: another reader of JSON that says exactly what `parsed` does.
 
     Raises:
         LineError: it is no JSON object with a type, or a value is not what its key says.
     """
     if len(text) > MAX_LINE_BYTES:
         raise LineError(f"{len(text)} bytes in one line, {MAX_LINE_BYTES} are allowed")
-    try:
-        content = _json(text.decode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, LineError):
-            raise
-        raise LineError("no JSON") from None
+    content = parse(text)
     if not isinstance(content, dict) or not isinstance(content.get("type"), str):
         raise LineError("no object with a type")
     kind = _LINES.get(content["type"])
