@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.deaths import Facts
+    from ciguard.guard.verdict import Level
     from ciguard.model import Ending, EventLine, Outcome, Record, Shard, UnitKey
 
 
@@ -169,20 +170,31 @@ def _unexplained(leg: LegProof) -> Iterator[Finding]:
 
 
 def _unblamed(leg: LegProof) -> Iterator[Finding]:
-    """Processes that died between units, where what they left passed in another one."""
+    """Processes that died between units: what they left passed in another one, or nothing was left.
+
+    Where nothing was left no failed result of theirs is the reason, so that none excuses them.
+    """
     record = leg.record
-    if record is None or leg.end.problem or any(one.outcome == "died" for one in record.results):
+    if record is None or leg.end.problem:
         return
+    found = any(one.outcome == "died" for one in record.results)  # by the search for a culprit
     said = {one.process: one.detail for one in record.events if one.kind == "last_output"}
     red = {one.process for one in unexplained(leg)}
+    given = {one.process: one.units for one in record.processes}
+    ran = {(one.process, one.key.unit_key) for one in record.results}
+    done = Counter(process for process, _ in ran)
     for end in record.process_ends:
         if end.ending in UNASKED and end.process in said.keys() - red:
             code, _, output = said.pop(end.process).partition("\n")
             what = f"shard {leg.shard.key}: process {end.process} ended by {end.ending} ({code}) "
             what += f"and no unit is to blame; its last output: {last_line(output) or 'nothing'}"
-            later = any(one.process > end.process for one in record.processes)
+            left = done[end.process] < given.get(end.process, 0)
+            if left and found:
+                continue
+            later = left and any(one.process > end.process for one in record.processes)
             fix = "what it left ran in another process; " * later + "look why it ended"
-            yield Finding("warning", "unblamed", what, leg.shard.key, fix=fix)
+            level: Level = "warning" if left else "failed"
+            yield Finding(level, "unblamed", what, leg.shard.key, fix=fix)
 
 
 def _bad(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:

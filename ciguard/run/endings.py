@@ -139,16 +139,21 @@ def ending_of(
 def is_unexplained(running: Running, ending: Ending, exit_code: int, *, errors: bool) -> bool:
     """Whether a process ended by itself with an exit code that none of its results explains.
 
-    A bad result of it explains any code. Without any result, what is missing says more; so it does
-    where some are missing and the process is followed by another, or named a collection error.
+    A unit that died in it explains its end. One that failed explains the code that the framework
+    has for that, and no signal, no other code and no process that would not end: what excuses the
+    failure, as a quarantine does, must not excuse those. Without any result, what is missing says
+    more; so it does where some are missing and the process is followed by another, or named a
+    collection error.
 
     Args:
         running: as observed to its end, the victims included.
         errors: it said that something could not be collected.
     """
     if running.stopping == "timeout" and running.blamed is None:  # it would not end by itself
-        return not running.bad
-    if exit_code == 0 or running.stopping is not None or running.recycled or running.bad:
+        return not running.died
+    if exit_code == 0 or running.stopping is not None or running.recycled or running.died:
+        return False
+    if running.bad and ending == "completed":
         return False
     done = running.closed | running.reported
     if done >= set(running.start.units):

@@ -19,7 +19,15 @@ from ciguard.guard.needs import Job
 from ciguard.guard.policy import GuardRules, Policy
 from ciguard.guard.text import COLUMNS, render
 from ciguard.guard.verdict import Finding
-from ciguard.model import CaseKey, EventLine, Exclusion, InventorySummary, Result, StartLine
+from ciguard.model import (
+    CaseKey,
+    EventLine,
+    Exclusion,
+    InventorySummary,
+    ProcessEndLine,
+    Result,
+    StartLine,
+)
 from ciguard.report.contents import Contents
 from ciguard.report.markdown import Limit, characters, markdown
 
@@ -113,6 +121,24 @@ def test_a_red_process_is_not_excused() -> None:
     event = EventLine("unexplained_exit", 3.0, 1, detail="exit code 1\n")
     world.legs["01"].own.insert(-1, event)
     assert world.prove().state == "failed"
+
+
+@pytest.mark.parametrize("quarantined", [True, False])
+def test_a_process_that_crashed_is_not_excused_by_a_failure(quarantined: bool) -> None:
+    """Not even where the leg did not say itself that nothing explains it."""
+    policy = Policy(quarantine=(entry("a.t::two"),)) if quarantined else Policy()
+    world = red(policy) if quarantined else World()
+    own = world.legs["01"].own
+    (at,) = [at for at, line in enumerate(own) if isinstance(line, ProcessEndLine)]
+    own[at : at + 1] = [
+        EventLine("last_output", 3.0, 1, detail="killed by SIGSEGV\n"),
+        ProcessEndLine(1, "crash", -11, 3.0),
+    ]
+    verdict = world.prove()
+    assert verdict.state == "failed"
+    (finding,) = [one for one in verdict.findings if one.level == "failed"]
+    assert finding.what.startswith("shard 01: process 1 ended by crash (killed by SIGSEGV)")
+    assert finding.fix == "look why it ended"
 
 
 JOBS = [("failure", "passed"), ("cancelled", "incomplete"), ("skipped", "incomplete")]

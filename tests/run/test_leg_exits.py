@@ -104,6 +104,27 @@ def test_a_failed_result_explains_the_exit_of_its_own_process(tmp_path: Path) ->
     assert [process for process, _ in unexplained(again)] == [2]
 
 
+LATE = """
+import os
+def pytest_unconfigure(): os.kill(os.getpid(), 11)
+"""
+
+
+@pytest.mark.parametrize(
+    ("hook", "words"), [(LATE, "killed by SIGSEGV"), (GATE.format(code=3), "exit code 3")]
+)
+def test_a_failed_test_does_not_explain_a_crash(tmp_path: Path, hook: str, words: str) -> None:
+    """What excuses the test would excuse the crash behind it."""
+    (tmp_path / "conftest.py").write_text(hook)
+    (tmp_path / "test_a.py").write_text("def test_a(): assert 0\ndef test_b(): pass\n")
+    plan = plan_of(["test_a.py::test_a", "test_a.py::test_b"])
+    leg = start_shard(tmp_path, plan).wait(10)
+    assert leg.outcomes() == {"test_a.py::test_a": "failed", "test_a.py::test_b": "passed"}
+    ((process, detail),) = unexplained(leg)
+    assert (process, detail.startswith(words)) == (1, True)
+    assert f"process 1: {words}, and no failed result explains it" in leg.printed
+
+
 def new(folder: Path, name: str) -> Path:
     (folder / name).mkdir()
     return folder / name

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ciguard.model import Result
 from ciguard.run.endings import ending_of, is_unexplained
 from ciguard.run.state import (
     Running,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     )
 
 STARTED = Start(1, (0, 1), "", "", 0, "first")
+DEATH = Result("b", "died", ending="crash")
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,11 @@ def test_how_a_process_ended(
         (Running(STARTED, closed={0, 1}), "crash", 3, False, True),
         (Running(STARTED, closed={0, 1}), "crash", -11, False, True),  # behind its last unit
         (Running(STARTED, closed={0, 1}, bad={0}), "completed", 1, False, False),
+        (Running(STARTED, closed={0, 1}, bad={0}), "crash", -11, False, True),  # no assert does
+        (Running(STARTED, closed={0, 1}, bad={0}), "crash", 3, False, True),
+        (Running(STARTED, closed={0, 1}, bad={1}, died={1: DEATH}), "crash", -11, False, False),
+        (Running(STARTED, closed={0, 1}, bad={0}, stopping="timeout"), "timeout", 2, False, True),
+        (Running(STARTED, closed={0}, bad={0}), "crash", -11, False, False),
         (Running(STARTED, closed={0, 1}, recycled=True), "completed", 2, False, False),
         (Running(STARTED, closed={0}, stopping="timeout", blamed=1), "timeout", 2, False, False),
         (Running(STARTED, closed={0, 1}, stopping="timeout"), "timeout", 2, False, True),
