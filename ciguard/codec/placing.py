@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec import archive
-from ciguard.codec.base import unpacked
-from ciguard.codec.formats import format_of
+from ciguard.codec.base import GZIP, head_of, root_of, unpacked
+from ciguard.codec.formats import FORMATS
 from ciguard.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ HELP: Final = (
 )
 NAMES: Final = ("shard", "suite", "variant")
 _OPEN: Final = re.compile(r"\*\*|[*?]|\{\w*\}")
+# In an archive: names of what may well be empty, or begin like XML, and never was a result file.
+_OTHERS: Final = (".log", ".txt", ".out", ".err", ".md", ".html", ".htm", ".svg", ".json", ".py")
+_MISSPELLED: Final = re.compile(r"(?:.*:)?test(?:suites?|case|run)", re.IGNORECASE)
+_MARKS: Final = b"\xef\xbb\xbf\xff\xfe \t\r\n"  # of an encoding, and blanks
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,9 @@ def _of_part(part: str, seen: set[str]) -> str:
 def members(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:
     """The files in a zip archive that are results, by `path/member`; any other file as it is.
 
-    What else lies in an archive is passed over, for jobs upload logs and pictures as well.
+    What is clearly something else is passed over, for jobs upload logs and pictures as well. What
+    may have been a result file and cannot be read as one is given: nobody knows what it would have
+    said.
 
     Raises:
         InputError: it is refused (see `archive`), or has no results in it.
@@ -117,16 +123,32 @@ def members(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:
         return
     found = 0
     for name, inner in archive.members(io.BytesIO(content), path):
-        if _is_of_a_format(inner):
+        if _may_be_of_results(name, inner):
             found += 1
             yield f"{path}/{name}", inner
     if not found:
         raise InputError("no result file in it", where=path, fix="name an archive that has some")
 
 
-def _is_of_a_format(content: bytes) -> bool:
+def _may_be_of_results(name: str, content: bytes) -> bool:
+    """By what it holds; where that does not say it (empty, cut, damaged), by its name as well."""
     try:
-        format_of(unpacked(io.BytesIO(content)), "")
+        head = head_of(unpacked(io.BytesIO(content)), "")
     except InputError:
-        return False
-    return True
+        return True  # of a gzip that is damaged nobody knows what is in it
+    if any(one.sniff(head) for one in FORMATS.values()):
+        return True
+    named = name.lower()
+    if named.endswith(".gz"):
+        if not content.startswith(GZIP):
+            return True
+        named = named[: -len(".gz")]
+    if not head.strip():
+        return not named.endswith(_OTHERS)
+    root = root_of(head)
+    if root:  # of coverage, of a page: something else, unless its name is cut or only misspelled
+        is_cut = head.replace(b"\0", b"").endswith(f"<{root}".encode())
+        return is_cut or named.endswith(".trx") or _MISSPELLED.fullmatch(root) is not None
+    begins = head.replace(b"\0", b"").lstrip(_MARKS)
+    is_xml = begins.startswith(b"<?xml" if named.endswith(_OTHERS) else b"<")
+    return is_xml or named.endswith((".trx", ".xml"))

@@ -76,6 +76,51 @@ def test_a_zip_is_the_result_files_in_it() -> None:
     assert dict(placing.members("r.xml", JUNIT)) == {"r.xml": JUNIT}
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("net471.trx", b""),
+        ("net471.trx", b"hello"),
+        ("net471.trx", b"<html></html>"),
+        ("r", b" \n"),
+        ("r.xml", b"hello"),
+        ("r", b'<?xml version="1.0"?>'),
+        ("r.log", b'<?xml version="1.0"?>'),
+        ("r", b"\xef\xbb\xbf<?xml version='1.0'?>\n<TestR"),
+        ("r", '<?xml version="1.0"?>\n<TestR'.encode("utf-16")),
+        ("r", b"<!-- of a job"),
+        ("r.xml", b"<j:testsuites><j:testsuite/></j:testsuites>"),
+        ("r.xml", b"<TestSuite/>"),
+        ("r.xml.gz", b""),
+        ("r.xml.gz", gzip.compress(b"")),
+        ("r.gz", b"hello"),
+        ("r.gz", gzip.compress(JUNIT)[:9]),
+        ("r.log", gzip.compress(JUNIT)[:9]),
+    ],
+)
+def test_what_may_have_been_results_is_not_passed_over(name: str, content: bytes) -> None:
+    found = dict(placing.members("a.zip", zipped({"other.xml": JUNIT, name: content})))
+    assert found == {"a.zip/other.xml": JUNIT, f"a.zip/{name}": content}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("out.txt", b""),
+        ("stderr.log.gz", gzip.compress(b"")),
+        ("app.log.gz", gzip.compress(b"hello")),
+        ("coverage.xml", b'<?xml version="1.0"?><coverage line-rate="1"/>'),
+        ("index.html", b"<!DOCTYPE html><html></html>"),
+        ("notes.md", b"<!-- draft -->\n# Notes"),
+        ("shot.png", b"\x89PNG\r\n\x1a\n"),
+        ("durations.json", b'{"a": 1}'),
+    ],
+)
+def test_what_is_clearly_something_else_is_passed_over(name: str, content: bytes) -> None:
+    found = dict(placing.members("a.zip", zipped({name: content, "r.xml": JUNIT})))
+    assert found == {"a.zip/r.xml": JUNIT}
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_zips_that_are_refused(name: str) -> None:
     content, said = HOSTILE[name]

@@ -92,6 +92,19 @@ def test_a_whole_run_is_green_however_it_is_packed() -> None:
     assert (verdict.exit_code, verdict.ended, verdict.findings) == (0, 8, ())
 
 
+@pytest.mark.parametrize("cut", [b"", b'<?xml version="1.0"?>', b'<?xml version="1.0"?>\n<TestR'])
+def test_a_file_that_was_not_written_is_not_whole_in_a_zip_either(cut: bytes) -> None:
+    files = whole()
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("r.xml", files["a/01/r.xml"])
+        archive.writestr("net471.trx", cut)
+    files["a/01/r.xml"] = stream.getvalue()
+    verdict = judged(files)
+    assert verdict.exit_code == 13
+    assert "a result file is not whole: a/01/r.xml/net471.trx: " in verdict.findings[0].what
+
+
 @pytest.mark.parametrize(
     ("damage", "code", "says"),
     [

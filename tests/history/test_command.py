@@ -103,6 +103,10 @@ def test_a_zip_is_all_results_in_it(ciguard: Ciguard, tmp_path: Path) -> None:
         archive.writestr("log.txt", "hello")
     words = ("history", "add", "a.zip", "--history", "h", "--run-id", "1")
     assert ciguard(*words, cwd=tmp_path).stdout.startswith("h: 2 values of 1 run added")
+    with zipfile.ZipFile(tmp_path / "a.zip", "a") as archive:
+        archive.writestr("x/3.trx", "<TestR")
+    said = ciguard(*words, cwd=tmp_path, expect=3)
+    assert "a.zip/x/3.trx: " in said.stderr
 
 
 @pytest.mark.parametrize(
