@@ -70,11 +70,13 @@ def _of_leg(leg: LegProof, platform: Platform) -> Iterator[Finding]:
 def _ambiguous(shard: str, twins: Sequence[Job], attempt: int | None, *, failed: bool) -> Finding:
     """Where one of them ended otherwise than the record says, it may be the shard's own.
 
-    So it may where one ran in another attempt than the record is of.
+    So it may where one ran again after the record was written, or none in the record's attempt. One
+    of an older attempt is a caller's that was not run again.
     """
     bad = [one for one in twins if meaning(one, failed=failed) in ("contradicts", "unknown")]
     what = f"shard {shard}: several jobs of this run are called like it, so none was asked about"
-    other = [one for one in twins if one.run_attempt != attempt]
+    ran = {one.run_attempt for one in twins}
+    other = [one for one in twins if one.run_attempt > (attempt or 1) or attempt not in ran]
     if bad:
         what += f", and one of them is {_word(bad[0])}"
     elif other:

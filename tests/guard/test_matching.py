@@ -49,6 +49,19 @@ def test_twins_that_ran_again_leave_an_older_record_worth_nothing() -> None:
     assert "one of them ran in attempt 2, and its record is of attempt 1" in what
 
 
+def test_a_twin_that_was_not_run_again_says_nothing_against_a_newer_record() -> None:
+    world = shard_03_ran_again()
+    first, second = (f"{caller} / tests (03)" for caller in "ab")
+    older = (job("03", name=first), job("03", "failure", name=second))
+    for again, level in (((job("03", attempt=2, name=second),), "warning"), ((), "incomplete")):
+        verdict = verdict_of(world, Told((*older, *again), without=("03",)), attempt=2)
+        assert [(one.level, one.kind) for one in verdict.findings] == [(level, "job_ambiguous")]
+    only_older = (job("03", name=first), job("03", name=second))
+    (said,) = verdict_of(world, Told(only_older, without=("03",)), attempt=2).findings
+    assert said.level == "incomplete"
+    assert "one of them ran in attempt 1, and its record is of attempt 2" in said.what
+
+
 def test_the_run_that_is_judged_is_known_without_github_s_word() -> None:
     world = World()
     records = read_records(world.files().items())
