@@ -63,7 +63,8 @@ def _verb(arguments: list[str]) -> str:
     return f"ciguard {verb}" if verb in VERBS else "ciguard"
 
 
-def _run(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int:
+    """Do what a command line says in this process; prints what went wrong, exits nothing."""
     try:
         code = cli.main(
             args=arguments,
@@ -93,7 +94,7 @@ def main() -> None:
     # One process that keeps what it reads: looking for cycles in millions of values costs up to a
     # third of its time (12.1 -> 8.0 s for two records of 100,000 results) and finds none.
     gc.disable()
-    code = _run(sys.argv[1:])
+    code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
     except OSError:

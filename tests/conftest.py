@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
+
+from ciguard import cli
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +66,37 @@ class Ciguard(Protocol):
     def __call__(
         self, *words: str | Path, cwd: Path, expect: int = 0, stdin: str = "", **environ: str
     ) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture
+def ciguard_here() -> Ciguard:
+    """The program in this process: what it reads, prints and ends with, without its start.
+
+    For tests of several calls, where a process of its own is not what they are about: starting one
+    takes as long as ten such calls.
+    """
+
+    def call(
+        *words: str | Path, cwd: Path, expect: int = 0, stdin: str = "", **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        given, out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(3))
+        given.write(stdin)
+        given.seek(0)
+        with (
+            patch.dict(os.environ, clean_environment(**environ), clear=True),
+            patch.object(sys, "stdin", given),
+            contextlib.chdir(cwd),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            code = cli.run([str(word) for word in words])
+        out.seek(0)
+        err.seek(0)
+        done = subprocess.CompletedProcess(list(map(str, words)), code, out.read(), err.read())
+        assert code == expect, f"{words}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return call
 
 
 @pytest.fixture

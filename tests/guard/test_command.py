@@ -84,15 +84,15 @@ def test_exit_codes_and_the_first_line(ciguard: Ciguard, tmp_path: Path) -> None
     assert done.stdout.startswith("INCOMPLETE: shard 03 of 3 has no record")
 
 
-def test_needs_as_text_file_and_standard_input(ciguard: Ciguard, tmp_path: Path) -> None:
+def test_needs_as_text_file_and_standard_input(ciguard_here: Ciguard, tmp_path: Path) -> None:
     plan, records = World().write(tmp_path)
     words = ("guard", "--plan", plan, "--records", records, "--needs")
     told = '{"plan": {"result": "success", "outputs": {}}, "legs": {"result": "cancelled"}}'
     (tmp_path / "needs.json").write_text(told)
     for needs, given in ((told, ""), ("needs.json", ""), ("-", told)):
-        done = ciguard(*words, needs, cwd=tmp_path, expect=13, stdin=given)
+        done = ciguard_here(*words, needs, cwd=tmp_path, expect=13, stdin=given)
         assert done.stdout.startswith("INCOMPLETE: job legs is 'cancelled'")
-    ciguard(*words, told.replace("cancelled", "success"), cwd=tmp_path)
+    ciguard_here(*words, told.replace("cancelled", "success"), cwd=tmp_path)
 
 
 @pytest.mark.parametrize("needs", ['{"legs": {}}', '{"legs": {"result": null}}'])
