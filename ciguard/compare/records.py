@@ -67,34 +67,35 @@ def _is_flaky(result: Result) -> bool:
 
 
 def _final(record: Record) -> tuple[dict[CaseKey, Result], set[CaseKey]]:
-    """The last try of each case: in the last process that ran its unit, the last one there."""
+    """The last try of each case: in the last process that ran its unit, the last one there.
+
+    One that failed before and has no result there stays failed, as the guard says.
+    """
     last: dict[tuple[str, str, str], int] = {}
-    for result in record.results:
-        unit = (result.suite, result.variant, result.unit)
-        process = result.process or 0
-        if last.get(unit, -1) < process:
-            last[unit] = process
     found: dict[CaseKey, Result] = {}
     wrong: set[CaseKey] = set()
     for result in record.results:
         key = CaseKey(result.suite, result.variant, result.unit, result.case or result.unit)
-        if (result.process or 0) < last[key[:3]]:
-            if _is_flaky(result):
-                wrong.add(key)
-            continue
+        last[key[:3]] = max(result.process or 0, last.get(key[:3], -1))
         known = found.get(key)
         if known is None:
             found[key] = result
             continue
+        # Of two that claim the same try, the worse: a pass cannot hide it.
         rank, known_rank = (
-            (one.try_number, _severity(one)) for one in (result, known)
-        )  # of two that claim the same try, the worse: a pass cannot hide it
+            (one.process or 0, one.try_number, _severity(one)) for one in (result, known)
+        )
         loser = result if rank <= known_rank else known
         if rank > known_rank:
             found[key] = result
-        if _is_flaky(loser) and loser.try_number < max(rank[0], known_rank[0]):
+        if _is_flaky(loser) and rank[:2] != known_rank[:2]:
             wrong.add(key)
-    return found, {key for key in wrong if key in found and not _severity(found[key])}
+    finals = {
+        key: result
+        for key, result in found.items()
+        if (result.process or 0) == last[key[:3]] or result.stays_bad
+    }
+    return finals, {key for key in wrong if key in finals and not _severity(finals[key])}
 
 
 def _gathered(records: Sequence[Record]) -> _Finals:

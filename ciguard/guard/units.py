@@ -42,6 +42,8 @@ def _last_process(results: Sequence[Result]) -> int:
 def unit_end(key: UnitKey, results: Sequence[Result], last_start: int | None = None) -> UnitEnd:
     """Find the last try: the last process that ran the unit, and of each case its last try there.
 
+    A case that failed before and has no result there counts too, with that failure.
+
     Args:
         key: of the unit.
         results: all of it in one leg, at least one.
@@ -53,21 +55,22 @@ def unit_end(key: UnitKey, results: Sequence[Result], last_start: int | None = N
         cut = last_start is not None and last_start > (only.process or 0)
         return UnitEnd(key, "unfinished" if cut else standing(only), (only,))
     last = _last_process(results)
-    tries: dict[str, dict[int, list[Result]]] = defaultdict(lambda: defaultdict(list))
-    earlier = []
+    tries: dict[str, dict[tuple[int, int], list[Result]]] = defaultdict(lambda: defaultdict(list))
     for result in results:
-        if (result.process or 0) == last:
-            tries[result.case or result.unit][result.try_number].append(result)
-        elif standing(result) == "bad":
-            earlier.append(result)
-    cases = []
+        tries[result.case or result.unit][result.process or 0, result.try_number].append(result)
+    cases: list[Result] = []
+    earlier: list[Result] = []
     for _, by_try in sorted(tries.items()):
         final = max(by_try)
-        cases.append(_worse(by_try[final]))
+        worst = _worse(by_try[final])
+        # A case that failed and is not in the last try has not passed since.
+        counts = final[0] == last or worst.stays_bad
+        if counts:
+            cases.append(worst)
         earlier.extend(
             result
             for number, found in sorted(by_try.items())
-            if number < final
+            if number < final or not counts
             for result in found
             if standing(result) == "bad"
         )

@@ -158,6 +158,14 @@ class Result:
         )
 
     @property
+    def stays_bad(self) -> bool:
+        """Say that it counts until its case has a result in a later try, which may leave it out.
+
+        What is said of the unit as a whole, as a death is, any later try of the unit answers.
+        """
+        return self.outcome in ("failed", "errored") and self.case not in ("", self.unit)
+
+    @property
     def starved(self) -> bool:
         """Say that memory ran out under it.
 

@@ -14,49 +14,61 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tally:
-    """The results of every unit in the last process that ran it: its last try; which are `bad`."""
+    """The last result of every case, of which those of the unit's last process count: its last try.
+
+    A case that failed before and has no result in the last try counts too: it has not passed since.
+
+    Attributes:
+        bad: units of which such a case is bad.
+    """
 
     by_unit: dict[UnitKey, dict[CaseKey, Result]] = field(default_factory=dict)
     bad: set[UnitKey] = field(default_factory=set)
     flaky: set[UnitKey] = field(default_factory=set)  # some try went wrong: they are, if not bad
     starved: set[UnitKey] = field(default_factory=set)  # memory ran out under some try
+    _last: dict[UnitKey, int] = field(default_factory=dict)  # process
     _bad_cases: dict[UnitKey, int] = field(default_factory=dict)  # a unit may have 20,000 cases
 
     def add(self, result: Result) -> None:
         """Take in a result; processes are numbered upwards, and a program need not know tries."""
         if result.went_wrong:
             (self.starved if result.starved else self.flaky).add(result.key.unit_key)
-        cases = self.by_unit.setdefault(result.key.unit_key, {})
-        before = next(iter(cases.values()), result)
-        if (before.process or 0) > (result.process or 0):
-            return  # of a leg in parts: what the leg said of a process stands behind all programs'
-        if (before.process or 0) < (result.process or 0):
-            cases.clear()
-            self._bad_cases.pop(result.key.unit_key, None)
+        unit = result.key.unit_key
+        cases = self.by_unit.setdefault(unit, {})
+        # Of a leg in parts, what the leg said of a process stands behind all programs' lines.
+        if (result.process or 0) > self._last.get(unit, -1):
+            self._last[unit] = result.process or 0
+            self._bad_cases[unit] = sum(one.stays_bad for one in cases.values())
         known = cases.get(result.key)
         # Of two that claim to be the same try the worse counts: a pass cannot hide it.
         if known is None or _weight(known) <= _weight(result):
             cases[result.key] = result
-            self._count(result, known)
-
-    def _count(self, result: Result, known: Result | None) -> None:
-        """Keep what is bad up to date: a leg asks while it runs."""
-        unit = result.key.unit_key
-        was = known is not None and known.outcome in BAD_OUTCOMES
-        count = self._bad_cases.get(unit, 0) + (result.outcome in BAD_OUTCOMES) - was
-        self._bad_cases[unit] = count
-        if count:
+            was = known is not None and self._is_bad(known)
+            self._bad_cases[unit] += self._is_bad(result) - was
+        if self._bad_cases[unit]:
             self.bad.add(unit)
         else:
             self.bad.discard(unit)
 
+    def _is_bad(self, result: Result) -> bool:
+        return result.outcome in BAD_OUTCOMES and self._is_final(result)
+
+    def _is_final(self, result: Result) -> bool:
+        last = self._last[result.key.unit_key]
+        return (result.process or 0) == last or result.stays_bad
+
     def results(self) -> tuple[Result, ...]:
         """All that count."""
-        return tuple(result for cases in self.by_unit.values() for result in cases.values())
+        return tuple(
+            result
+            for cases in self.by_unit.values()
+            for result in cases.values()
+            if self._is_final(result)
+        )
 
 
-def _weight(result: Result) -> tuple[int, bool]:
-    return (result.try_number, result.outcome in BAD_OUTCOMES)
+def _weight(result: Result) -> tuple[int, int, bool]:
+    return (result.process or 0, result.try_number, result.outcome in BAD_OUTCOMES)
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -51,6 +51,13 @@ def test_the_last_process_and_the_last_try_count() -> None:
     assert [key.case for key in run.flaky] == ["b"], "a was short of memory: it is starved"
 
 
+def test_a_case_that_failed_and_did_not_run_again_stays_failed() -> None:
+    failed, mended = case("a", case="x", outcome="failed"), case("a", case="x", process=2)
+    other = case("a", case="y", process=3)
+    assert outcomes(run_of({"01": [failed, other]})) == {"x": "failed", "y": "passed"}
+    assert outcomes(run_of({"01": [failed, mended, other]})) == {"y": "passed"}
+
+
 def test_a_pass_of_the_same_try_cannot_hide_a_failure() -> None:
     for results in (
         [case("a"), case("a", outcome="failed")],

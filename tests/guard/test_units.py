@@ -7,7 +7,7 @@ from guard import damages
 from guard.world import World, make_plan, passed
 
 from ciguard.guard.text import COLUMNS, render
-from ciguard.model import ProcessEndLine, ProcessLine, Result, StartLine, UnitKey
+from ciguard.model import LegPolicy, ProcessEndLine, ProcessLine, Result, StartLine, UnitKey
 
 
 def test_a_failure_carries_what_a_reader_needs() -> None:
@@ -65,6 +65,21 @@ def test_one_bad_case_is_a_failed_unit() -> None:
     verdict = world.prove()
     assert [failure.result.case for failure in verdict.failures] == ["a.t::two[x=2]"]
     assert verdict.counts == {"passed": 9, "failed": 1}
+
+
+def test_a_case_that_failed_and_did_not_run_again_is_a_failure() -> None:
+    world = World(plan=make_plan(policy=LegPolicy(tries=2)))
+    world.drop("01", Result, unit="a.t::two")
+    own = world.legs["01"].own
+    own.insert(0, passed("a.t::two", case="row-a", outcome="failed"))
+    own.insert(1, passed("a.t::two", case="row-b"))
+    own[-1:-1] = [ProcessLine(2, 1), ProcessEndLine(2, "completed", 0)]
+    own.insert(0, passed("a.t::two", case="row-b", process=2))
+    world.end("01", counts={"passed": 3, "failed": 1}, exit_code=10)
+    verdict = world.prove()
+    assert verdict.state == "failed"
+    assert [(one.result.case, one.result.process) for one in verdict.failures] == [("row-a", 1)]
+    assert verdict.flaky == ()
 
 
 def test_two_variants_are_two_units() -> None:

@@ -62,7 +62,7 @@ def make_plan(shards: dict[str, tuple[str, ...]] = SHARDS, **changes: Any) -> Pl
         id="",
         suites={"": Suite("command", ("./all",), variants={"": Variant(), "x": Variant()})},
         pools={"default": Pool("ubuntu-latest", 4, 16384 * MIB)},
-        policy=LegPolicy(),
+        policy=changes.pop("policy", LegPolicy()),
         shards=planned,
         lower_bound_s=3.0,
         gap=0.0,

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.errors import ExitCode
+from ciguard.guard.units import unit_end
 from ciguard.model import Ending, PlannedUnit, Result, UnitKey
 from ciguard.run.verdict import Tally, Verdict, verdict
 
@@ -102,6 +103,43 @@ def test_a_unit_stands_as_in_the_last_process_that_ran_it() -> None:
     )
     assert found.exit_code == ExitCode.OK
     assert found.counts == {"passed": 3}
+
+
+def test_a_case_that_failed_and_did_not_run_again_stays_failed() -> None:
+    first = Result("a", "failed", case="1", process=1)
+    again = [Result("a", "passed", case="2", process=2), Result("b", "passed", process=2)]
+    found = judged(first, Result("a", "passed", case="2", process=1), *again)
+    assert (found.exit_code, found.bad, found.flaky) == (ExitCode.TESTS_FAILED, (first,), ())
+    assert found.counts == {"passed": 2, "failed": 1}
+    found = judged(first, *again, Result("a", "passed", case="1", process=3))
+    assert (found.exit_code, found.flaky) == (ExitCode.OK, (UnitKey("", "", "a"),))
+    whole = judged(Result("a", "errored", process=1), *again)
+    assert whole.exit_code == ExitCode.OK, "the rows answer what was said of all of it"
+
+
+WHOLE = ("a", "died")  # as a leg says it: of the unit
+TOLD = st.tuples(
+    st.sampled_from([("1", "passed"), ("1", "failed"), ("2", "passed"), ("2", "failed"), WHOLE]),
+    st.integers(1, 3),
+    st.integers(1, 2),
+)
+
+
+@given(st.lists(TOLD, min_size=1, max_size=8), st.randoms(use_true_random=False))
+def test_leg_and_guard_agree_in_any_order(told: list[tuple[Any, ...]], dice: Any) -> None:
+    results = [
+        Result("a", outcome, case=case, process=process, try_number=number)
+        for (case, outcome), process, number in told
+    ]
+    end = unit_end(UnitKey("", "", "a"), results)
+    dice.shuffle(results)
+    tally = Tally()
+    for result in results:
+        tally.add(result)
+    assert sorted((one.key, one.outcome) for one in tally.results()) == sorted(
+        (one.key, one.outcome) for one in end.cases
+    )
+    assert bool(tally.bad) == (end.standing == "bad")
 
 
 def test_what_memory_ran_out_under_is_starved_and_no_flake() -> None:
