@@ -9,9 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from ciguard.errors import ExitCode
 from ciguard.guard.endings import ADVICE, LegEnd
 from ciguard.guard.last_words import last_signs, memory_trend, open_units
-from ciguard.guard.sayings import KILLED_CODES, Evidence, exit_code, first_said
+from ciguard.guard.sayings import (
+    DISK_OF_RUNNER,
+    KILLED_CODES,
+    Evidence,
+    exit_code,
+    first_said,
+)
 from ciguard.text import duration
 
 if TYPE_CHECKING:
@@ -26,6 +33,7 @@ CONCLUSIONS: Final = frozenset(
 )
 WAITING: Final = frozenset({"queued", "waiting", "pending", "requested"})
 DEFAULT_LIMIT_S: Final = 360 * 60.0  # GitHub's, where a job declares none
+_EXPLAINED: Final = KILLED_CODES | {ExitCode.TESTS_FAILED}  # why a leg ended, disk or no disk
 RECORD_ARTIFACT: Final = "ciguard-record-"
 TESTS_STEP: Final = "Run the shard"  # as templates/steps.yml.j2 calls it
 RUNNER_STEPS: Final = ("Set up job", "Set up runner", "Initialize containers")
@@ -143,9 +151,33 @@ def death_of(facts: Facts, record: Record | None) -> Death:
     return _unknown(facts, job, seen)
 
 
-def _said(facts: Facts, _: Job, __: Record | None) -> Death | None:
-    found = first_said(facts.annotations or (), facts.log)
-    return None if found is None else Death(found[0].ending, (found[1],), found[0].fix)
+def _said(facts: Facts, job: Job, record: Record | None) -> Death | None:
+    witnesses = _witnesses(facts, job, record)
+    found = first_said(facts.annotations or (), facts.log, witnessed=witnesses)
+    if found is None:
+        return None
+    saying, evidence = found
+    witness = witnesses.get(saying.ending) if evidence.source == "log" else None
+    return Death(saying.ending, (evidence, *((witness,) if witness else ())), saying.fix)
+
+
+def _witnesses(facts: Facts, job: Job, record: Record | None) -> dict[Ending, Evidence | None]:
+    """What else shows an ending whose text may be a test's print; None for the text's own mark."""
+    if job.conclusion != "failure":
+        return {}
+    found: dict[Ending, Evidence | None] = {}
+    code = exit_code(facts.annotations or (), facts.log)
+    trend = memory_trend(record) if record is not None else ""
+    is_killed = code is not None and code[0] in KILLED_CODES
+    if code is not None and is_killed:
+        found["out_of_memory"] = code[1]
+    elif trend:
+        found["out_of_memory"] = Evidence("record", trend)
+    if DISK_OF_RUNNER.search(facts.log):
+        found["disk_full"] = None
+    elif record is not None and record.end is None and (code is None or code[0] not in _EXPLAINED):
+        found["disk_full"] = Evidence("record", "it stops, and nothing killed its leg")
+    return found
 
 
 def _never_started(_: Facts, job: Job, record: Record | None) -> Death | None:
@@ -207,7 +239,9 @@ def _unknown(facts: Facts, job: Job, seen: Evidence) -> Death:
         if step.conclusion not in ("success", "skipped", None)
     ]
     uploaded, upload_fix = _upload(facts, job)
-    evidence = (*([code[1]] if code else ()), *failed[:3], *uploaded, seen)
+    heard = first_said((), facts.log)  # without a witness, else it had decided
+    evidence = (*([code[1]] if code else ()), *([heard[1]] if heard else ()), *failed[:3])
+    evidence = (*evidence, *uploaded, seen)
     if job.status != "completed":
         return Death("unknown", evidence, "wait until it has ended, and run this again")
     if job.conclusion == "success":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from ciguard.model import Ending
 
@@ -33,6 +33,7 @@ class Saying:
 
     Attributes:
         in_log: it is looked for in a log too.
+        needs_witness: in a log it is as likely a test's own print, and proves nothing alone.
         of_run: it is said of one job and true of all that were cancelled with it.
         fix: what to do, where that is more than for the ending in general.
     """
@@ -40,6 +41,7 @@ class Saying:
     ending: Ending
     pattern: re.Pattern[str]
     in_log: bool = False
+    needs_witness: bool = False
     of_run: bool = False
     fix: str = ""
 
@@ -49,6 +51,10 @@ _KILLER: Final = (
     r"|oom-kill:constraint=CONSTRAINT_"
     r"|sending SIG(?:TERM|KILL) to process \d+.{0,80}badness"
 )
+
+NO_SPACE: Final = r"No space left on device"
+# By the runner itself, which marks what it calls an error.
+DISK_OF_RUNNER: Final = re.compile(rf"(?m)^.{{0,40}}##\[error\].{{0,400}}{NO_SPACE}")
 
 # The first that is said wins: a job that was superseded at its limit was superseded.
 SAYINGS: Final = (
@@ -81,8 +87,8 @@ SAYINGS: Final = (
         in_log=True,
         fix="raise the limit of that step, or plan more shards",
     ),
-    Saying("disk_full", re.compile(r"No space left on device"), in_log=True),
-    Saying("out_of_memory", re.compile(_KILLER), in_log=True),
+    Saying("disk_full", re.compile(NO_SPACE), in_log=True, needs_witness=True),
+    Saying("out_of_memory", re.compile(_KILLER), in_log=True, needs_witness=True),
     Saying(
         "runner_shutdown",
         re.compile(r"The runner has received a shutdown signal"),
@@ -100,18 +106,25 @@ _QUOTED_CHARS: Final = 500  # of a line; a message may have 64 KB
 
 
 def first_said(
-    annotations: Iterable[str], log: str = "", *, of_run: bool = False
+    annotations: Iterable[str],
+    log: str = "",
+    *,
+    of_run: bool = False,
+    witnessed: Collection[Ending] | None = None,
 ) -> tuple[Saying, Evidence] | None:
     """The text that decides, and its line.
 
     Args:
         of_run: only those that are true of every job that was cancelled.
+        witnessed: endings that something else shows too, of texts that prove nothing alone; None
+            takes those without.
     """
     told, logged = _lines(annotations, log)
     for saying in SAYINGS:
         if of_run and not saying.of_run:
             continue
-        for evidence in [*told, *(reversed(logged) if saying.in_log else ())]:
+        alone = saying.needs_witness and witnessed is not None and saying.ending not in witnessed
+        for evidence in [*told, *(reversed(logged) if saying.in_log and not alone else ())]:
             if saying.pattern.search(evidence.text):
                 return saying, evidence
     return None

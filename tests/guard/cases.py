@@ -16,6 +16,7 @@ from guard.damages import short_of_memory
 from guard.platform import (
     BY_HAND,
     DISK,
+    EXIT_10,
     EXIT_137,
     EXIT_143,
     FAIL_FAST,
@@ -27,6 +28,7 @@ from guard.platform import (
     NO_UPLOAD,
     OLD_LIMIT,
     OPERATION,
+    PRINTED,
     SET_UP,
     SHUTDOWN,
     STEP_LIMIT,
@@ -159,7 +161,34 @@ DEATHS = {
         dies, failed(), "out_of_memory", "Out of memory: Killed process", (EXIT_137,),
         log=KERNEL, calls=BOTH,
     ),
+    "the system's killer, memory gone": dead(
+        short_of_memory, failed(), "out_of_memory", "Out of memory: Killed process", log=KERNEL,
+        calls=BOTH,
+    ),
+    "the system's killer alone": dead(
+        dies, failed(), "unknown", "Out of memory: Killed process", log=KERNEL, calls=BOTH
+    ),
+    "a kill that a test printed, by hand": dead(
+        nothing_left, cancelled(), "cancelled", "cancelled after", log=KERNEL, calls=BOTH
+    ),
     "disk full": dead(dies, failed(), "disk_full", "No space left", log=DISK, calls=BOTH),
+    "disk full, by the runner": dead(
+        nothing_left, failed(), "disk_full", "No space left",
+        log="2026-11-21T10:04:00.1Z ##[error]No space left on device : '/_diag/w.log'\n",
+        calls=BOTH,
+    ),
+    "a full disk that a test printed, cancelled": dead(
+        nothing_left, cancelled(), "cancelled", "cancelled after", log=PRINTED, calls=BOTH
+    ),
+    "a full disk that a test printed, no record": dead(
+        nothing_left, failed(), "unknown", "No space left", log=PRINTED, calls=BOTH
+    ),
+    "a full disk that a test printed, killed": dead(
+        dies, failed(), "unknown", EXIT_137, (EXIT_137,), log=PRINTED, calls=BOTH
+    ),
+    "a full disk that a test printed, tests failed": dead(
+        dies, failed(), "unknown", EXIT_10, (EXIT_10,), log=PRINTED, calls=BOTH
+    ),
     "set-up failed": dead(nothing_left, failed(SET_UP), "setup_failed", "Install: failure"),
     "the runner's own set-up": dead(
         nothing_left, failed((("Set up job", "failure"),)), "setup_failed", "Set up job: failure"

@@ -42,6 +42,7 @@ SHUTDOWN = (
     "stopped, or a manually started runner is canceled."
 )
 STEP_LIMIT = "The action 'Run the shard' has timed out after 14 minutes."
+EXIT_10 = "Process completed with exit code 10."
 EXIT_137 = "Process completed with exit code 137."
 EXIT_143 = "Process completed with exit code 143."
 OPERATION = "The operation was canceled."
@@ -50,6 +51,8 @@ KERNEL = (
     "total-vm:11964kB, anon-rss:4288kB, file-rss:3028kB, shmem-rss:0kB"
 )
 DISK = "2026-11-21T10:04:00.1Z OSError: [Errno 28] No space left on device: '/home/x'"
+
+PRINTED = "2026-11-21T10:04:00.1Z test_enospc: No space left on device PASSED\n"
 
 TOKEN = "ghs_TheTokenThatMustStaySecret"
 BEGAN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
