@@ -18,6 +18,7 @@ from ciguard.codec.formats import format_of
 from ciguard.codec.history import FILE_NAME
 from ciguard.codec.placing import members
 from ciguard.errors import ExitCode, InputError
+from ciguard.github.payload import current_run
 from ciguard.history import branch_carrier, export
 from ciguard.history.branch_carrier import BranchCarrier
 from ciguard.history.carriers import load, open_carrier, update
@@ -31,6 +32,7 @@ from ciguard.model import EndLine, Record
 from ciguard.text import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ciguard.codec.history import History
@@ -94,8 +96,9 @@ def add(
     """
     facts = Facts(at=moment(at, "--at") if at is not None else None, **said)
     plan = files.read_plan(invocation.folder / plan_path) if plan_path is not None else None
+    check_writer(*_event(invocation.environ))
     addition = reduce(join, [_read(invocation.folder / path, facts, plan) for path in paths])
-    check_entering(addition, " ".join(paths), invocation.environ.get("GITHUB_EVENT_NAME"))
+    check_entering(addition, " ".join(paths))
     carrier = open_carrier(_place(invocation, place), invocation.folder, invocation.environ)
     return _add(carrier, addition)
 
@@ -137,7 +140,7 @@ def push(
     one commit, whatever is pushed.
     """
     named = paths or (FILE_NAME,)
-    check_writer(invocation.environ.get("GITHUB_EVENT_NAME"))
+    check_writer(*_event(invocation.environ))
     found = [history_codec.decode(files.read(_below(invocation, path)), path) for path in named]
     addition = reduce(join, found)
     check_entering(addition, " ".join(named))
@@ -164,6 +167,15 @@ def export_(invocation: Invocation, place: str | None) -> int:
     while block := "\n".join(islice(lines, LINES_AT_ONCE)):
         console.out(block)
     return ExitCode.OK
+
+
+def _event(environ: Mapping[str, str]) -> tuple[str | None, str]:
+    """What started the run around us, or the run that it tells of; and where that is said."""
+    name = environ.get("GITHUB_EVENT_NAME")
+    run = current_run(environ) if name == "workflow_run" else None
+    if run is not None and run.judged_event:
+        return run.judged_event, "GITHUB_EVENT_PATH: workflow_run.event"
+    return name, "GITHUB_EVENT_NAME"
 
 
 def _place(invocation: Invocation, place: str | None) -> str:

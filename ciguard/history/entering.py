@@ -11,33 +11,31 @@ if TYPE_CHECKING:
     from ciguard.codec.history import History
 
 
-def check_entering(addition: History, where: str, event: str | None = None) -> None:
-    """Let in what a branch has, whoever started it.
-
-    Args:
-        event: of the workflow run that is asking, for runs that do not know theirs.
+def check_entering(addition: History, where: str) -> None:
+    """Let in what a branch has, whoever started it, as the runs say themselves.
 
     Raises:
         InputError: a run is a pull request's or a merge group's.
     """
     for run in addition.runs:
-        of_run = run.event or event
-        if of_run in PROPOSALS:
-            whose = "a merge group" if of_run == "merge_group" else "a pull request"
+        if run.event in PROPOSALS:
+            whose = "a merge group" if run.event == "merge_group" else "a pull request"
             raise InputError(
-                f"run {run.run_id} is of {whose} ({of_run}): its values are not added",
+                f"run {run.run_id} is of {whose} ({run.event}): its values are not added",
                 where=where,
                 fix="add runs of the base branch: if: github.event_name == 'push'",
             )
 
 
-def check_writer(event: str | None) -> None:
-    """Let nobody carry a history to a branch from a job that runs what is only proposed.
+def check_writer(event: str | None, where: str) -> None:
+    """Let nobody write a history in a job that runs, or was handed, what is only proposed.
 
-    A file that such a job made may say what it likes of the runs in it.
+    What such a job holds may say what it likes of the runs in it.
 
     Args:
-        event: of the workflow run that is asking; None outside of one.
+        event: of the workflow run that is asking, or of the one that it tells of; as the platform
+            says. None outside of one.
+        where: it says so.
 
     Raises:
         InputError: it is a pull request's or a merge group's.
@@ -45,6 +43,6 @@ def check_writer(event: str | None) -> None:
     if event in PROPOSALS:
         raise InputError(
             f"a run of {event} writes no history: what it proposes would judge itself by it",
-            where="GITHUB_EVENT_NAME",
-            fix="push from a run of the base branch: if: github.event_name == 'push'",
+            where=where,
+            fix="write it in a run of the base branch: if: github.event_name == 'push'",
         )

@@ -145,18 +145,48 @@ def test_what_cannot_be_added_is_exit_3_and_leaves_nothing(
     assert not (tmp_path / "h").exists()
 
 
-@pytest.mark.parametrize("told_by", ["the record", "the option", "the job"])
+@pytest.mark.parametrize("told_by", ["the record", "the option"])
 def test_a_pull_request_s_values_never_enter(
     told_by: str, ciguard: Ciguard, tmp_path: Path
 ) -> None:
     header = ShardLine("p", "01", run_id=7, event="pull_request" if "record" in told_by else None)
     (tmp_path / "r.jsonl").write_bytes(encode(header) + encode(Result("t", "passed")))
     words = ("--event", "pull_request") if told_by == "the option" else ()
-    environ = {"GITHUB_EVENT_NAME": "pull_request"} if told_by == "the job" else {}
     add = ("history", "add", "r.jsonl", "--history", "h", *words)
-    done = ciguard(*add, cwd=tmp_path, expect=3, **environ)
+    done = ciguard(*add, cwd=tmp_path, expect=3)
     assert "r.jsonl: run 7 is of a pull request (pull_request): its values are not" in done.stderr
     assert not (tmp_path / "h").exists()
+
+
+@pytest.mark.parametrize(
+    ("event", "told_of"),
+    [
+        ("pull_request", ""),
+        ("pull_request_target", ""),
+        ("merge_group", ""),
+        ("workflow_run", "pull_request"),
+        ("workflow_run", "merge_group"),
+        ("workflow_run", "push"),
+    ],
+)
+def test_what_a_record_says_of_its_run_does_not_outrank_the_platform(
+    event: str, told_of: str, ciguard: Ciguard, tmp_path: Path
+) -> None:
+    header = ShardLine("p", "01", run_id=7, event="push", branch="main")
+    (tmp_path / "r.jsonl").write_bytes(encode(header) + encode(Result("t", "passed")))
+    payload = {"workflow_run": {"id": 7, "event": told_of}} if told_of else {}
+    (tmp_path / "event.json").write_text(json.dumps(payload))
+    environ = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_REPOSITORY": "o/r",
+        "GITHUB_EVENT_NAME": event,
+        "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+    }
+    code = 0 if told_of == "push" else 3
+    words = ("history", "add", "r.jsonl", "--history", "h")
+    done = ciguard(*words, cwd=tmp_path, expect=code, **environ)
+    assert (tmp_path / "h").exists() == (code == 0)
+    assert code == 0 or f"a run of {told_of or event} writes no history" in done.stderr
 
 
 def test_damage_is_told_and_the_rest_is_added(ciguard: Ciguard, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import pytest
 from history.gits import NAME, PLACE, branch, clone, git, ids, one
 
 from ciguard.codec.history import decode, encode
+from ciguard.codec.record import encode as encode_line
 from ciguard.history.carriers import load, update
+from ciguard.model import Result, ShardLine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +81,11 @@ def test_a_proposal_s_job_pushes_nothing(event: str, origin: Path, ciguard: Cigu
     done = ciguard("history", "push", cwd=folder, expect=3, GITHUB_EVENT_NAME=event)
     assert f"GITHUB_EVENT_NAME: a run of {event} writes no history" in done.stderr
     assert "if: github.event_name == 'push'" in done.stderr
+    header = ShardLine("p", "01", run_id=7, event="push", branch="main")
+    (folder / "r.jsonl").write_bytes(encode_line(header) + encode_line(Result("t", "passed")))
+    words = ("history", "add", "r.jsonl", "--history", "branch:ciguard-history")
+    done = ciguard(*words, cwd=folder, expect=3, GITHUB_EVENT_NAME=event)
+    assert f"GITHUB_EVENT_NAME: a run of {event} writes no history" in done.stderr
     assert git(origin, "for-each-ref", "--format=%(refname:short)") == "main"
 
 
