@@ -93,7 +93,7 @@ def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
         processes=_side_by_side(record),
         wall_s=record.wall_s,
         peak_bytes=record.peak_bytes,
-        process_peak_bytes=_whole(_most(line.peak_bytes for line in record.process_ends)),
+        process_peak_bytes=_whole(_most(line.peak_bytes or None for line in record.process_ends)),
         units_planned=len(wanted) if shard is not None else None,
         costs=_costs(record),
         lost=() if ending == "completed" else _lost(record, wanted),

@@ -326,7 +326,8 @@ class Record:
     def peak_measured_by(self) -> MeasuredBy | None:
         """How `peak_bytes` was seen; None where an older record does not say."""
         peak = self.peak_bytes
-        told = {line.peak_bytes: line.measured_by for line in self.results}
+        told = {line.peak_upper_bytes: line.bounds_measured_by for line in self.process_ends}
+        told.update({line.peak_bytes: line.measured_by for line in self.results})
         told.update({line.peak_bytes: line.measured_by for line in self.process_ends})
         sampled = any(line.tree_bytes == peak for line in self.samples)
         return None if peak is None else told.get(peak) or ("sample" if sampled else None)
@@ -336,8 +337,11 @@ class Record:
         """The most that anybody saw resident: samples of the tree, marks of processes and units.
 
         Samples miss what is brief, marks miss what runs beside: a lower bound of the leg's peak.
+        Where they saw nothing, the most that one process can have had. No program has 0 bytes: a
+        sample that says so was taken before it began, or after it was gone.
         """
         seen = [line.tree_bytes for line in self.samples]
         seen += [line.peak_bytes for line in self.process_ends]
         seen += [line.peak_bytes for line in self.results]
-        return max((size for size in seen if size is not None), default=None)
+        bounds = [line.peak_upper_bytes for line in self.process_ends]
+        return max(filter(None, seen), default=None) or max(filter(None, bounds), default=None)

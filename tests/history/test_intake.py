@@ -136,6 +136,21 @@ def test_what_is_remembered_of_a_leg() -> None:
     assert leg.lost == ()
 
 
+def test_a_sample_that_came_too_late_is_no_peak() -> None:
+    end = ProcessEndLine(1, "completed", peak_upper_bytes=700, bounds_measured_by="cgroup")
+    for seen, ends, peak, measured_by in (
+        ((0,), (), None, None),
+        ((None,), (ProcessEndLine(1, "completed", peak_bytes=0),), None, None),
+        ((0,), (end,), 700, "cgroup"),
+        ((0, 500), (end,), 500, "sample"),
+    ):
+        samples = tuple(SampleLine(1.0, tree_bytes=size) for size in seen)
+        record = Record("r", HEADER, samples=samples, process_ends=ends)
+        assert (record.peak_bytes, record.peak_measured_by) == (peak, measured_by)
+        (leg,) = history_of([record]).runs[0].legs
+        assert (leg.peak_bytes, leg.process_peak_bytes) == (peak, None)
+
+
 def test_an_ending_that_is_not_completed_is_not_complete_and_its_values_stay() -> None:
     record = Record("r", HEADER, results=(RESULT,), end=EndLine("deadline", at_s=5.0))
     history = history_of([record])
