@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from ciguard.codec.base import MAX_MESSAGE_BYTES, clipped, root_of
 from ciguard.codec.causes import ending_of
-from ciguard.codec.xmlstream import Draft, Reading, count, seconds
+from ciguard.codec.xmlstream import Draft, Reading, seconds
 from ciguard.codec.xmlstream import read as read_xml
 from ciguard.errors import InputError
 from ciguard.model import BAD_OUTCOMES, Result
@@ -40,7 +40,11 @@ _TRIES: Final[dict[str, Outcome]] = {
 _SPELLED: Final = {name.lower(): name for name in (*_ROOTS, *_OUTCOME, *_TRIES)}
 # What an attribute `status` or `result` may say that no element says.
 _SAID: Final[dict[str, Outcome]] = {
+    **dict.fromkeys(("", "run", "ran", "executed", "completed", "complete", "finished"), "passed"),
+    **dict.fromkeys(("pass", "passed", "ok", "success", "succeeded", "successful"), "passed"),
+    **dict.fromkeys(("fixed", "flaky", "warning", "true"), "passed"),
     **dict.fromkeys(("notrun", "disabled", "suppressed", "ignored", "skipped"), "skipped"),
+    **dict.fromkeys(("skip", "pending", "todo", "untested", "notexecuted"), "skipped"),
     **dict.fromkeys(("fail", "failed", "failure"), "failed"),
     **dict.fromkeys(("error", "errored", "broken", "timeout", "timedout"), "errored"),
     **dict.fromkeys(("aborted", "canceled", "cancelled", "incomplete", "interrupted"), "errored"),
@@ -106,9 +110,9 @@ class _Reading(Reading):
             self.tries.append(_Try(_TRIES[tag], ending, clipped(message)))
         elif tag in _ROOTS:
             above = self.suites[-1].file if self.suites else None
-            bad = count(attributes.get("failures")) + count(attributes.get("errors"))
+            bad = self.count(attributes, "failures") + self.count(attributes, "errors")
             name, file = attributes.get("name", ""), attributes.get("file") or above
-            tests = count(attributes.get("tests"))
+            tests = self.count(attributes, "tests")
             self.suites.append(_Suite(name, file, tests, bad, self.cases, self.bad))
         elif not self.suites and self.case is None:
             known = ", ".join(f"<{root}>" for root in sorted(_ROOTS))
@@ -176,8 +180,11 @@ class _Reading(Reading):
         self.case = None
         self.cases += 1
         classname, name = case.get("classname"), case.get("name")
+        if classname and name is None:
+            what = f"a case of {classname!r:.120} has no name"
+            raise InputError(what, where=self.place(), fix="let its writer name each case")
         if self.outcome == "passed" and ("status" in case or "result" in case):
-            self.outcome = _said(case)
+            self.outcome = self.said(case)
         result = Draft(
             unit=f"{classname}::{name}" if classname else name or "unnamed",
             outcome=self.outcome,
@@ -194,6 +201,18 @@ class _Reading(Reading):
             self.tell_tries(result)
         result.__class__ = Result
         self.found.append(result)
+
+    def said(self, case: dict[str, str]) -> Outcome:
+        """What attributes say of a case without an element; the worse of two."""
+        said: list[Outcome] = []
+        for key in ("status", "result"):
+            word = case.get(key, "")
+            if word.strip().lower() not in _SAID:
+                known = ", ".join(filter(None, _SAID))
+                what = f"{key}={word!r:.60} of a case is none that is known"
+                raise InputError(what, where=self.place(), fix=f"there are: {known}")
+            said.append(_SAID[word.strip().lower()])
+        return max(said, key=_WORSE.index)
 
     def tell_tries(self, final: Any) -> None:
         """Tries before one that went right are results; of a case that stayed bad one is enough."""
@@ -222,13 +241,6 @@ class _Reading(Reading):
             found = f"{bad:,} of its cases" if bad else "no case in it"
             say = "say" if bad > 1 else "says"
             self.lacks(f"its counters say that {suite.bad:,} failed, and {found} {say} so")
-
-
-def _said(case: dict[str, str]) -> Outcome:
-    """What attributes say of a case without an element; the worse of two."""
-    words = (case.get(key, "").lower() for key in ("status", "result"))
-    said = [_SAID[word] for word in words if word in _SAID]
-    return max(said, key=_WORSE.index, default="passed")
 
 
 def _line(text: str) -> int | None:

@@ -9,11 +9,12 @@ cases. https://github.com/microsoft/vstest, TrxLogger; docs/formats.md. Pure.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.codec.base import MAX_MESSAGE_BYTES, clipped, root_of
 from ciguard.codec.causes import ending_of
-from ciguard.codec.xmlstream import MAX_S, Draft, Reading, count
+from ciguard.codec.xmlstream import MAX_S, Draft, Reading
 from ciguard.codec.xmlstream import read as read_xml
 from ciguard.errors import InputError
 from ciguard.model import BAD_OUTCOMES, Result
@@ -60,7 +61,11 @@ _ABORTED: Final = re.compile(
 # What either reading passes over: expat makes no attributes where nobody hears them.
 _RESULTS: Final = frozenset({"Results", "TestEntries"})
 _DEFINITIONS: Final = frozenset({"TestDefinitions", "TestEntries"})
-_BAD_COUNTERS: Final = ("failed", "error", "timeout", "aborted")
+_BAD_COUNTERS: Final = ("failed", "error", "timeout", "aborted", "notRunnable")
+_GOOD_COUNTERS: Final[Mapping[Outcome, tuple[str, ...]]] = {
+    "passed": ("passed", "warning", "completed"),
+    "skipped": ("notExecuted", "inconclusive"),
+}
 _STOPPED_COUNTERS: Final = ("passedButRunAborted", "disconnected", "inProgress", "pending")
 _TEXTS: Final = ("Message", "StackTrace", "Text")
 _SPELLED: Final = {
@@ -146,6 +151,8 @@ class _Reading(Reading):
         self.results = 0
         self.bad = 0
         self.all_bad = 0  # the outer results of such as well
+        self.good: Counter[str] = Counter()  # by outcome, the outer results as well
+        self.said_good: Counter[str] = Counter()
         self.stopped = ""  # outcome of a result that somebody else stopped
         self.run_info: str | None = None  # outcome of the message of the run that is open
         self.wanted: str | None = None
@@ -172,9 +179,11 @@ class _Reading(Reading):
         elif tag == "ResultSummary":
             self.outcome = attributes.get("outcome", "")
         elif tag == "Counters":
-            self.total += count(attributes.get("total"))
-            self.said_bad += sum(count(attributes.get(name)) for name in _BAD_COUNTERS)
-            self.said_stopped += sum(count(attributes.get(name)) for name in _STOPPED_COUNTERS)
+            self.total += max(self.count(attributes, name) for name in ("total", "executed"))
+            self.said_bad += sum(self.count(attributes, name) for name in _BAD_COUNTERS)
+            self.said_stopped += sum(self.count(attributes, name) for name in _STOPPED_COUNTERS)
+            for said, names in _GOOD_COUNTERS.items():
+                self.said_good[said] += sum(self.count(attributes, name) for name in names)
         elif self.outside:
             if tag != _ROOT:
                 what = f"XML with the root <{tag:.80}>, which is not TRX's"
@@ -227,6 +236,7 @@ class _Reading(Reading):
         self.stopped = self.stopped or (word if word in _STOPPED else "")
         is_bad = outcome in BAD_OUTCOMES
         self.all_bad += is_bad
+        self.good[outcome] += 1
         if not case.inner or (is_bad and not case.bad):
             self.found.append(self.result(case, outcome, ending))
             self.bad += is_bad
@@ -269,8 +279,10 @@ class _Reading(Reading):
         if why:
             self.lacks(f"its run did not come to its end: {' '.join(why.split()):.300}")
         elif self.total > self.results:
-            what = f"its counters say total={self.total:,}, and it holds {self.results:,}"
-            self.lacks(what)
+            self.lacks(f"its counters say {self.total:,} results, and it holds {self.results:,}")
+        elif few := [one for one in _GOOD_COUNTERS if self.said_good[one] > self.good[one]]:
+            said, held = self.said_good[few[0]], self.good[few[0]]
+            self.lacks(f"its counters say {said:,} {few[0]}, and it holds {held:,}")
         elif self.said_bad > self.all_bad > 0:
             bad = f"{self.all_bad:,} of its cases {'say' if self.all_bad > 1 else 'says'}"
             self.lacks(f"its counters say that {self.said_bad:,} failed, and {bad} so")

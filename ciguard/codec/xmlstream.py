@@ -26,6 +26,7 @@ MAX_TOKEN_BYTES: Final = 4 << 20
 MAX_BYTES: Final = 1 << 32  # unpacked: a gzip bomb ends here
 MAX_DOCUMENTS: Final = 10_000  # in one file; each costs a parser
 MAX_S: Final = 1e9  # 31 years: what claims more was not measured
+MOST_DIGITS: Final = 12  # of a counter
 
 # Characters that XML forbids and programs write all the same: colours of a terminal in a message.
 # To look for them in every file would cost 5 %, so it is read again when expat has met one.
@@ -132,6 +133,19 @@ class Reading:
             fix = f"let its writer spell it <{meant}>, without a prefix"
             raise InputError(what, where=self.place(), fix=fix)
 
+    def count(self, attributes: Mapping[str, str], name: str) -> int:
+        """A counter; 0 where it is absent or empty.
+
+        Raises:
+            InputError: it cannot be read, so nobody knows what the file lacks.
+        """
+        text = attributes.get(name, "")
+        digits = text.replace(",", "").strip()
+        if digits and not (digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS):
+            what = f"the counter {name}={text!r:.60} is no number"
+            raise InputError(what, where=self.place(), fix="let its writer count, or leave it out")
+        return int(digits or 0)
+
     def lacks(self, what: str) -> None:
         """Remember that the file itself says it is not whole; the last, outermost word counts."""
         fix = "look at the log of its job: was the writer of this file stopped? Run it again"
@@ -147,12 +161,6 @@ def seconds(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if 0 <= value <= MAX_S else None
-
-
-def count(text: str | None) -> int:
-    """A counter; 0 where it is absent or no number."""
-    digits = (text or "").replace(",", "").strip()
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 12 else 0  # noqa: PLR2004
 
 
 class _Unclean(Exception):

@@ -183,3 +183,38 @@ def test_words_on_the_error_stream_are_no_evidence() -> None:
         b"<system-err>java.lang.OutOfMemoryError</system-err></testsuite>"
     )
     assert (result.outcome, result.ending) == ("passed", "completed")
+
+
+@pytest.mark.parametrize(
+    ("case", "says"),
+    [
+        ('<testcase name="b" status="crashed"/>', "status='crashed' of a case is none that is"),
+        ('<testcase name="b" status="run" result="weird"/>', "result='weird' of a case is none"),
+        ('<testcase classname="a.b"/>', "a case of 'a.b' has no name"),
+        ('<testsuite tests="some"/>', "the counter tests='some' is no number"),
+        ('<testsuite failures="?"/>', "the counter failures='?' is no number"),
+        ('<testsuite errors="-1"/>', "the counter errors='-1' is no number"),
+    ],
+)
+def test_what_nobody_knows_is_an_error_at_its_place(case: str, says: str) -> None:
+    text = f'<testsuite>\n<testcase name="ok"/>\n{case}\n</testsuite>'
+    found, error = read_until_error(text.encode())
+    assert [result.unit for result in found] == ["ok"]
+    assert error is not None
+    assert says in error.what
+    assert error.where.startswith("r.xml:3:")
+
+
+def test_words_and_counters_that_are_known() -> None:
+    words = {"passed": ("run", "PASSED", " ok ", "", "success"), "skipped": ("untested", "NotRun")}
+    for outcome, said in words.items():
+        for word in said:
+            (one,) = read(f'<testsuite><testcase name="t" status="{word}"/></testsuite>'.encode())
+            assert one.outcome == outcome, word
+    failed = (
+        '<testsuite tests=" 1 " failures=""><testcase name="t" status="odd"><failure/></testcase>'
+    )
+    (one,) = read(f"{failed}</testsuite>".encode())
+    assert one.outcome == "failed"
+    (one,) = read(b"<testsuite><testcase/></testsuite>")
+    assert one.unit == "unnamed"

@@ -142,6 +142,18 @@ def run_info(outcome: str, text: str) -> str:
             '<ResultSummary outcome="Failed"><Counters failed="1" error="2"/></ResultSummary>',
             "3 failed, and 1 of its cases says so",
         ),
+        *(
+            (f"{PASSED}<ResultSummary><Counters total='1' {name}/></ResultSummary>", says)
+            for name, says in (
+                ("executed='5'", "its counters say 5 results, and it holds 1"),
+                ("passed='5'", "its counters say 5 passed, and it holds 1"),
+                ("passed='1' warning='1'", "its counters say 2 passed, and it holds 1"),
+                ("notExecuted='1'", "its counters say 1 skipped, and it holds 0"),
+                ("inconclusive='1'", "its counters say 1 skipped, and it holds 0"),
+                ("notRunnable='1'", "its run failed, and no case in it says so"),
+                ("failed='?'", "the counter failed='?' is no number"),
+            )
+        ),
         ('<Results><unittestresult outcome="Failed"/></Results>', "is not how <UnitTestResult>"),
         (f'{PASSED}<t:ResultSummary outcome="Aborted"/>', "is not how <ResultSummary>"),
         ('<Results><UnitTestResult testName="t" outcome="failed"/></Results>', "'failed' is none"),
