@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import io
-import sys
 from typing import TYPE_CHECKING
-from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from run.legs import until
 from run.terminal import Terminal
 
-from ciguard.run.console import Console
+from ciguard.run.output import Output
 from ciguard.run.progress import Progress, live
 
 if TYPE_CHECKING:
@@ -23,33 +22,21 @@ PROGRESS = Progress(done=1, total=8, bad=0, elapsed_s=1.0, at=("a.py::test_x",))
 LINE = live(PROGRESS, COLUMNS)
 
 
-class Tty(io.TextIOWrapper):
-    """Standard output that says it is a terminal: the one door."""
-
-    def __init__(self) -> None:
-        super().__init__(io.BytesIO(), encoding="utf-8")
-
-    def isatty(self) -> bool:
-        return True
-
-    def taken(self) -> str:
-        assert isinstance(self.buffer, io.BytesIO)
-        return self.buffer.getvalue().decode("utf-8")
-
-
 def screens(pieces: Sequence[str | None]) -> list[list[str]]:
     """What is shown after each piece that a test printed; None is a moment to say progress."""
     found = []
-    with patch.object(sys, "stdout", Tty()) as stdout:
-        console = Console({"TERM": "xterm", "COLUMNS": str(COLUMNS)})
-        for now_s, piece in enumerate(pieces):
-            if piece is None:
-                console.tell(PROGRESS, float(now_s))
-            else:
-                console.pass_on(piece.encode())
-            terminal = Terminal(COLUMNS)
-            terminal.write(stdout.taken())
-            found.append(terminal.shown())
+    written = io.BytesIO()
+    output = Output(written, COLUMNS)
+    for piece in pieces:
+        if piece is None:
+            output.put("live", LINE.encode())
+        else:
+            output.put("raw", piece.encode())
+        until(lambda: output.idle, what="it is passed on")
+        terminal = Terminal(COLUMNS)
+        terminal.write(written.getvalue().decode("utf-8"))
+        found.append(terminal.shown())
+    output.close(1.0)
     return found
 
 
