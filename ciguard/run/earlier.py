@@ -21,7 +21,12 @@ Identity = Tuple[str, str, Optional[int], Optional[int]]  # plan, shard, run, at
 
 
 def read_earlier(
-    folders: Sequence[str], head: ShardLine, *, goes_on: bool, unless_ended: bool = False
+    folders: Sequence[str],
+    head: ShardLine,
+    *,
+    goes_on: bool,
+    unless_ended: bool = False,
+    tries: int = 1,
 ) -> tuple[Earlier, ShardLine]:
     """What earlier legs of this shard left below some folders, and the shard line of the next.
 
@@ -31,6 +36,7 @@ def read_earlier(
         head: the shard line of the leg that is to run.
         goes_on: there has to be such a part.
         unless_ended: nothing is taken from earlier attempts of which the last ended by itself.
+        tries: executions that the plan gives a unit that fails.
 
     Raises:
         InputError: a record is of another plan, run or commit, or cannot be read; or `goes_on`,
@@ -43,7 +49,7 @@ def read_earlier(
         fix = "pass the folder that the step before had as --record"
         raise InputError(what, where=", ".join(folders), fix=fix)
     taken = same if goes_on or (unless_ended and last_one_ended(legs)) else legs
-    found = joined(taken)
+    found = joined(taken, tries)
     ours = [leg.header for leg in same if leg.header.run_id == head.run_id]
     known = [header for header in ours if header.started_at]
     return found, (known[-1] if known else head)

@@ -7,10 +7,11 @@ is a verdict. One that the leg's own end took down (deadline, cancelled, a lost 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Hashable, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, AbstractSet, Final, Hashable, Mapping, Sequence, Union
 
 from ciguard.codec.record import encode
 from ciguard.model import (
+    BAD_OUTCOMES,
     JUDGED,
     SLOTS,
     EndLine,
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 
 Kept = Union[StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine]
 KEPT: Final = (StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine)
-OF_ONE_STEP: Final = ("resumed", "patient", "not_run")  # kinds of events that end with it
+FAILED_BEFORE: Final = "failed_before"
+# Kinds of events that end with it.
+OF_ONE_STEP: Final = ("resumed", "patient", "not_run", FAILED_BEFORE)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -61,6 +64,9 @@ class Earlier:
     Attributes:
         lines: of all of them, each once; no two legs share a process number.
         ended: units that need not run again.
+        again: units with a result that do: those that failed and have tries left, and what ran
+            before them in their process.
+        failed: of those that failed, each process in which they did.
         processes: the highest number of a process.
         wall_s: how long they lived: the clock of the next leg goes on from here.
         copies: result files that belong to the lines.
@@ -70,25 +76,32 @@ class Earlier:
     legs: int = 0
     lines: tuple[Kept, ...] = ()
     ended: FrozenSet[UnitKey] = frozenset()
+    again: FrozenSet[UnitKey] = frozenset()
+    failed: tuple[tuple[UnitKey, int], ...] = ()
     processes: int = 0
     wall_s: float = 0.0
     began_s: float = 0.0
     copies: tuple[Copy, ...] = ()
 
     def results(self) -> tuple[Result, ...]:
-        """Those of units that ended."""
+        """Those of units that ended, or have a result that counts until they run again."""
         return tuple(
             line
             for line in self.lines
-            if isinstance(line, Result) and line.key.unit_key in self.ended
+            if isinstance(line, Result)
+            and (line.key.unit_key in self.ended or line.key.unit_key in self.again)
         )
 
 
 NOTHING: Final = Earlier()
 
 
-def joined(legs: Sequence[OldLeg]) -> Earlier:
-    """All legs as one; a leg that went on from another has that one's lines too, once here."""
+def joined(legs: Sequence[OldLeg], tries: int = 1) -> Earlier:
+    """All legs as one; a leg that went on from another has that one's lines too, once here.
+
+    Args:
+        tries: executions that the plan gives a unit that fails.
+    """
     taken: Set[Hashable] = set()
     files: List[List[Kept]] = []
     copies: List[Copy] = []
@@ -115,7 +128,62 @@ def joined(legs: Sequence[OldLeg]) -> Earlier:
     together = tuple(one for kept in files for one in kept)
     began_s = min(map(_began_s, legs), default=0.0)
     over = ended(files)
-    return Earlier(len(legs), together, over, highest, wall_s, began_s, tuple(copies))
+    results = [line for line in together if isinstance(line, Result)]
+    failed = with_tries_left(results, over, tries)
+    again = company(results, over, failed)
+    return Earlier(
+        legs=len(legs),
+        lines=together,
+        ended=over - again,
+        again=again,
+        failed=tuple((key, process) for key in sorted(failed) for process in failed[key]),
+        processes=highest,
+        wall_s=wall_s,
+        began_s=began_s,
+        copies=tuple(copies),
+    )
+
+
+def with_tries_left(
+    results: Sequence[Result], over: AbstractSet[UnitKey], tries: int
+) -> dict[UnitKey, tuple[int, ...]]:
+    """Of units that failed last, and less often than they may: the processes in which they did."""
+    if tries <= 1:
+        return {}
+    failed: Dict[UnitKey, Set[int]] = {}
+    last: Dict[UnitKey, int] = {}
+    for result in results:
+        key, process = result.key.unit_key, result.process or 0
+        last[key] = max(process, last.get(key, 0))
+        if result.outcome in BAD_OUTCOMES and result.went_wrong:
+            failed.setdefault(key, set()).add(process)
+    return {
+        key: tuple(sorted(found))
+        for key, found in failed.items()
+        if key in over and last[key] in found and len(found) < tries
+    }
+
+
+def company(
+    results: Sequence[Result],
+    over: AbstractSet[UnitKey],
+    failed: Mapping[UnitKey, Sequence[int]],
+) -> FrozenSet[UnitKey]:
+    """The units that failed, with all that ran before them in their last process.
+
+    By itself one would pass wherever another unit's leftovers made it fail.
+    """
+    until: Dict[int, float] = {}
+    for result in results:
+        key, process = result.key.unit_key, result.process or 0
+        if key in failed and failed[key][-1] == process:
+            until[process] = max(result.at_s or 0.0, until.get(process, 0.0))
+    before = {
+        result.key.unit_key
+        for result in results
+        if (result.at_s or 0.0) <= until.get(result.process or 0, -1.0)
+    }
+    return frozenset((before & over) | failed.keys())
 
 
 def _began_s(leg: OldLeg) -> float:

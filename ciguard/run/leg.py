@@ -17,7 +17,7 @@ from ciguard.run import machine, wrapped
 from ciguard.run.batches import check_ids, check_lines
 from ciguard.run.console import Console
 from ciguard.run.earlier import read_earlier, write_earlier
-from ciguard.run.ended import NOTHING, Earlier
+from ciguard.run.ended import FAILED_BEFORE, NOTHING, Earlier
 from ciguard.run.frameworks.entering import lay_out
 from ciguard.run.frameworks.table import framework
 from ciguard.run.header import header
@@ -33,7 +33,7 @@ from ciguard.run.wording import counted
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
-    from ciguard.model import LegPolicy, Plan, Shard, ShardLine, Suite
+    from ciguard.model import LegPolicy, Plan, Shard, ShardLine
     from ciguard.run.platforms.base import Headroom, Platform
     from ciguard.run.verdict import Verdict
 
@@ -188,7 +188,7 @@ def run_shard(
         if plan.policy.remainder:
             shard, unplanned = with_remainder(plan, shard, private, environ)
             opening = [EventLine("unplanned", 0.0, None, *one) for one in unplanned]
-        shard, head, earlier, narrowed = _narrowed(shard, head, scope, plan.suites)
+        shard, head, earlier, narrowed = _narrowed(shard, head, scope, plan)
         folder = new_folder(record)
         if earlier.lines:
             write_earlier(earlier, head, folder)
@@ -214,7 +214,7 @@ def run_shard(
 
 
 def _narrowed(
-    shard: Shard, head: ShardLine, scope: Scope, suites: Mapping[str, Suite]
+    shard: Shard, head: ShardLine, scope: Scope, plan: Plan
 ) -> Tuple[Shard, ShardLine, Earlier, Tuple[EventLine, ...]]:
     """The shard as far as it is to run, under which shard line, behind what, and why.
 
@@ -223,7 +223,7 @@ def _narrowed(
     """
     of = counted(len(shard.units), "unit")
     if scope.until:
-        part = up_to(shard, scope.until, suites)
+        part = up_to(shard, scope.until, plan.suites)
         alone = shard.processes > part.processes
         whose = f"its process of {shard.processes} side by side" if alone else "in its order"
         detail = f"{len(part.units)} of {of}: {whose}, up to this one"
@@ -232,17 +232,28 @@ def _narrowed(
     if not scope.earlier:
         return shard, head, NOTHING, ()
     earlier, head = read_earlier(
-        scope.earlier, head, goes_on=scope.goes_on, unless_ended=scope.unless_ended
+        scope.earlier,
+        head,
+        goes_on=scope.goes_on,
+        unless_ended=scope.unless_ended,
+        tries=plan.policy.tries,
     )
     left = without(shard, earlier.ended)
     done = len(shard.units) - len(left.units)
     detail = f"{done} of {of} ended before, in {counted(earlier.legs, 'record')}"
+    if earlier.again:
+        failed_units = counted(len({key for key, _ in earlier.failed}), "failed unit")
+        detail += f"; {failed_units} with tries left, and what ran before: again"
     event = EventLine("resumed", earlier.wall_s, earlier.processes or None, detail=detail)
+    failed = [
+        EventLine(FAILED_BEFORE, earlier.wall_s, process, *key) for key, process in earlier.failed
+    ]
     stopped = any(isinstance(one, EventLine) and one.kind == "deadline" for one in earlier.lines)
     if scope.for_s is None or not stopped:
-        return left, head, earlier, (event,)
+        return left, head, earlier, (event, *failed)
     detail = "a step before stopped what did not end: this one waits for it, up to its deadline"
-    return left, head, earlier, (event, EventLine("patient", earlier.wall_s, detail=detail))
+    patient = EventLine("patient", earlier.wall_s, detail=detail)
+    return left, head, earlier, (event, *failed, patient)
 
 
 def _what_is_left(policy: LegPolicy, earlier: Earlier) -> LegPolicy:

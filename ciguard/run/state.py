@@ -25,6 +25,7 @@ from ciguard.model import (
     UnitKey,
 )
 from ciguard.run.again import Again, victims_alone, whole_process
+from ciguard.run.ended import FAILED_BEFORE
 from ciguard.run.search import file_to_blame, is_silent
 
 if TYPE_CHECKING:
@@ -321,6 +322,11 @@ class State:
         elif isinstance(line, EventLine) and line.kind == "resumed":
             self.began_s = line.at_s or 0.0
             self.started = line.process or 0
+        elif isinstance(line, EventLine) and line.kind == FAILED_BEFORE:
+            unit = self.position(UnitKey(line.suite, line.variant, line.unit or ""))
+            if unit is not None:
+                self.tries[unit] = self.tries.get(unit, 0) + 1
+                self.failures[unit] = self.failures.get(unit, 0) + 1
         elif isinstance(line, EventLine) and line.kind == "patient":
             self.patient = True
 

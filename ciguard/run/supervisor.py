@@ -82,7 +82,7 @@ class Supervisor:
         self._tally = Tally()
         for result in job.earlier.results():
             self._tally.add(result)
-        self._total = len(self._tally.by_unit) + len(job.shard.units)
+        self._total = len(self._tally.by_unit.keys() | {unit.key for unit in job.shard.units})
         self._sample: Optional[SampleLine] = None
         self._signals = Signals(job.platform)
         self._streams = job.shard.processes == 1

@@ -75,6 +75,32 @@ def test_a_second_try_that_was_cut_is_not_over() -> None:
     assert ended([[begun("a"), done("a", "failed")], [begun("a", 2), done("a", process=2)]])
 
 
+def test_what_failed_with_tries_left_runs_again_behind_what_ran_before_it() -> None:
+    def leg(number: int, *lines: Line) -> OldLeg:
+        return OldLeg(ShardLine("p", "01", run_id=7, run_attempt=number), {"a": lines})
+
+    first = leg(
+        1,
+        *(begun("a", at_s=1.0), done("a", at_s=2.0), begun("b", at_s=3.0)),
+        *(done("b", "failed", at_s=4.0), begun("c", at_s=5.0), done("c", at_s=6.0)),
+        *(begun("d", at_s=7.0),),
+    )
+    assert joined([first]).ended == units("a", "b", "c"), "one try, and it was used"
+    found = joined([first], 2)
+    assert found.ended == units("c")
+    assert found.again == units("a", "b")
+    assert found.failed == ((UnitKey("", "", "b"), 1),)
+    assert {one.unit for one in found.results()} == {"a", "b", "c"}
+    for outcome in ("failed", "passed"):
+        again: Outcome = outcome
+        lines = (begun("b", 2, 8.0), done("b", again, process=2, at_s=9.0), begun("d", 2, 9.5))
+        second = joined([first, leg(2, *lines)], 2)
+        assert second.ended == units("a", "b", "c")
+        assert not second.again
+        third = joined([first, leg(2, *lines)], 3)
+        assert [process for _, process in third.failed] == ([1, 2] if again == "failed" else [])
+
+
 def test_a_unit_with_cases_is_over_where_the_next_begins_or_its_process_ends() -> None:
     cases: list[Line] = [done("a", case="1"), done("a", case="2")]
     assert ended([cases]) == set(), "there may have been a third"

@@ -134,6 +134,50 @@ def test_only_what_did_not_end_runs_again(
     replays(tmp_path / "records" / "a-second", rest)
 
 
+FLAKY = """
+import os, pathlib, signal, time
+def ran(name):
+    with open("ran", "a") as stream:
+        print(name, file=stream)
+def test_before(): ran("before")
+def test_flaky():
+    ran("flaky")
+    first = not pathlib.Path("tried").exists()
+    pathlib.Path("tried").touch()
+    assert not first and not pathlib.Path("broken").exists()
+def test_slow():
+    ran("slow")
+    if pathlib.Path("go").exists():
+        return
+    pathlib.Path("started").touch()
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_failed_unit_gets_the_rest_of_its_tries(tmp_path: Path, *, broken: bool) -> None:
+    """Its leg was lost before the repeat: executed twice in all, and not three times."""
+    names = ("before", "flaky", "slow")
+    plan = plan_of(
+        [f"test_a.py::test_{name}" for name in names], policy=LegPolicy(guard_rail="off", tries=2)
+    )
+    lay_out(tmp_path, plan)
+    (tmp_path / "test_a.py").write_text(FLAKY)
+    interrupted(tmp_path, signal.SIGKILL, **attempt(1))
+    if broken:
+        (tmp_path / "broken").touch()
+    words = ("--resume-from", "records", "--unless-ended")
+    leg = shard(tmp_path, "2", *words, **attempt(2)).wait(10 if broken else 0)
+    assert "1 failed unit with tries left, and what ran before: again\n" in leg.printed
+    assert ran(tmp_path) == {"before": 2, "flaky": 2, "slow": 2}
+    code, verdict = guard(tmp_path)
+    flaky = [one["unit"] for one in verdict["flaky"]]  # type: ignore[attr-defined]
+    assert (code, flaky) == ((10, []) if broken else (0, ["test_a.py::test_flaky"]))
+    assert verdict["findings"] == []
+    assert ("(1 flaky)" in leg.printed) is not broken
+    replays(tmp_path / "records" / "2", plan)
+
+
 def test_a_third_one_takes_both_and_has_nothing_to_do(tmp_path: Path) -> None:
     lay_out(tmp_path, plan_of(UNITS))
     interrupted(tmp_path, signal.SIGKILL, **attempt(1))
