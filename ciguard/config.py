@@ -133,7 +133,11 @@ class PolicyConfig(_Section):
     ] = Field(("new-failure", "timeout", "oom"), description="comparison findings that fail a run")
     guard_rail: GuardRail = Field("auto", description="what happens when memory runs out")
     tries: int = Field(
-        1, ge=1, le=10, description="how often a unit may fail; its process is repeated up to it"
+        1,
+        ge=1,
+        le=10,
+        description="how often a unit may fail; its process is repeated up to it "
+        "(does nothing for a suite with `results`)",
     )
 
 

@@ -46,7 +46,7 @@ from ciguard.plan.works import Basis, Wishes
 from ciguard.run.frameworks.table import framework
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -166,7 +166,7 @@ def command(
     meant = position_of(basis, unit) if unit is not None else None
     policy = LegPolicy(config.policy.guard_rail, config.policy.tries, remainder=static is not None)
     wishes = _wishes(asked, bounds, pool_of_suites(config, chosen), policy)
-    origin = _origin(run, known, kept=static is not None)
+    origin = _origin(run, known, kept=static is not None, tries=config.policy.tries)
     made = plan_of_given(basis, given, wishes, origin) if given else plan(basis, wishes, origin)
     _write(made, output, folder)
     if static is not None:
@@ -209,16 +209,22 @@ def _limits(config: Config, found: Inventory, known: _Known) -> tuple[float | No
     return unit_limits(found, known.past, rules, known.setups_s)
 
 
-def _origin(run: ActionsRun | None, known: _Known, *, kept: bool) -> Origin:
+def _origin(run: ActionsRun | None, known: _Known, *, kept: bool, tries: int) -> Origin:
     """Where the plan comes from; one that is kept is for the commits that follow."""
     return Origin(
         history=known.told,
         repository=run.repository if run else None,
         workflow=run.workflow if run else None,
         head_sha=run.head_sha if run and not kept else None,
-        notes=known.notes,
+        notes=(*known.notes, *(_untried(known.suites) if tries > 1 else ())),
         base=known.count,
     )
+
+
+def _untried(suites: Mapping[str, Suite]) -> Iterator[str]:
+    """The suites of which the leg does not know what failed."""
+    for name in sorted(name for name, suite in suites.items() if suite.results):
+        yield f"policy.tries does nothing for suite {name}: its results are in files"
 
 
 def _outputs(environ: Mapping[str, str]) -> str:

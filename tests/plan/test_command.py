@@ -112,6 +112,19 @@ def test_the_table_says_that_nothing_is_known(listed: Path, ciguard: Ciguard) ->
     assert "[" not in done.stdout, "no colour in a pipe"
 
 
+def test_tries_that_do_nothing_are_said(listed: Path, ciguard: Ciguard) -> None:
+    suite = '[suite.web]\nframework = "command"\nlist = ["cat", "units.txt"]\ncommand = ["true"]\n'
+    for more, said in (("", False), ('results = ["*.xml"]\n', True)):
+        (listed / "ciguard.toml").write_text(f"{suite}{more}[policy]\ntries = 2\n")
+        done = ciguard("plan", "--shards", "2", "--history", "none", "--json", cwd=listed)
+        what = "policy.tries does nothing for suite web: its results are in files"
+        assert (
+            (what in plan_of(done.stdout)["warnings"])
+            == (f"warning: {what}" in done.stderr)
+            == said
+        )
+
+
 def test_a_history_that_cannot_be_reached_is_said_and_planned_without(
     listed: Path, ciguard: Ciguard
 ) -> None:
