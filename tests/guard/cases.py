@@ -438,7 +438,9 @@ INTEGRITY = {
     "a crash without a word": shown(
         "incomplete", damages.silent_crash, "process 1 ended by crash, without a victim"
     ),
-    "a crash with a last word": shown("passed", damages.crash_with_a_last_word, "all 8 units"),
+    "a crash with a last word": shown(
+        "failed", damages.crash_with_a_last_word, "process 1 ended by crash"
+    ),
     "killed and completed": shown(
         "incomplete", damages.killed_and_completed, "process 1 was killed by signal 9"
     ),
