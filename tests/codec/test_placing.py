@@ -66,7 +66,7 @@ def test_a_pattern_that_says_no_shard_is_refused(text: str) -> None:
 def test_a_zip_is_the_result_files_in_it() -> None:
     files = {
         "x/r.xml": JUNIT,
-        "y/up.log": gzip.compress(JUNIT),
+        "y/up.log": gzip.compress(JUNIT, mtime=0),
         "empty.log": b"",
         "log.txt": b"hello",
         "inner.zip": zipped({"r.xml": JUNIT}),
@@ -92,10 +92,10 @@ def test_a_zip_is_the_result_files_in_it() -> None:
         ("r.xml", b"<j:testsuites><j:testsuite/></j:testsuites>"),
         ("r.xml", b"<TestSuite/>"),
         ("r.xml.gz", b""),
-        ("r.xml.gz", gzip.compress(b"")),
+        ("r.xml.gz", gzip.compress(b"", mtime=0)),
         ("r.gz", b"hello"),
-        ("r.gz", gzip.compress(JUNIT)[:9]),
-        ("r.log", gzip.compress(JUNIT)[:9]),
+        ("r.gz", gzip.compress(JUNIT, mtime=0)[:9]),
+        ("r.log", gzip.compress(JUNIT, mtime=0)[:9]),
     ],
 )
 def test_what_may_have_been_results_is_not_passed_over(name: str, content: bytes) -> None:
@@ -107,8 +107,8 @@ def test_what_may_have_been_results_is_not_passed_over(name: str, content: bytes
     ("name", "content"),
     [
         ("out.txt", b""),
-        ("stderr.log.gz", gzip.compress(b"")),
-        ("app.log.gz", gzip.compress(b"hello")),
+        ("stderr.log.gz", gzip.compress(b"", mtime=0)),
+        ("app.log.gz", gzip.compress(b"hello", mtime=0)),
         ("coverage.xml", b'<?xml version="1.0"?><coverage line-rate="1"/>'),
         ("index.html", b"<!DOCTYPE html><html></html>"),
         ("notes.md", b"<!-- draft -->\n# Notes"),
