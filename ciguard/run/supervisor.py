@@ -12,7 +12,7 @@ import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Optional, Sequence
 
-from ciguard.errors import CiguardError, InputError, UsageError
+from ciguard.errors import InputError, UsageError
 from ciguard.model import (
     EndLine,
     EventLine,
@@ -124,7 +124,7 @@ class Supervisor:
                 finish = self._step()
                 while finish is None:
                     finish = self._step(hurry=self._sleep())
-        except CiguardError:  # a mistake of whoever called, and nothing has run
+        except UsageError:  # a command that is no program: nothing has run
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, the record gets its end
             finish = self._broken(error)

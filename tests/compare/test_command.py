@@ -231,7 +231,8 @@ def test_two_folders(ciguard: Ciguard, place: Path) -> None:
 
 def test_one_file_is_a_record(ciguard: Ciguard, place: Path) -> None:
     file = next((place / "head").rglob("*.jsonl"))
-    ciguard("compare", "base", file, cwd=place)
+    done = ciguard("compare", "base", file, "--format", "json", cwd=place)
+    assert json.loads(done.stdout)["state"] == "incomplete"
 
 
 def test_output_to_a_file(ciguard: Ciguard, place: Path) -> None:

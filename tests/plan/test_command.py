@@ -273,7 +273,7 @@ def test_artifact_and_output_hold_the_same_plan(listed: Path, ciguard: Ciguard) 
 
 def test_a_dash_is_stdout(listed: Path, ciguard: Ciguard) -> None:
     done = ciguard("plan", "--inventory", "units.txt", *NONE, "-o", "-", cwd=listed)
-    plan_of(done.stdout)
+    assert len(ids(plan_of(done.stdout))) == 30
 
 
 def test_a_place_that_cannot_be_written_is_said(listed: Path, ciguard: Ciguard) -> None:
