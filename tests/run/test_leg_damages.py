@@ -95,10 +95,12 @@ def say(**line):
 kept = open(record, "a")
 print("printed before", flush=True)
 say(type="result", unit="a", outcome="passed")
+time.sleep(0.5)  # what is removed within the leg's own tick is lost
 shutil.rmtree(record.parent)
 kept.write(json.dumps(dict(type="result", unit="b", outcome="passed")) + chr(10))
 kept.flush()
 while not record.parent.exists(): time.sleep(0.01)
+time.sleep(0.5)  # and so is what is written while the leg lays it out
 print("printed behind", flush=True)
 say(type="result", unit="c", outcome="passed")
 """
