@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 
 # What the arithmetic of every verb speaks. `rendering` only reads the package's own templates.
 SPOKEN = (
-    *("__version__", "errors", "model", "codec", "references", "runners", "text"),
+    *("__version__", "errors", "model", "codec", "lookup.references", "runners", "text"),
     *("run.on_paper", "run.policy", "run.state", "run.frameworks"),
 )
 # The arithmetic of a leg, of which the planner knows what it simulates.
@@ -31,11 +31,12 @@ PURE_OF_RUN = frozenset(
     f"run.{name}" for name in ("again", "on_paper", "policy", "search", "state")
 )
 AT_THE_RIM = (
-    *("config", "configured", "console", "fetched", "files", "github", "history"),
-    *("invocation", "lineages", "lookup", "policies", "proposals", "rendering", "repository"),
+    *("config", "configured", "console", "files", "github", "history", "invocation"),
+    *("lookup", "proposals", "rendering", "repository"),
 )
 
-# By first folder or file below ciguard/; a verb's own folder is always allowed to itself.
+# By first folder or file below ciguard/, whose own folder is always allowed to itself; or by the
+# name of one module of it, of which that rule is then the whole one.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "__init__": (),
     "__main__": ("cli",),
@@ -45,11 +46,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "run": ("__version__", "errors", "model", "codec.record", "codec.plan"),
     "files": ("errors", "model", "codec", "folders"),
     "folders": ("errors", "codec"),
-    "fetched": (
-        *("console", "errors", "files", "github", "invocation", "model", "references"),
-        "repository",
+    "lookup": (
+        *("codec", "console", "errors", "files", "github", "invocation", "model"),
+        "repository.checkout",
     ),
-    "references": ("errors", "github.names"),
+    "lookup.references": ("errors", "github.names"),
     "proposals": (
         *("config", "errors", "files", "github.place", "rendering", "run.frameworks"),
         *("init.project", "init.requirement", "init.workflow"),
@@ -63,21 +64,20 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "config": ("errors", "model", "run.frameworks"),
     "configured": ("config", "errors", "model", "codec", "runners", "run.frameworks"),
     "cli": ("__version__", "errors", "console", "invocation"),
-    "git": ("errors",),
-    "lookup": ("codec", "errors", "files", "github", "model", "references", "repository"),
-    "lineages": ("compare.lineage", "errors", "repository"),
-    "repository": ("errors", "git"),
-    "base_files": ("errors", "github", "repository"),
-    "policies": (
-        *("codec", "config", "errors", "files", "github", "invocation", "model", "repository"),
-        "base_files",
+    "repository": ("errors", "github"),
+    "repository.git": ("errors",),
+    "repository.checkout": ("errors", "repository.git"),
+    "repository.lineages": ("compare.lineage", "errors", "repository.checkout"),
+    "repository.policies": (
+        *("codec", "config", "errors", "files", "github", "invocation", "model"),
+        *("repository.base_files", "repository.checkout"),
         *("compare.failing", "guard.policy", "guard.verdict"),
     ),
     "github": ("__version__", "errors", "model", "codec"),
     "plan": (*SPOKEN, "mermaid", "rendering"),
     "guard": SPOKEN,
     "compare": SPOKEN,
-    "history": (*SPOKEN, "files", "git"),
+    "history": (*SPOKEN, "files", "repository.git"),
     "init": (*SPOKEN, "rendering"),
     "doctor": (*SPOKEN, "run.platforms", "plan.collect", "plan.static"),
     "report": (*SPOKEN, "github", "mermaid", "rendering", "guard", "compare"),
@@ -93,7 +93,7 @@ ADAPTERS = frozenset(
     | {"compare.experiment.running"}
 )
 
-PURE = frozenset({"codec", "model", "errors", "references", "runners", "text"})
+PURE = frozenset({"codec", "model", "errors", "lookup.references", "runners", "text"})
 # Commands that are not `command.py` of a verb's own folder: `experiment` has two halves.
 COMMANDS = frozenset({"compare.experiment.command", "compare.experiment.commits"})
 
@@ -188,7 +188,7 @@ def calls(source: Source) -> Iterator[str]:
 def imports_only_what_its_place_allows(source: Source) -> Iterator[str]:
     if source.is_inside():
         return
-    allowed = (source.place, *ALLOWED.get(source.place, ()))
+    allowed = ALLOWED.get(source.name) or (source.place, *ALLOWED.get(source.place, ()))
     if source.is_command():
         allowed += AT_THE_RIM
     if source.place not in ALLOWED:
@@ -208,14 +208,7 @@ def leaves_commands_to_the_command_line(source: Source) -> Iterator[str]:
 
 def keeps_arithmetic_pure(source: Source) -> Iterator[str]:
     arithmetic = source.place in VERBS and not source.is_command() and source.name not in ADAPTERS
-    pure = arithmetic or source.place in {
-        "codec",
-        "model",
-        "errors",
-        "references",
-        "runners",
-        "text",
-    }
+    pure = arithmetic or source.place in PURE or source.name in PURE
     if not pure and source.name not in PURE_OF_RUN:
         return
     for name in external(source):

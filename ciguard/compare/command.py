@@ -19,9 +19,9 @@ from ciguard.compare.scatter import scatter
 from ciguard.compare.sides import joined, newest_of_branch, run_of_history
 from ciguard.compare.text import render
 from ciguard.errors import UsageError
-from ciguard.lineages import lineage_of
-from ciguard.lookup import Lookup, Recorded
-from ciguard.references import Base, Branch, Place, Reference, RunId, This, parse
+from ciguard.lookup.records import Lookup, Recorded
+from ciguard.lookup.references import Base, Branch, Place, Reference, RunId, This, parse
+from ciguard.repository.lineages import lineage_of
 from ciguard.text import tidied
 
 if TYPE_CHECKING:

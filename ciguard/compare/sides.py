@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from ciguard.codec.history import History
     from ciguard.compare.runs import Run
+    from ciguard.lookup.references import RunId
     from ciguard.model import Record
-    from ciguard.references import RunId
 
 NEWEST: Final = 10  # run ids in a fix
 

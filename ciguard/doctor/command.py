@@ -29,7 +29,7 @@ from ciguard.history.carriers import load, open_carrier
 from ciguard.plan.collect import collected
 from ciguard.plan.static import BEGIN, END
 from ciguard.proposals import WORKFLOW_FILE, generation, propose, running_requirement
-from ciguard.repository import remote_url
+from ciguard.repository.checkout import remote_url
 from ciguard.run.frameworks.table import framework
 from ciguard.run.platforms.table import HERE
 from ciguard.text import counted

@@ -12,7 +12,6 @@ from ciguard import console, files
 from ciguard.codec.placing import HELP
 from ciguard.configured import configured_suites
 from ciguard.errors import CiguardError, InputError
-from ciguard.fetched import RUN, Sources, fetched
 from ciguard.github.commands import annotation, outputs
 from ciguard.guard import needs as jobs
 from ciguard.guard.annotations import annotations_of, outputs_of
@@ -23,7 +22,8 @@ from ciguard.guard.proof import prove
 from ciguard.guard.refused import refused
 from ciguard.guard.text import render
 from ciguard.history.carriers import load, open_carrier, unusable
-from ciguard.policies import applied
+from ciguard.lookup.fetched import RUN, Sources, fetched
+from ciguard.repository.policies import applied
 
 if TYPE_CHECKING:
     from ciguard.codec.history import History

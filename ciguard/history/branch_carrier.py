@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.history import FILE_NAME
 from ciguard.errors import CiguardError, InputError, RemoteError
-from ciguard.git import TRANSFER_S, git, with_token, without_secrets
 from ciguard.history.kept import Kept
 from ciguard.history.refusals import advice, in_brief, is_passing, lost_race
+from ciguard.repository.git import TRANSFER_S, git, with_token, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,7 +21,6 @@ from ciguard.compare.lineage import base_commit
 from ciguard.compare.records import runs_of
 from ciguard.configured import configured_suites
 from ciguard.errors import CiguardError, ExitCode, InputError
-from ciguard.fetched import RUN, Sources, fetched
 from ciguard.github.client import GitHub
 from ciguard.github.commands import annotation, outputs
 from ciguard.github.payload import current_run
@@ -33,9 +32,8 @@ from ciguard.guard.existing import existing
 from ciguard.guard.proof import prove
 from ciguard.guard.refused import refused
 from ciguard.history.carriers import load, open_carrier, unusable
-from ciguard.lineages import lineage_of
-from ciguard.lookup import Lookup
-from ciguard.policies import TEMPLATES, applied
+from ciguard.lookup.fetched import RUN, Sources, fetched
+from ciguard.lookup.records import Lookup
 from ciguard.rendering import Templates
 from ciguard.report.answer import NOT_JUDGED, Answer
 from ciguard.report.contents import Contents, Judging, without_excused
@@ -44,6 +42,8 @@ from ciguard.report.page import html
 from ciguard.report.site import Site, site_of, site_of_named
 from ciguard.report.telling import tell
 from ciguard.report.values import values_of, worth_keeping
+from ciguard.repository.lineages import lineage_of
+from ciguard.repository.policies import TEMPLATES, applied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

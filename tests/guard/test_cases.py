@@ -16,7 +16,7 @@ from fakegithub.state import FakeGitHub, Login
 from guard.cases import CASES, DEATHS, Case
 from guard.platform import FAILED, STEPS, TOKEN, environ_of, job, tell
 from guard.world import World, make_plan
-from test_policies import Checkout
+from repository.test_policies import Checkout
 
 from ciguard.errors import ExitCode
 from ciguard.github import judged

@@ -19,7 +19,7 @@ from ciguard.compare.from_json import read_comparison
 from ciguard.configured import suites_of
 from ciguard.errors import InputError, NothingToDo
 from ciguard.model import CaseKey, UnitKey
-from ciguard.repository import Repository
+from ciguard.repository.checkout import Repository
 from ciguard.text import one_line
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard import config as configuration
 from ciguard import files
-from ciguard.base_files import files_at
 from ciguard.codec import quarantine as quarantine_codec
 from ciguard.codec.base_runs import Asker, known_failures, units_planned
 from ciguard.codec.quarantine import Quarantine
@@ -21,7 +20,8 @@ from ciguard.errors import CiguardError, InputError
 from ciguard.github.payload import current_run
 from ciguard.guard.policy import GuardRules, Policy
 from ciguard.guard.verdict import Finding
-from ciguard.repository import Repository
+from ciguard.repository.base_files import files_at
+from ciguard.repository.checkout import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

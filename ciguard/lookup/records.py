@@ -17,8 +17,8 @@ from ciguard.codec.foreign import records_of_results
 from ciguard.errors import InputError, UsageError
 from ciguard.github.place import Place as OnGitHub
 from ciguard.github.place import place_of
-from ciguard.references import Place, RunId, checked_repository
-from ciguard.repository import remote_url
+from ciguard.lookup.references import Place, RunId, checked_repository
+from ciguard.repository.checkout import remote_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from ciguard.errors import RemoteError
-from ciguard.repository import Repository
+from ciguard.repository.checkout import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ import pytest
 from history.gits import environment
 
 from ciguard.errors import InputError, RemoteError
-from ciguard.git import git, with_token, without_secrets
+from ciguard.repository.git import git, with_token, without_secrets
 
 if TYPE_CHECKING:
     from pathlib import Path

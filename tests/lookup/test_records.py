@@ -16,9 +16,9 @@ from pydantic import SecretStr
 from ciguard.errors import InputError, UsageError
 from ciguard.github.client import GitHub
 from ciguard.github.runs import finished_runs, known_ancestors
-from ciguard.lineages import lineage_of
-from ciguard.lookup import Lookup
-from ciguard.references import Place, RunId
+from ciguard.lookup.records import Lookup
+from ciguard.lookup.references import Place, RunId
+from ciguard.repository.lineages import lineage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

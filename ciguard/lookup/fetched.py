@@ -13,8 +13,8 @@ from ciguard.errors import InputError, UsageError
 from ciguard.files import Arrived
 from ciguard.github.judged import judged_run, named_run
 from ciguard.github.place import place_of
-from ciguard.references import RunId, parse
-from ciguard.repository import remote_url
+from ciguard.lookup.references import RunId, parse
+from ciguard.repository.checkout import remote_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

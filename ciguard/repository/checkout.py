@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import CiguardError, InputError, RemoteError
-from ciguard.git import git, with_token, without_secrets
+from ciguard.repository.git import git, with_token, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.errors import CiguardError, InputError, UsageError
-from ciguard.references import Base, Branch, Place, Reference, RunId, This, parse
+from ciguard.lookup.references import Base, Branch, Place, Reference, RunId, This, parse
 
 GITHUB = "https://github.com"
 GOOD: list[tuple[str, Reference]] = [

@@ -17,8 +17,8 @@ from ciguard.codec.history import empty
 from ciguard.compare.failing import WORDS
 from ciguard.errors import RemoteError
 from ciguard.invocation import Invocation
-from ciguard.policies import Applied, applied
-from ciguard.repository import MAX_BYTES, Repository
+from ciguard.repository.checkout import MAX_BYTES, Repository
+from ciguard.repository.policies import Applied, applied
 
 if TYPE_CHECKING:
     from pathlib import Path

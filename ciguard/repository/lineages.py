@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.lineage import NOTHING_KNOWN, Lineage
 from ciguard.errors import RemoteError
-from ciguard.repository import Repository
+from ciguard.repository.checkout import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
