@@ -24,7 +24,7 @@ from recordings import FOLDER, content
 
 from ciguard.model import LegPolicy, PlannedUnit, Prediction, Shard, Suite
 from ciguard.plan.estimates import Past, estimates
-from ciguard.plan.packing import grouped, longest_first
+from ciguard.plan.packing import Costs, grouped, longest_first
 from ciguard.run.frameworks import pytest
 from ciguard.run.policy import next_action
 from ciguard.run.state import Start, State
@@ -130,8 +130,7 @@ def planned(runs: Runs, later: int, found: Estimates, place: Place) -> Iterator[
         for number in np.flatnonzero(there).tolist()
         if math.isnan(peaks[number]) or BASE_BYTES + peaks[number] <= place.budget_bytes
     ]
-    total_s = math.fsum(walls_s[number] for number in fits)
-    groups = grouped(walls_s, (), total_s / place.count, place.count, fits)
+    groups = grouped(Costs(walls_s), None, units=fits)
     for members in longest_first(groups, place.count):
         units = tuple(
             PlannedUnit(

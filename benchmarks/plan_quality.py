@@ -37,7 +37,8 @@ from recordings import (
     require,
 )
 
-from ciguard.plan.packing import grouped, longest_first
+from ciguard.plan.evening import evenly
+from ciguard.plan.packing import Begun, Costs, grouped, longest_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -307,7 +308,7 @@ def files_split(counts: Sequence[int]) -> list[Judged]:
         if not any("::" in unit for unit in ids):
             continue  # its units are files themselves
         walls_s = [trial.later[unit] for unit in ids]
-        kin = kin_of(ids)
+        costs, kin = Costs(walls_s), kin_of(ids)
 
         def file(position: int, ids: Sequence[str] = ids) -> str:
             return ids[position].partition("::")[0]
@@ -317,12 +318,14 @@ def files_split(counts: Sequence[int]) -> list[Judged]:
             return names[1]  # the first is its function
 
         for count in (count for count in trial.counts if count in counts):
-            target_s = math.fsum(walls_s) / count
             alone_s = makespan_s(packed(walls_s, count), walls_s)
-            whole = grouped(walls_s, (file,), math.inf, count)
-            split = grouped(walls_s, (file, class_), target_s, count)
-            for name, groups in ((OURS, split), ("never split", whole)):
-                ratio = makespan_s(longest_first(groups, count), walls_s) / alone_s
+            whole = grouped(costs, file, count)
+            split = evenly(whole, [Begun()] * count, costs, class_)
+            for name, shards in (
+                (OURS, split.shards),
+                ("never split", longest_first(whole, count)),
+            ):
+                ratio = makespan_s(shards, walls_s) / alone_s
                 found.append(Judged(trial.suite, trial.name, count, name, ratio))
     return found
 

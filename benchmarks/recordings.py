@@ -24,7 +24,7 @@ from ciguard.codec.inventory import InventoryUnit
 from ciguard.model import CaseKey
 from ciguard.plan.estimates import estimates
 from ciguard.plan.inventory import inventory
-from ciguard.plan.packing import grouped, longest_first, lower_bound_s
+from ciguard.plan.packing import Costs, grouped, longest_first, lower_bound_s
 from ciguard.plan.past import past
 from ciguard.run.frameworks import command, pytest
 
@@ -169,8 +169,7 @@ def estimated(trial: Trial) -> Estimates:
 
 def packed(walls_s: Sequence[float], count: int) -> Shards:
     """What `ciguard plan --group none --shards count` makes of estimates."""
-    total_s = math.fsum(walls_s)
-    return longest_first(grouped(walls_s, (), total_s / count or 1.0, count), count)
+    return longest_first(grouped(Costs(walls_s), None), count)
 
 
 def makespan_s(shards: Shards, walls_s: Sequence[float]) -> float:

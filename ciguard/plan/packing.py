@@ -1,7 +1,8 @@
 """Which units run together, and in which shard: groups, longest first, and the bound beside it.
 
 Longest processing time first: Graham, "Bounds on multiprocessing timing anomalies", 1969. On real
-suites it ends within 0.1 % of the bound nearly always, once no group is over half of a shard.
+suites it ends within 0.1 % of the bound nearly always, once no group is over half of a shard; where
+groups are larger, evening.py divides them.
 Units are positions in an inventory sorted by key, so that a lower position is a tie's winner and
 everything here is decided by times and names alone. Pure.
 """
@@ -11,17 +12,13 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     # Name of the group that a unit is in; None where it is in none and goes by itself.
     Border = Callable[[int], Hashable | None]
-
-LARGE_RATIO: Final = 0.5  # of a shard's target: a larger group decides how long the shard takes
-RUN_RATIO: Final = 0.125  # of the target: what is left of a split group fills gaps of this size
-SETUP_RATIO: Final = 4.0  # a part of a split group takes at least so many times its set-up
 
 
 # Not frozen, and never changed: without borders there is one for each unit.
@@ -50,58 +47,17 @@ def lower_bound_s(total_s: float, floor_s: float, slots: int, *, setup_s: float 
     return max(total_s / slots + setup_s, floor_s)
 
 
-def grouped(
-    walls_s: Sequence[float],
-    borders: Sequence[Border],
-    target_s: float,
-    at_least: int = 1,
-    units: Sequence[int] | None = None,
-    *,
-    setups_s: Sequence[float] | None = None,
-    marked: Sequence[Sequence[int]] = (),
-) -> tuple[Group, ...]:
-    """Keep units together by their widest border, splitting what is too large for balance.
-
-    A group over half of `target_s` is split along its next border, what is still too large into
-    runs of neighbours. Every part pays the set-up that the group shares, so that parts are larger
-    where it is dear. If there are fewer than `at_least` groups, the longest are halved.
-
-    Args:
-        walls_s: estimate of each unit, finite and >= 0.
-        borders: what units are kept together by, widest first (file, class); () for nothing.
-        target_s: the load wanted for a shard, > 0.
-        at_least: groups wanted; reached whenever there are as many units.
-        units: positions to group, ascending; all where None.
-        setups_s: by unit, what the widest group that it is in sets up once; nothing where None.
-        marked: units that belong together whatever it costs; only `at_least` divides them.
-
-    Returns:
-        Groups by their first member. O(units log units).
-    """
-    everything: Sequence[int] = range(len(walls_s)) if units is None else units
-    costs = _Costs(walls_s, setups_s if borders else None)
-    there = set(everything) if marked else set()
-    solid = [members for one in marked if (members := [unit for unit in one if unit in there])]
-    taken = {unit for members in solid for unit in members}
-    loose = [unit for unit in everything if unit not in taken] if taken else everything
-    if borders:
-        groups = [
-            part
-            for members in _along(borders[:1], loose)
-            for part in _fitting(costs, borders[1:], members, target_s, None)
-        ]
-    else:
-        groups = [Group((index,), walls_s[index]) for index in loose]
-    groups += [replace(_group(costs, members, None), is_solid=True) for members in solid]
-    return tuple(sorted(_halved(costs, groups, at_least), key=lambda group: group.members))
-
-
 @dataclass(frozen=True, slots=True)
-class _Costs:
-    """What units take, and what their group sets up."""
+class Costs:
+    """What units take, and what their group sets up.
+
+    Attributes:
+        walls_s: estimate of each unit, by position, finite and >= 0.
+        setups_s: by unit, what the group that it is in sets up once; nothing where None.
+    """
 
     walls_s: Sequence[float]
-    setups_s: Sequence[float] | None
+    setups_s: Sequence[float] | None = None
 
     def setup_s(self, members: Sequence[int]) -> float:
         return self.setups_s[members[0]] if self.setups_s is not None else 0.0
@@ -110,10 +66,44 @@ class _Costs:
         # Adding first: the groups of one unit are many.
         return self.setup_s(members) + math.fsum([self.walls_s[index] for index in members])
 
+    def group(self, members: Sequence[int], part_of: int | None = None) -> Group:
+        return Group(tuple(members), self.of(members), part_of)
 
-def _along(borders: Sequence[Border], members: Iterable[int]) -> Iterable[list[int]]:
-    """Members by the first border; those without one are by themselves."""
-    border = borders[0]
+
+def grouped(
+    costs: Costs,
+    border: Border | None,
+    at_least: int = 1,
+    units: Sequence[int] | None = None,
+    *,
+    marked: Sequence[Sequence[int]] = (),
+) -> tuple[Group, ...]:
+    """Keep units together by a border. If there are too few groups, the longest are halved.
+
+    Args:
+        border: what units are kept together by; None for nothing.
+        at_least: groups wanted; reached whenever there are as many units.
+        units: positions to group, ascending; all where None.
+        marked: units that belong together whatever it costs; only `at_least` divides them.
+
+    Returns:
+        Groups by their first member. O(units log units).
+    """
+    everything: Sequence[int] = range(len(costs.walls_s)) if units is None else units
+    there = set(everything) if marked else set()
+    solid = [members for one in marked if (members := [unit for unit in one if unit in there])]
+    taken = {unit for members in solid for unit in members}
+    loose = [unit for unit in everything if unit not in taken] if taken else everything
+    if border is not None:
+        groups = [costs.group(members) for members in _along(border, loose)]
+    else:
+        groups = [Group((index,), costs.walls_s[index]) for index in loose]
+    groups += [replace(costs.group(members), is_solid=True) for members in solid]
+    return tuple(sorted(_halved(costs, groups, at_least), key=lambda group: group.members))
+
+
+def _along(border: Border, members: Iterable[int]) -> Iterable[list[int]]:
+    """Members by the border; those without one are by themselves."""
     found: dict[Hashable, list[int]] = {}
     for index in members:
         name = border(index)
@@ -122,59 +112,7 @@ def _along(borders: Sequence[Border], members: Iterable[int]) -> Iterable[list[i
     return found.values()
 
 
-def _group(costs: _Costs, members: Sequence[int], part_of: int | None) -> Group:
-    return Group(tuple(members), costs.of(members), part_of)
-
-
-def _fitting(
-    costs: _Costs,
-    borders: Sequence[Border],
-    members: list[int],
-    target_s: float,
-    part_of: int | None,
-) -> list[Group]:
-    group = _group(costs, members, part_of)
-    if len(members) == 1 or group.wall_s <= LARGE_RATIO * target_s:
-        return [group]
-    whole = members[0] if part_of is None else part_of
-    setup_s = costs.setup_s(members)
-    most_s = max(RUN_RATIO * target_s, SETUP_RATIO * setup_s)
-    if borders:
-        parts = [
-            part
-            for inner in _along(borders[:1], members)
-            for part in _fitting(costs, borders[1:], inner, target_s, whole)
-        ]
-        return _joined(costs, parts, most_s, whole) if setup_s else parts
-    return [
-        _group(costs, [index for (index,) in run], whole)
-        for run in _runs([((index,), costs.walls_s[index]) for index in members], most_s)
-    ]
-
-
-def _joined(costs: _Costs, parts: Sequence[Group], most_s: float, whole: int) -> list[Group]:
-    """Small parts of a group that shares a set-up, put together again so that fewer pay it."""
-    setup_s = costs.setup_s(parts[0].members)
-    runs = _runs([(part.members, part.wall_s - setup_s) for part in parts], most_s)
-    return [_group(costs, sorted(sum(run, ())), whole) for run in runs]
-
-
-def _runs(
-    parts: Sequence[tuple[tuple[int, ...], float]], most_s: float
-) -> list[list[tuple[int, ...]]]:
-    """Neighbours together up to `most_s`; what is longer is a run by itself."""
-    runs: list[list[tuple[int, ...]]] = []
-    load_s = math.inf
-    for members, wall_s in parts:
-        if load_s + wall_s > most_s:
-            runs.append([])
-            load_s = 0.0
-        runs[-1].append(members)
-        load_s += wall_s
-    return runs
-
-
-def _halved(costs: _Costs, groups: list[Group], at_least: int) -> list[Group]:
+def _halved(costs: Costs, groups: list[Group], at_least: int) -> list[Group]:
     missing = min(at_least, sum(len(group.members) for group in groups)) - len(groups)
     if missing <= 0:
         return groups
@@ -187,7 +125,7 @@ def _halved(costs: _Costs, groups: list[Group], at_least: int) -> list[Group]:
         if len(group.members) == 1:
             whole.append(group)
             continue
-        for half in _halves(costs, group):
+        for half in halves(costs, group):
             heapq.heappush(heap, _turn(half))
         missing -= 1
     return [*whole, *(entry[-1] for entry in heap)]
@@ -197,7 +135,7 @@ def _turn(group: Group) -> tuple[bool, float, int, tuple[int, ...], Group]:
     return (group.is_solid, -group.wall_s, -len(group.members), group.members, group)
 
 
-def _halves(costs: _Costs, group: Group) -> tuple[Group, Group]:
+def halves(costs: Costs, group: Group) -> tuple[Group, Group]:
     """Two parts of neighbours, as equal in time as the order allows, neither of them empty."""
     members = group.members
     load_s, cut = 0.0, 1
@@ -207,7 +145,7 @@ def _halves(costs: _Costs, group: Group) -> tuple[Group, Group]:
         if load_s >= total_s / 2 and (load_s > 0 or 2 * cut >= len(members)):
             break
     whole = members[0] if group.part_of is None else group.part_of
-    return _group(costs, members[:cut], whole), _group(costs, members[cut:], whole)
+    return costs.group(members[:cut], whole), costs.group(members[cut:], whole)
 
 
 class Begun(NamedTuple):

@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import Prediction, Shard
+from ciguard.plan.evening import dealt, evenly
 from ciguard.plan.limits import Spread, chance_over, limit_of
 from ciguard.plan.overheads import Overheads
-from ciguard.plan.packing import Begun, grouped, longest_first, lower_bound_s, scattered
+from ciguard.plan.packing import Begun, Costs, grouped, lower_bound_s, scattered
 from ciguard.plan.simulate import course
 from ciguard.plan.sticky import kept
 from ciguard.plan.suspects import placed
@@ -158,14 +159,14 @@ class Distribution:
         return chance_over(deadline_s, walls_s, self.spreads) <= risk
 
 
-def distributed(work: Work, shard_count: int, target_s: float) -> Distribution:
+def distributed(work: Work, shard_count: int, enough_s: float = 0.0) -> Distribution:
     """Pack into exactly this many shards, or one a unit where there are fewer units.
 
     Args:
-        target_s: load wanted for a shard; groups over half of it are split.
+        enough_s: wall time of a shard for which no group need be divided.
     """
     count = min(shard_count, len(work.positions))
-    groups, packed = packing(work, count, target_s, work.homes)
+    groups, packed = packing(work, count, work.homes, enough_s)
     made = [_shard(work, members) for members in packed]
     return Distribution(
         tuple(shard for shard, _ in made),
@@ -176,7 +177,7 @@ def distributed(work: Work, shard_count: int, target_s: float) -> Distribution:
 
 
 def packing(
-    work: Work, count: int, target_s: float, homes: Mapping[int, int]
+    work: Work, count: int, homes: Mapping[int, int], enough_s: float = 0.0
 ) -> tuple[tuple[Group, ...], tuple[tuple[int, ...], ...]]:
     """Groups, and the units of each shard: suspects in their places, then what the base has.
 
@@ -189,23 +190,23 @@ def packing(
     )
     apart = {unit for members in (*own, *spread) for unit in members}
     rest = [position for position in work.positions if position not in apart]
-    others = count - len(own)
     at_least = sum(not members for members in spread)
-    groups = grouped(
-        work.walls_s,
-        work.borders,
-        target_s,
-        at_least,
-        rest,
-        setups_s=work.setups_s,
-        marked=work.marked,
-    )
-    begun = [Begun(work.takes_s(members), len(members)) for members in spread] if apart else None
-    packed = kept(groups, homes, others, begun) if homes else longest_first(groups, others, begun)
+    border, inner = (*work.borders, None, None)[:2]
+    costs = Costs(work.walls_s, work.setups_s if border else None)
+    groups = grouped(costs, border, at_least, rest, marked=work.marked)
+    begun = [Begun(work.takes_s(members), len(members)) for members in spread]
+    if border is None:
+        packed = dealt(groups, begun, costs)
+    else:
+        enough_load_s = (enough_s - work.setup_s(work.positions)) * work.processes
+        packed = evenly(groups, begun, costs, inner, enough_load_s)
+    if homes:
+        packed = kept(groups, homes, packed, costs, work.borders)
     shards = [
-        tuple(sorted((*members, *more))) for members, more in zip(spread, packed, strict=True)
+        tuple(sorted((*members, *more)))
+        for members, more in zip(spread, packed.shards, strict=True)
     ]
-    return groups, (*shards, *own)
+    return packed.groups, (*shards, *own)
 
 
 def _shard(work: Work, members: Sequence[int]) -> tuple[Shard, Spread]:
@@ -237,14 +238,14 @@ def _shard(work: Work, members: Sequence[int]) -> tuple[Shard, Spread]:
 
 def even(work: Work, shard_count: int) -> Distribution:
     """Exactly `shard_count` shards as equal as can be."""
-    found = distributed(work, shard_count, work.total_s / shard_count or 1.0)
+    found = distributed(work, shard_count)
     return replace(found, stopped_by="so many were asked for")
 
 
 def outlined_s(work: Work, shard_count: int) -> list[float]:
     """Wall times of so many shards, by sums: memory and the order of processes are left out."""
     count = min(shard_count, len(work.positions))
-    _, packed = packing(work, count, work.total_s / count or 1.0, {})
+    _, packed = packing(work, count, {})
     found = []
     for members in packed:
         slots = min(work.processes, len(members))
@@ -283,10 +284,8 @@ def fitting(
     best: Distribution | None = None
     for count in _counts(least, most, len(work.base_keys)):
         # On the slowest machine that the risk leaves, a shard may have no more than this.
-        load_s = min(aim_s, deadline_s / room) if can_keep else aim_s
-        # Where the target is out of reach, files are not split for it either.
-        target_s = max(load_s * work.processes, work.total_s / count)
-        found = distributed(work, count, target_s)
+        enough_s = min(aim_s, deadline_s / room) if can_keep else aim_s
+        found = distributed(work, count, enough_s)
         is_short = found.makespan_s <= aim_s
         if (is_short or count >= cap) and (not can_keep or found.is_within(deadline_s, risk)):
             return replace(found, stopped_by=_reason(work, found, target_wall_s))

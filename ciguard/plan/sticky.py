@@ -8,12 +8,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.plan.packing import Begun, longest_first
+from ciguard.plan.evening import Packed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.plan.packing import Group
+    from ciguard.plan.packing import Begun, Border, Costs, Group
 
 MOVED: Final = 4  # where more than every fourth group has to move, a fresh plan is as good
 GAP: Final = 0.05  # over what a fresh plan reaches: less is not worth a move
@@ -22,41 +22,40 @@ GAP: Final = 0.05  # over what a fresh plan reaches: less is not worth a move
 def kept(
     groups: Sequence[Group],
     homes: Mapping[int, int],
-    shard_count: int,
-    begun: Sequence[Begun] | None = None,
-) -> tuple[tuple[int, ...], ...]:
+    fresh: Packed,
+    costs: Costs,
+    borders: Sequence[Border] = (),
+) -> Packed:
     """Pack with as few moves as a gap of 5 % to a fresh plan allows.
+
+    Without borders groups move, at most a quarter of them. With some, parts of a group that the
+    base has in several shards are at home there, and parts move.
 
     Args:
         homes: by unit, the shard that it was in; units that are not there are new.
-        begun: what each shard holds already.
+        fresh: the same groups, packed without regard to where they were.
+        borders: what groups are kept together by, widest first; () for nothing.
 
     Returns:
-        Positions of units by shard, as `longest_first` gives them. A fresh plan where moving a
-        quarter of the groups does not close the gap, its shards numbered so that most time stays
-        where it was. O(groups (log groups + shards)).
+        No shard is empty that is not so in `fresh`. Where moves do not close the gap, `fresh` with
+        its shards numbered so that most time stays where it was.
+        O(groups (log groups + shards)).
     """
-    held = begun or [Begun()] * shard_count
-    fresh = longest_first(groups, shard_count, begun)
-    of_unit = {group.members[0]: group for group in groups}
-    most_s = (1 + GAP) * max(_loads(groups, fresh, held))
-    shards = _settled(groups, homes, held, most_s)
-    if shards is None:
-        return _renumbered(groups, fresh, homes)
-    return tuple(
-        tuple(sorted(unit for _, first in shard for unit in of_unit[first].members))
-        for shard in shards
-    )
-
-
-def _loads(
-    groups: Sequence[Group], shards: Sequence[Sequence[int]], begun: Sequence[Begun]
-) -> list[float]:
-    place = {unit: shard for shard, members in enumerate(shards) for unit in members}
-    loads_s = [one.load_s for one in begun]
-    for group in groups:
-        loads_s[place[group.members[0]]] += group.wall_s
-    return loads_s
+    most_s = (1 + GAP) * fresh.longest_s
+    begun = fresh.begun
+    if not borders:
+        shards = _settled(_at_home(groups, homes, begun), begun, most_s)
+        if shards is not None:
+            of_unit = {group.members[0]: group for group in groups}
+            held = [[of_unit[first] for _, first in shard] for shard in shards]
+            return Packed(held, begun, costs)
+    else:
+        parts = [part for group in groups for part in _by_home(group, homes, len(begun), costs)]
+        found = Packed(_at_home(parts, homes, begun), begun, costs, *borders[1:2])
+        found.level(most_s)
+        if found.longest_s <= most_s and not found.has_empty:
+            return found
+    return _renumbered(fresh, homes, costs)
 
 
 def _home(group: Group, homes: Mapping[int, int], shard_count: int) -> int | None:
@@ -67,6 +66,45 @@ def _home(group: Group, homes: Mapping[int, int], shard_count: int) -> int | Non
         if home is not None and home < shard_count:
             votes[home] += 1
     return min(votes, key=lambda home: (-votes[home], home)) if votes else None
+
+
+def _by_home(group: Group, homes: Mapping[int, int], shard_count: int, costs: Costs) -> list[Group]:
+    """The group in parts as the base has it; its new units are with most of the others."""
+    most = _home(group, homes, shard_count)
+    if most is None or group.is_solid or len(group.members) == 1:
+        return [group]
+    parts: dict[int, list[int]] = {}
+    for unit in group.members:
+        home = homes.get(unit, most)
+        parts.setdefault(home if home < shard_count else most, []).append(unit)
+    if len(parts) == 1:
+        return [group]
+    whole = group.members[0] if group.part_of is None else group.part_of
+    return [costs.group(members, whole) for members in parts.values()]
+
+
+def _at_home(
+    groups: Sequence[Group], homes: Mapping[int, int], begun: Sequence[Begun]
+) -> list[list[Group]]:
+    """Every group where most of it was; the new ones, longest first, in the shortest shards."""
+    held: list[list[Group]] = [[] for _ in begun]
+    homeless = []
+    for group in groups:
+        home = _home(group, homes, len(held))
+        if home is None:
+            homeless.append(group)
+        else:
+            held[home].append(group)
+    heap = [
+        (one.load_s + sum(group.wall_s for group in mine), one.units + len(mine), place)
+        for place, (one, mine) in enumerate(zip(begun, held, strict=True))
+    ]
+    heapq.heapify(heap)
+    for group in sorted(homeless, key=lambda group: (-group.wall_s, group.members[0])):
+        load_s, size, place = heap[0]
+        held[place].append(group)
+        heapq.heapreplace(heap, (load_s + group.wall_s, size + 1, place))
+    return held
 
 
 @dataclass
@@ -98,25 +136,15 @@ class _Shard:
 
 
 def _settled(
-    groups: Sequence[Group], homes: Mapping[int, int], begun: Sequence[Begun], most_s: float
+    held: Sequence[Sequence[Group]], begun: Sequence[Begun], most_s: float
 ) -> list[list[tuple[float, int]]] | None:
-    """Every group at home, then one after the other out of the longest shard."""
-    shards = [_Shard(one.load_s, one.units, []) for one in begun]
-    homeless = []
-    for group in groups:
-        home = _home(group, homes, len(shards))
-        entry = (group.wall_s, group.members[0])
-        if home is None:
-            homeless.append(entry)
-        else:
-            shards[home].add(entry)
-    heap = [(shard.load_s, shard.size, place) for place, shard in enumerate(shards)]
-    heapq.heapify(heap)
-    for entry in sorted(homeless, key=lambda entry: (-entry[0], entry[1])):
-        place = heap[0][2]
-        shards[place].add(entry)
-        heapq.heapreplace(heap, (shards[place].load_s, shards[place].size, place))
-    for _ in range(len(groups) // MOVED + 4 * len(shards)):
+    """One group after the other out of the longest shard."""
+    shards = []
+    for one, mine in zip(begun, held, strict=True):
+        entries = sorted((group.wall_s, group.members[0]) for group in mine)
+        load_s = one.load_s + sum(wall_s for wall_s, _ in entries)
+        shards.append(_Shard(load_s, one.units, entries))
+    for _ in range(sum(map(len, held)) // MOVED + 4 * len(shards)):
         if max(shard.load_s for shard in shards) <= most_s and all(one.size for one in shards):
             return [shard.groups for shard in shards]
         if not _moved(shards):
@@ -140,16 +168,15 @@ def _moved(shards: list[_Shard]) -> bool:
     return True
 
 
-def _renumbered(
-    groups: Sequence[Group], fresh: Sequence[tuple[int, ...]], homes: Mapping[int, int]
-) -> tuple[tuple[int, ...], ...]:
+def _renumbered(fresh: Packed, homes: Mapping[int, int], costs: Costs) -> Packed:
     """Give each fresh shard the number of the one that it shares the most time with."""
-    place = {unit: shard for shard, members in enumerate(fresh) for unit in members}
+    count = len(fresh.held)
     shared: dict[tuple[int, int], float] = defaultdict(float)
-    for group in groups:
-        home = _home(group, homes, len(fresh))
-        if home is not None:
-            shared[place[group.members[0]], home] += group.wall_s
+    for shard, mine in enumerate(fresh.held):
+        for group in mine:
+            home = _home(group, homes, count)
+            if home is not None:
+                shared[shard, home] += group.wall_s
     heap = [(-wall_s, shard, home) for (shard, home), wall_s in shared.items()]
     heapq.heapify(heap)
     number: dict[int, int] = {}
@@ -159,9 +186,9 @@ def _renumbered(
         if shard not in number and home not in taken:
             number[shard] = home
             taken.add(home)
-    free = iter([home for home in range(len(fresh)) if home not in taken])
-    for shard in range(len(fresh)):
+    free = iter([home for home in range(count) if home not in taken])
+    for shard in range(count):
         if shard not in number:
             number[shard] = next(free)
-    ordered = sorted(range(len(fresh)), key=number.__getitem__)
-    return tuple(fresh[shard] for shard in ordered)
+    ordered = sorted(range(count), key=number.__getitem__)
+    return Packed([fresh.held[shard] for shard in ordered], fresh.begun, costs)

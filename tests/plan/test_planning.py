@@ -227,8 +227,18 @@ def test_files_are_not_split_for_a_target_that_is_out_of_reach() -> None:
     made = planned(walls_s, target_wall_s=20.0, group="file")
     assert len(made.plan.shards) <= 256
     assert max(shard.predicted.wall_s for shard in made.plan.shards) <= 200.0
-    many = {f"f{file}.py::t{number}": 10.0 for file in range(3000) for number in range(4)}
+    many = {f"f{file}.py::t{number}": 10.0 for file in range(3072) for number in range(4)}
     assert planned(many, target_wall_s=20.0, group="file").split == ()
+
+
+def test_files_are_divided_no_further_than_the_target_needs() -> None:
+    walls_s = {f"f{file}.py::t{number:03}": 1.0 for file in range(3) for number in range(100)}
+    made = planned(walls_s, target_wall_s=200.0, group="file")
+    assert [shard.predicted.wall_s for shard in made.plan.shards] == [200.0, 100.0]
+    assert made.split == ()
+    tighter = planned(walls_s, target_wall_s=180.0, group="file")
+    assert [shard.predicted.wall_s for shard in tighter.plan.shards] == [150.0, 150.0]
+    assert tighter.split == ("f0.py",)
 
 
 def test_files_stay_together() -> None:

@@ -1,14 +1,28 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.plan.packing import Group, longest_first
+from ciguard.plan.evening import dealt, evenly
+from ciguard.plan.packing import Begun, Costs, Group, grouped, longest_first
 from ciguard.plan.sticky import GAP, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.plan.evening import Packed
 
 
 def singles(*walls_s: float) -> list[Group]:
     return [Group((unit,), wall_s) for unit, wall_s in enumerate(walls_s)]
+
+
+def stays(groups: list[Group], homes: Mapping[int, int], count: int) -> tuple[tuple[int, ...], ...]:
+    """Where units go that are groups by themselves."""
+    costs = Costs([group.wall_s for group in groups])
+    return kept(groups, homes, dealt(groups, [Begun()] * count, costs), costs).shards
 
 
 def makespan(groups: list[Group], shards: tuple[tuple[int, ...], ...]) -> float:
@@ -18,31 +32,31 @@ def makespan(groups: list[Group], shards: tuple[tuple[int, ...], ...]) -> float:
 
 def test_what_is_balanced_stays_where_it_is() -> None:
     groups = singles(5, 3, 4, 4)
-    assert kept(groups, {0: 1, 1: 1, 2: 0, 3: 0}, 2) == ((2, 3), (0, 1))
+    assert stays(groups, {0: 1, 1: 1, 2: 0, 3: 0}, 2) == ((2, 3), (0, 1))
 
 
 def test_a_new_unit_goes_to_the_shortest_shard() -> None:
-    assert kept(singles(5, 3, 4, 1), {0: 1, 1: 0, 2: 0}, 2) == ((1, 2), (0, 3))
+    assert stays(singles(5, 3, 4, 1), {0: 1, 1: 0, 2: 0}, 2) == ((1, 2), (0, 3))
 
 
 def test_one_move_closes_a_gap() -> None:
     groups = singles(6, 4, 2, 4)
-    assert kept(groups, {0: 0, 1: 0, 2: 0, 3: 1}, 2) == ((0, 2), (1, 3))
+    assert stays(groups, {0: 0, 1: 0, 2: 0, 3: 1}, 2) == ((0, 2), (1, 3))
 
 
 def test_where_moves_do_not_help_a_fresh_plan_is_numbered_like_the_base() -> None:
     """Three of 3 and two of 4 and 5: no single move evens 9 + 9."""
     groups = singles(9, 5, 4, 3, 3, 3)
     homes = {0: 1, 1: 1, 2: 0, 3: 0, 4: 0, 5: 0}
-    shards = kept(groups, homes, 2)
+    shards = stays(groups, homes, 2)
     assert makespan(groups, shards) <= makespan(groups, longest_first(groups, 2)) * (1 + GAP)
     assert 0 in shards[1], "most of its time is where it was"
 
 
 def test_a_shard_that_is_gone_or_new_is_no_home() -> None:
     groups = singles(1, 1, 1, 1)
-    assert kept(groups, dict.fromkeys(range(4), 7), 2) == ((0, 2), (1, 3))
-    assert all(kept(groups, dict.fromkeys(range(4), 0), 4)), "none is empty"
+    assert stays(groups, dict.fromkeys(range(4), 7), 2) == ((0, 2), (1, 3))
+    assert all(stays(groups, dict.fromkeys(range(4), 0), 4)), "none is empty"
 
 
 @given(
@@ -54,9 +68,69 @@ def test_every_unit_once_no_empty_shard_and_near_a_fresh_plan(
 ) -> None:
     groups = singles(*(wall_s for wall_s, _ in units))
     count = min(count, len(units))
-    shards = kept(groups, {unit: home for unit, (_, home) in enumerate(units)}, count)
+    shards = stays(groups, {unit: home for unit, (_, home) in enumerate(units)}, count)
     assert sorted(unit for shard in shards for unit in shard) == list(range(len(units)))
     assert len(shards) == count
     assert all(shards)
     fresh_s = makespan(groups, longest_first(groups, count))
     assert makespan(groups, shards) <= fresh_s * (1 + GAP) + 1e-6
+
+
+WIDTH = 10
+
+
+def files(walls_s: list[float], homes: Mapping[int, int], count: int) -> tuple[Packed, Packed]:
+    """Ten units a file, packed afresh and with homes."""
+    costs, border = Costs(walls_s), (lambda unit: unit // WIDTH)
+    groups = grouped(costs, border, count)
+    fresh = evenly(groups, [Begun()] * count, costs)
+    return fresh, kept(groups, homes, fresh, costs, (border,))
+
+
+def test_a_file_that_the_base_has_in_two_shards_stays_in_both() -> None:
+    homes = {unit: 0 if unit < 15 else 1 for unit in range(30)}
+    _, found = files([1.0] * 30, homes, 2)
+    assert found.shards == (tuple(range(15)), tuple(range(15, 30)))
+    assert [group.part_of for group in found.groups] == [None, 10, 10, None]
+
+
+def test_new_units_of_a_divided_file_go_where_most_of_it_is() -> None:
+    homes = {unit: 0 if unit < 13 else 1 for unit in range(29)}
+    _, found = files([1.0] * 30, homes, 2)
+    assert found.shards[1] == tuple(range(14, 30)) or 29 in found.shards[1]
+
+
+def test_of_a_file_that_grew_a_part_goes_and_nothing_else_moves() -> None:
+    walls_s = [1.5] * 10 + [1.0] * 30
+    homes = {unit: unit // WIDTH for unit in range(40)}
+    fresh, found = files(walls_s, homes, 4)
+    moved = [
+        unit for place, shard in enumerate(found.shards) for unit in shard if homes[unit] != place
+    ]
+    assert len(moved) == 2
+    assert set(moved) <= set(range(10))
+    assert found.longest_s <= fresh.longest_s * (1 + GAP)
+
+
+def test_more_shards_are_filled_from_the_longest() -> None:
+    homes = {unit: unit // 20 for unit in range(40)}
+    fresh, found = files([1.0] * 40, homes, 3)
+    assert found.longest_s <= fresh.longest_s * (1 + GAP)
+    assert not found.has_empty
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 100), st.integers(0, 9)), min_size=1, max_size=60),
+    st.integers(1, 8),
+)
+def test_parts_of_files_are_each_in_one_shard_near_a_fresh_plan(
+    units: list[tuple[float, int]], count: int
+) -> None:
+    count = min(count, len(units))
+    homes = {unit: home for unit, (_, home) in enumerate(units) if home < 8}
+    fresh, found = files([wall_s for wall_s, _ in units], homes, count)
+    everything = list(range(len(units)))
+    assert sorted(unit for shard in found.shards for unit in shard) == everything
+    assert sorted(unit for group in found.groups for unit in group.members) == everything
+    assert found.longest_s <= fresh.longest_s * (1 + GAP) + 1e-6
+    assert all(found.shards)

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.plan.evening import EVEN, Packed, dealt, evenly
+from ciguard.plan.packing import Begun, Costs, Group, grouped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WALLS = st.lists(st.floats(0, 1e4), min_size=1, max_size=60)
+SETUPS = st.lists(st.floats(0, 1e3), min_size=20, max_size=20)
+
+
+def loads(
+    packed: Sequence[Sequence[int]], walls_s: Sequence[float], file_s: Sequence[float], width: int
+) -> list[float]:
+    """What shards take, worked out from the units alone."""
+    return [
+        math.fsum(walls_s[unit] for unit in shard)
+        + math.fsum(file_s[file] for file in {unit // width for unit in shard})
+        for shard in packed
+    ]
+
+
+@given(WALLS, SETUPS, st.integers(1, 12), st.integers(3, 12), st.floats(0, 2))
+def test_no_unit_is_lost_and_no_shard_takes_longer_than_the_longest_did(
+    walls_s: list[float], file_s: list[float], count: int, width: int, enough: float
+) -> None:
+    costs = Costs(walls_s, [file_s[unit // width] for unit in range(len(walls_s))])
+    count = min(count, len(walls_s))
+    groups = grouped(costs, lambda unit: unit // width, count)
+    begun = [Begun()] * count
+    enough_s = enough * math.fsum(walls_s) / count
+    before = dealt(groups, begun, costs)
+    found = evenly(groups, begun, costs, lambda unit: unit // 3, enough_s)
+    everything = list(range(len(walls_s)))
+    assert sorted(unit for shard in found.shards for unit in shard) == everything
+    assert sorted(unit for group in found.groups for unit in group.members) == everything
+    assert len(found.shards) == count
+    assert all(found.shards)
+    # Of two parts in one shard both are said to pay: so it takes no longer than is said.
+    after_s = loads(found.shards, walls_s, file_s, width)
+    assert max(after_s) <= found.longest_s * (1 + 1e-9) + 1e-6
+    assert found.longest_s <= before.longest_s * (1 + 1e-9) + 1e-6
+    if before.longest_s <= max(enough_s, EVEN * before.mean_s):
+        assert found.shards == before.shards
+    for group in found.groups:
+        assert group.wall_s == pytest.approx(costs.of(group.members), abs=1e-6)
+        assert (group.part_of is None) or group.part_of <= group.members[0]
+
+
+def equal(sizes: Sequence[int], setups_s: Sequence[float] = ()) -> tuple[list[Group], Costs]:
+    """Files of so many units, 1 s each; what each of them sets up."""
+    file = [name for name, size in enumerate(sizes) for _ in range(size)]
+    costs = Costs([1.0] * len(file), [setups_s[name] for name in file] if setups_s else None)
+    return list(grouped(costs, file.__getitem__)), costs
+
+
+def sizes(packed: Packed) -> list[int]:
+    return [len(shard) for shard in packed.shards]
+
+
+def test_two_equal_files_of_three_are_not_left_in_one_of_two_shards() -> None:
+    groups, costs = equal([10, 10, 10])
+    assert sizes(dealt(groups, [Begun()] * 2, costs)) == [20, 10]
+    found = evenly(groups, [Begun()] * 2, costs)
+    assert sizes(found) == [15, 15]
+    assert [(one.members[0], len(one.members), one.part_of) for one in found.groups] == [
+        (0, 5, 0),
+        (5, 5, 0),
+        (10, 10, None),
+        (20, 10, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setup_s", "expected"), [(4.0, [15, 15]), (10.0, [15, 15]), (10.5, [20, 10])]
+)
+def test_a_set_up_paid_twice_must_be_worth_it(setup_s: float, expected: list[int]) -> None:
+    """Two shards wait 5 s less each."""
+    groups, costs = equal([10, 10, 10], [setup_s] * 3)
+    assert sizes(evenly(groups, [Begun()] * 2, costs)) == expected
+
+
+def test_a_file_is_cut_where_that_is_cheapest() -> None:
+    groups, costs = equal([10, 10, 10, 10], [6.0, 0.0, 0.0, 0.0])
+    assert dealt(groups, [Begun()] * 2, costs).shards[0] == (*range(10), *range(30, 40))
+    found = evenly(groups, [Begun()] * 2, costs)
+    assert sizes(found) == [17, 23]
+    assert {group.part_of for group in found.groups} == {None, 30}
+
+
+def test_five_files_over_three_shards_need_two_cuts() -> None:
+    groups, costs = equal([12] * 5)
+    found = evenly(groups, [Begun()] * 3, costs)
+    assert sizes(found) == [20, 20, 20]
+    assert sum(group.part_of is not None for group in found.groups) == 4
+
+
+def test_one_file_fills_all_shards() -> None:
+    groups, costs = equal([64])
+    found = evenly(groups, [Begun()] * 8, costs)
+    assert sizes(found) == [8] * 8
+
+
+def test_where_it_is_enough_nothing_is_divided() -> None:
+    groups, costs = equal([10, 10, 10])
+    assert sizes(evenly(groups, [Begun()] * 2, costs, None, 20.0)) == [20, 10]
+    assert sizes(evenly(groups, [Begun()] * 2, costs, None, 19.0)) == [15, 15]
+
+
+def test_a_cut_goes_to_a_class_that_is_near() -> None:
+    groups, costs = equal([600, 400])
+    begun = [Begun()] * 2
+    assert sizes(evenly(groups, begun, costs)) == [500, 500]
+    near = evenly(groups, begun, costs, lambda unit: unit >= 505)
+    assert sizes(near) == [505, 495], "1 % more is worth a whole class"
+    assert sizes(evenly(groups, begun, costs, lambda unit: unit >= 540)) == [500, 500]
+
+
+def test_what_the_suite_keeps_together_stays_together() -> None:
+    costs = Costs([1.0] * 30)
+    groups = grouped(costs, lambda unit: unit // 10, marked=[tuple(range(10, 20))])
+    found = evenly(groups, [Begun()] * 2, costs)
+    assert sizes(found) == [15, 15]
+    assert tuple(range(10, 20)) in {group.members for group in found.groups}
+    solid = [Group(tuple(range(n, n + 10)), 10.0, is_solid=True) for n in (0, 10, 20)]
+    whole = evenly(solid, [Begun()] * 2, costs)
+    assert whole.groups == tuple(solid)
+    assert sizes(whole) == [20, 10]
+
+
+def test_nearly_even_shards_are_left_alone() -> None:
+    costs = Costs([51.0, 51.0, 50.0, 50.0])
+    groups = grouped(costs, lambda unit: unit // 2)
+    found = evenly(groups, [Begun()] * 2, costs)
+    assert found.longest_s == 102.0 <= EVEN * 101.0
+    assert found.shards == ((0, 1), (2, 3))
+
+
+def test_what_a_shard_holds_already_counts() -> None:
+    groups, costs = equal([10, 10])
+    found = evenly(groups, [Begun(6.0, 2), Begun()], costs)
+    assert sizes(found) == [7, 13]
+
+
+def test_a_long_unit_that_no_move_gets_past_is_dealt_apart_from_its_file() -> None:
+    """Whole: 12 + 4 in one shard, 9 and 9 in the others; no part of it improves that."""
+    costs = Costs([12.0, 4.0, 9.0, 6.0, 3.0])
+    groups = [costs.group((0, 1)), costs.group((2,)), costs.group((3, 4))]
+    assert dealt(groups, [Begun()] * 3, costs).longest_s == 16.0
+    found = evenly(groups, [Begun()] * 3, costs)
+    assert found.longest_s == pytest.approx(13.0)
+    assert found.shards[0] == (0,)
+
+
+def test_the_floor_unit_ends_the_search() -> None:
+    costs = Costs([100.0, 1.0, 1.0, 1.0])
+    groups = grouped(costs, lambda unit: unit > 0)
+    found = evenly(groups, [Begun()] * 2, costs)
+    assert found.shards == ((0,), (1, 2, 3))
