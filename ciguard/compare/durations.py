@@ -49,9 +49,12 @@ def judge_durations(
         )
 
     # Without a known speed nothing is confirmed: the whole runner may have been slow.
-    twice = None if again is None else numbers(np.where(speeds.known, again, np.nan))
+    sure = speeds.known | speeds.few
+    twice = None if again is None else numbers(np.where(sure, again, np.nan))
+    # Where few tests told it, the baseline's runners are in its values: the slowest of them, too.
+    extremes = np.exp(np.where(speeds.few[:, None], baseline.logs, np.nan))
     return judge(
-        Question(run, "wall_s", numbers(speeds.logs), twice, SUSPECT, CONFIRMED, spread=ratio)
+        Question(run, "wall_s", numbers(speeds.logs), twice, SUSPECT, CONFIRMED, extremes, ratio)
     )
 
 
@@ -59,4 +62,4 @@ def confirming(speeds: Speeds, baseline: Baseline) -> Floats:
     """What of an earlier run can confirm: logarithms at a known speed, in a run not too noisy."""
     ratio = speeds.noise_over(baseline)
     noisy = ratio is not None and ratio > NOISY
-    return np.where(speeds.known & (not noisy), speeds.logs, np.nan)
+    return np.where((speeds.known | speeds.few) & (not noisy), speeds.logs, np.nan)

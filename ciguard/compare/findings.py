@@ -66,14 +66,15 @@ class Numbers:
         """Say which have moved further than noise explains.
 
         Args:
-            extremes: (cases, values) of the baseline, all of which must be exceeded, too.
+            extremes: (cases, values) of the baseline, all of which must be exceeded, too; nothing
+                of a case without any.
         """
         beyond: Flags = self.moved(floor, sign) & (sign * self.z > floor.z) & (self.n >= MANY)
         if extremes is None:
             return beyond
         extreme = (np.fmax if sign > 0 else np.fmin).reduce(extremes, axis=1)
         amount = sign * (self.after - extreme)
-        beyond &= (amount >= floor.amount) & (amount >= floor.ratio * extreme)
+        beyond &= np.isnan(extreme) | ((amount >= floor.amount) & (amount >= floor.ratio * extreme))
         return beyond
 
     def change_of(self, row: int) -> tuple[float, float]:

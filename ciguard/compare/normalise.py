@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PASSES: Final = 2
 HELD_OUT: Final = 5  # baseline runs that are held against the others, to learn their noise
+FEW: Final = 5  # tests of 50 ms in a run: with fewer, one of them may be the middle one
 MANY: Final = 3  # baseline values before a case has a spread worth the name
 
 
@@ -46,11 +47,18 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Speeds:
-    """A run at the baseline's speed; `known` says of each case that a speed could be told."""
+    """A run at the baseline's speed.
+
+    Attributes:
+        of_leg: as a factor: 1.3 is 30 % slower; NaN where it could not be told.
+        known: of each case, whether the speed of its leg could be told.
+        few: of each case, whether few tests told what they have in common: less than a speed.
+    """
 
     logs: Floats
-    of_leg: Floats  # as a factor: 1.3 is 30 % slower; NaN where it could not be told
+    of_leg: Floats
     known: Flags
+    few: Flags
     spread: float
 
     def noise_over(self, baseline: Baseline) -> float | None:
@@ -150,9 +158,21 @@ def normalised_run(wall_s: Floats, leg: NDArray[np.int32], legs: int, baseline: 
     spread = float("nan")
     if len(told) >= STEADY_TESTS:
         spread = sigma(residuals - np.nan_to_num(of_case[told]))
-    return Speeds(
-        logs=raw - np.nan_to_num(of_case),
-        of_leg=np.exp(speed),
-        known=~np.isnan(of_case),
-        spread=spread,
-    )
+    known = ~np.isnan(of_case)
+    logs, few = raw - np.nan_to_num(of_case), np.zeros(len(raw), np.bool_)
+    if FEW <= len(told) < STEADY_TESTS:
+        few = ~known & ~np.isnan(raw)
+        lesser = baseline.reference + _nearer(raw - baseline.reference, residuals)
+        logs = np.where(few, lesser, logs)
+    return Speeds(logs, of_leg=np.exp(speed), known=known, few=few, spread=spread)
+
+
+def _nearer(change: Floats, residuals: Floats) -> Floats:
+    """Each change as it is, or beside that of the run's middle test: whichever is less.
+
+    The middle of few tests is no speed to divide by: it may be itself what changed. But what is
+    left of a change on either view is neither the runner's doing nor that of a few other tests.
+    """
+    beside = change - np.median(residuals)
+    nearer = np.where(np.abs(beside) < np.abs(change), beside, change)
+    return np.where(beside * change > 0, nearer, 0.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from compare.simulation import score
+from compare.simulation import score, score_few
 
 
 def at_most(rate: float, trials: int) -> int:
@@ -41,6 +41,25 @@ def test_a_few_pull_requests_without_and_with_a_change() -> None:
     hurt = score(pulls=6, tests=600, runs=20, growth=0.5, seed=100)
     assert hurt.found_durations >= at_least(0.8, hurt.changed)
     assert hurt.found_memory >= at_least(0.95, hurt.changed)
+
+
+def test_a_suite_of_few_tests_is_judged_too() -> None:
+    same = score_few(pulls=10, tests=12, runs=10, growth=0.0, legs=2)
+    assert same.false_durations == 0
+    hurt = score_few(pulls=10, tests=12, runs=10, growth=1.0, legs=2)
+    assert hurt.found_durations >= at_least(0.8, hurt.pulls)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("tests", "legs"), [(5, 1), (12, 2), (18, 4)])
+@pytest.mark.parametrize("runs", [10, 20])
+def test_suites_of_few_tests(tests: int, legs: int, runs: int) -> None:
+    same = score_few(400, tests, runs, 0.0, legs=legs)
+    print(f"{tests} tests, {legs} legs, n={runs}: {same}")
+    assert same.false_durations <= at_most(0.02, same.pulls)
+    hurt = score_few(100, tests, runs, 1.0, legs=legs)
+    print(hurt)
+    assert hurt.found_durations >= at_least(0.8, hurt.pulls)
 
 
 @pytest.mark.soak

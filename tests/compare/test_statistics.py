@@ -124,11 +124,29 @@ def test_a_small_leg_takes_its_runs_speed() -> None:
     assert speeds.of_leg == pytest.approx([1.2, 1.2])
 
 
-def test_a_small_run_has_no_known_speed() -> None:
-    wall = np.linspace(0.1, 2.0, 19)
-    _, speeds = judged([wall, wall, wall, wall * 1.2], np.zeros(19, np.int32))
-    assert np.isnan(speeds.of_leg).all()
+@pytest.mark.parametrize("tests", [5, 19])
+def test_in_a_small_run_the_lesser_view_of_a_change_counts(tests: int) -> None:
+    wall = np.linspace(0.1, 2.0, tests)
+    leg = np.zeros(tests, np.int32)
+    for pace, own in ((1.2, 1.0), (1.0, 2.0), (1.2, 2.0), (0.8, 2.0), (1.2, 0.5), (2.0, 0.5)):
+        now = wall * pace
+        now[3] *= own
+        _, speeds = judged([wall, wall, wall, now], leg)
+        assert np.isnan(speeds.of_leg).all()
+        assert not speeds.known.any()
+        assert speeds.few.all()
+        raw = pace * own
+        lesser = min(raw, own) if min(raw, own) > 1 else max(raw, own) if max(raw, own) < 1 else 1
+        expected = wall.copy()
+        expected[3] *= lesser
+        assert np.exp(speeds.logs) == pytest.approx(expected)
+
+
+def test_four_tests_do_not_tell_what_they_have_in_common() -> None:
+    wall = np.linspace(0.1, 2.0, 4)
+    _, speeds = judged([wall, wall, wall, wall * 1.2], np.zeros(4, np.int32))
     assert not speeds.known.any()
+    assert not speeds.few.any()
     assert np.exp(speeds.logs) == pytest.approx(wall * 1.2)
 
 
