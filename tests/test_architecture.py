@@ -376,3 +376,38 @@ def test_the_exceptions_still_exist() -> None:
     assert names >= ADAPTERS | COMMANDS
     assert names >= set(LEG)
     assert set(ALLOWED) >= {name.split(".")[0] for name in names}
+
+
+def circles(sources: list[Source]) -> list[list[str]]:
+    """Groups of modules that import one another, by whatever way round; types count."""
+    names = {source.name.removesuffix(".__init__") for source in sources}
+    imports = {
+        source.name.removesuffix(".__init__"): {
+            place
+            for name in internal(source)
+            for place in (name, name.rpartition(".")[0])
+            if place in names
+        }
+        for source in sources
+    }
+    # Whoever imports nothing that is left is in no circle, and nobody whom only those import.
+    left = dict(imports)
+    while ends := [name for name, needs in left.items() if not (needs & left.keys()) - {name}]:
+        for name in ends:
+            del left[name]
+    while starts := left.keys() - set().union(*(needs for needs in left.values())):
+        for name in starts:
+            del left[name]
+    return [sorted(left)] if left else []
+
+
+def test_no_circle_of_imports() -> None:
+    assert circles([one for one in program() if one.place != "run"]) == []
+
+
+def test_a_circle_is_seen() -> None:
+    types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ciguard.{} import x"
+    ring = [Source(a, types.format(b)) for a, b in (("a.x", "a.y"), ("a.y", "b"), ("b", "a.x"))]
+    more = Source("c", "from ciguard.a.x import y"), Source("d", "")
+    assert circles([*ring, *more]) == [["a.x", "a.y", "b"]]
+    assert circles([*ring[:2], *more]) == []

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ciguard.compare.vocabulary import NAME_WIDTH
-from ciguard.compare.words import change_words, lost_words
-from ciguard.text import case_name, one_line
+from ciguard.compare.words import NARROW, percent, some
+from ciguard.text import case_name, counted, duration, one_line, size
 
 if TYPE_CHECKING:
     from ciguard.compare.vocabulary import Kind, Measure, Tier, Word
@@ -44,6 +44,13 @@ class Transition:
         lines = (line.strip() for line in (self.message or "").splitlines())
         return one_line(next((line for line in lines if line), ""), NAME_WIDTH)
 
+    @property
+    def past(self) -> str:
+        """ "; went wrong in 3 of 20 baseline runs"; "" where it never did, or nobody counted."""
+        if not self.bad_before or not self.runs_before:
+            return ""
+        return f"; went wrong in {self.bad_before} of {counted(self.runs_before, 'baseline run')}"
+
 
 @dataclass(frozen=True, slots=True)
 class Lost:
@@ -60,8 +67,12 @@ class Lost:
 
     @property
     def words(self) -> str:
-        """How many units, and with which shard."""
-        return lost_words(self)
+        """ "29 units lost with shard 02"."""
+        shards = f"{'shard' if len(self.shards) == 1 else 'shards'} {some(self.shards)}"
+        units = counted(len(self.units), "unit")
+        if self.sure:
+            return f"{units} lost with {shards}"
+        return f"{units} of the base without a result: lost with {shards}, or no longer there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +103,25 @@ class Change:
 
     @property
     def words(self) -> str:
-        """Tier and numbers, with unit, n and interval."""
-        return change_words(self)
+        """ "suspect: 512 MiB -> 640 MiB (+25 %, n=12, 95 % CI +21..+28)"."""
+        show = duration if self.measure == "wall_s" else size
+        values = f"{show(self.before)} -> {show(self.after)}"
+        if self.tier == "moved":
+            runs = counted(self.n, "baseline run")
+            return f"{values} ({percent(self.ratio)}, {runs}: no verdict)"
+        word: str = self.tier
+        if self.after < self.before:
+            word = "confirmed gain" if self.tier == "confirmed" else "maybe a gain"
+        return f"{word}: {values} ({percent(self.ratio)}, {self.interval})"
+
+    @property
+    def interval(self) -> str:
+        """ "n=12, 95 % CI +21..+28", "n=2" without an interval."""
+        count = f"n={self.n}"
+        if self.low is None or self.high is None:
+            return count
+        digits = 0 if self.high - self.low >= NARROW else 1
+        return f"{count}, 95 % CI {100 * self.low:+,.{digits}f}..{100 * self.high:+,.{digits}f}"
 
 
 @dataclass(frozen=True, slots=True)

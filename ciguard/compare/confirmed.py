@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ciguard.compare.headline import told
-from ciguard.compare.words import judged_word, said
+from ciguard.compare.verdicts import judged_word, said
 from ciguard.errors import InputError
 from ciguard.model import CaseKey
 from ciguard.text import counted, one_line

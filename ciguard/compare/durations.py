@@ -10,7 +10,7 @@ from ciguard.compare.changes import Judgement
 from ciguard.compare.findings import Floor, Numbers, Question, judge
 from ciguard.compare.normalise import MANY
 from ciguard.compare.statistics import counts, error, moderated_scale
-from ciguard.compare.words import said
+from ciguard.compare.verdicts import said
 
 if TYPE_CHECKING:
     from ciguard.compare.normalise import Baseline, Speeds

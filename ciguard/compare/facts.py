@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ciguard.compare.words import run_words
+from ciguard.text import counted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,8 +30,19 @@ class RunName:
 
     @property
     def words(self) -> str:
-        """All that is known of it, in a line."""
-        return run_words(self)
+        """ "head, run 123/2, a1b2c3d, main, 1,040 cases"; of a first attempt "run 123"."""
+        parts = []
+        if self.run_id is not None:
+            attempt = f"/{self.run_attempt}" if (self.run_attempt or 1) > 1 else ""
+            number = f"{self.run_id}{attempt}"
+            # Who asked for it by its number need not be told the number again.
+            asked = self.name.removeprefix("run ").partition("/")[0]
+            parts = [] if asked == str(self.run_id) else [self.name]
+            parts.append(f"run {number}" + (" of the history" if self.in_history else ""))
+        else:
+            parts = [self.name]
+        parts += [part for part in (self.sha[:7] if self.sha else "", self.branch or "") if part]
+        return ", ".join(dict.fromkeys([*parts, counted(self.cases, "case")]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import numpy as np
 from ciguard.compare.changes import Change, Judgement
 from ciguard.compare.normalise import MANY
 from ciguard.compare.statistics import quantile_95
+from ciguard.compare.verdicts import judged_word, said
 from ciguard.compare.vocabulary import CONFIRMING
-from ciguard.compare.words import judged_word, said
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.words import NEEDED, change_words, cost_words, past_words, run_words
+from ciguard.compare.wholes import cost_words
+from ciguard.compare.words import NEEDED
 from ciguard.text import case_name, counted, duration, one_line, size, table, unit_name
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _wrapped(text: str, rest: str = "") -> str:
 
 
 def _name(run: RunName) -> str:
-    return one_line(run_words(run), 66)
+    return one_line(run.words, 66)
 
 
 def _sides(comparison: Comparison) -> str:
@@ -99,7 +100,7 @@ def _kind(words: str, found: tuple[Transition, ...]) -> Iterator[str]:
         shard = f" (shard {one_line(one.shard, 20)})" if one.shard else ""
         if one.was is not None:
             yield f"    was {case_name(one.was, 72)}"
-        yield _wrapped(f"    {one.before} -> {one.after}{shard}{past_words(one)}", "    ")
+        yield _wrapped(f"    {one.before} -> {one.after}{shard}{one.past}", "    ")
         if one.first_line:
             yield _message(one.first_line)
     if len(found) > LISTED:
@@ -124,7 +125,7 @@ def _judgement(judgement: Judgement) -> str:
     lines = [_wrapped(judgement.said, "  ")]
     for change in named[:LISTED]:
         lines.append(f"  {case_name(change.key, 76)}")
-        lines.append(f"    {change_words(change)}")
+        lines.append(f"    {change.words}")
     if len(named) > LISTED:
         lines.append(f"  and {len(named) - LISTED:,} more")
     return "\n".join(lines)

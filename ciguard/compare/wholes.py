@@ -6,14 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.vocabulary import NAME_WIDTH, TIME_UNITS
-from ciguard.compare.words import leak_words, metric_words, metrics_said, trend_words
-from ciguard.text import one_line
+from ciguard.compare.words import percent
+from ciguard.text import counted, duration, one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.compare.vocabulary import JobWord, PaceWord, Tier, TrendName, TrendWord
     from ciguard.model import Ending
+
+MOVED: Final = 0.05  # of a metric: less is not counted as a change
+TRENDS: Final[dict[TrendName, str]] = {
+    "makespan_s": "slowest leg",
+    "sum_s": "sum of the legs",
+    "peak_bytes": "largest peak of a leg",
+}
+_TIERS: Final[dict[Tier, str]] = {
+    "confirmed": "confirmed leak",
+    "suspect": "maybe a leak",
+    "moved": "memory that grows",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,17 @@ class Cost:
     whole: bool
 
 
+def cost_words(before: Cost | None, after: Cost) -> str:
+    """ "runner minutes: 12 -> 14 (0.07 -> 0.08 USD), legs alone"."""
+    old = "-" if before is None else f"{before.minutes:,}"
+    price = ""
+    if after.price_usd is not None:
+        was = "" if before is None or before.price_usd is None else f"{before.price_usd:.2f} -> "
+        price = f" ({was}{after.price_usd:.2f} USD)"
+    alone = "" if after.whole else ", legs alone"
+    return f"runner minutes: {old} -> {after.minutes:,}{price}{alone}"
+
+
 @dataclass(frozen=True, slots=True)
 class Leak:
     """A process whose memory grew from test to test.
@@ -99,8 +122,15 @@ class Leak:
 
     @property
     def words(self) -> str:
-        """What grew, by how much, and how sure that is new."""
-        return leak_words(self)
+        """ "maybe a leak: 640 MiB kept by 120 tests in process 2 (40 MiB before, n=12)"."""
+        shard = f" of shard {self.shard}" if self.shard else ""
+        before = "not known before"
+        if self.before_bytes is not None:
+            before = f"{size(self.before_bytes)} before, n={self.n}"
+        return (
+            f"{_TIERS[self.tier]}: {size(self.steady_bytes)} kept by "
+            f"{counted(self.tests, 'test')} in process {self.process}{shard} ({before})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +166,12 @@ class Trend:
     @property
     def words(self) -> str:
         """ "slowest leg: no significant difference (124 s and 122 s, n=12)"."""
-        return trend_words(self)
+        show = size if self.name == "peak_bytes" else duration
+        usual = ""
+        if self.low is not None and self.high is not None and "usual" in self.word:
+            usual = f", 95 % of runs {show(self.low)} to {show(self.high)}"
+        values = f"{show(self.before)} and {show(self.after)}, n={self.n}{usual}"
+        return f"{TRENDS[self.name]}: {self.word} ({values})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +211,17 @@ class MetricChange:
 
     @property
     def words(self) -> str:
-        """ "512 MiB -> 640 MiB (+25 %)"."""
-        return metric_words(self)
+        """ "512 MiB -> 640 MiB (+25 %)", "3 -> 4 images (+33 %, medians of 5 and 5 values)"."""
+        show = {"s": duration, "bytes": size}.get(self.unit)
+        if show is None or min(self.before, self.after) < 0:
+            unit = f" {one_line(self.unit, 20)}" if self.unit else ""
+            values = f"{self.before:,.6g} -> {self.after:,.6g}{unit}"
+        else:
+            values = f"{show(self.before)} -> {show(self.after)}"
+        more = [percent(self.ratio)] if self.ratio is not None else []
+        if max(self.n_before, self.n_after) > 1:
+            more.append(f"medians of {self.n_before} and {counted(self.n_after, 'value')}")
+        return f"{values} ({', '.join(more)})" if more else values
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +234,20 @@ class Metrics:
 
     @property
     def said(self) -> str:
-        """What they come to in a sentence; "" without any."""
-        return metrics_said(self)
+        """ "3 metrics in both runs, 1 larger and 1 smaller by 5 % or more; ..."; "" without any."""
+        if not (self.changes or self.only_before):
+            return ""
+        moved = [one for one in self.changes if one.distance >= MOVED]
+        larger = sum(one.after > one.before for one in moved)
+        costs = {one.after > one.before for one in moved if one.is_cost}
+        parts = [
+            f"{counted(len(self.changes), 'metric')} in both runs, {larger} larger and "
+            f"{len(moved) - larger} smaller by {100 * MOVED:.0f} % or more"
+        ]
+        if self.only_before or self.only_after:
+            parts.append(f"{self.only_before} before only, {self.only_after} now only")
+        said = f"{'; '.join(parts)}; no verdict, as nothing says how much they vary"
+        return f"mixed: {said}" if len(costs) > 1 else said
 
 
 NO_METRICS: Final = Metrics()

@@ -1,0 +1,86 @@
+"""The verdict on one measure: its word and its sentence. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard.compare.words import NEEDED
+from ciguard.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.compare.changes import Change
+    from ciguard.compare.vocabulary import Measure, Word
+
+NOUN: Final[dict[Measure, str]] = {"wall_s": "duration", "peak_delta_bytes": "peak memory"}
+
+
+def judged_word(
+    measured: int, judged: int, losses: Sequence[Change], gains: Sequence[Change]
+) -> Word:
+    """The verdict on a measure.
+
+    Args:
+        measured: cases with a value and a baseline.
+        judged: those of them with enough baseline values for a verdict.
+    """
+    if not measured:
+        return "not measured"
+    if not judged:
+        return "not enough data"
+    worse = any(change.tier == "confirmed" for change in losses)
+    better = any(change.tier == "confirmed" for change in gains)
+    if worse and better:
+        return "mixed"
+    if worse:
+        return "regressed"
+    if any(change.tier == "suspect" for change in losses):
+        return "suspects"
+    return "improved" if better else "no significant difference"
+
+
+def said(
+    measure: Measure,
+    word: Word,
+    *,
+    judged: int = 0,
+    n: int = 0,
+    suspects: int = 0,
+    losses: Sequence[Change] = (),
+    gains: Sequence[Change] = (),
+    spread: float | None = None,
+) -> str:
+    """The sentence for a verdict.
+
+    Args:
+        n: baseline values of a typical case.
+    """
+    noun, tests = NOUN[measure], counted(judged, "test")
+    if word == "not measured":
+        if measure == "wall_s":
+            return f"{noun}: no test of 50 ms or more was measured in both"
+        return f"{noun}: not measured in both"
+    if word == "not enough data":
+        # Numbers of durations move by chance in every run: only those of memory are counted.
+        both = (("up", losses), ("down", gains)) if measure == "peak_delta_bytes" else ()
+        moved = [f"{counted(len(found), 'test')} {way}" for way, found in both if found]
+        if moved:
+            return f"{noun}: {', '.join(moved)}, no verdict"
+        values = counted(n, "baseline value")
+        return f"{noun}: no verdict from {values} a test ({NEEDED} are needed)"
+    if word == "too noisy to judge":
+        return f"{noun}: too noisy to judge: {spread:.1f} times the baseline's noise"
+    worse = sum(1 for change in losses if change.tier == "confirmed")
+    better = sum(1 for change in gains if change.tier == "confirmed")
+    parts = []
+    if worse:
+        parts.append(f"{counted(worse, 'confirmed regression')}")
+    if better:
+        parts.append(f"{counted(better, 'confirmed gain')}")
+    if suspects:
+        parts.append(f"{counted(suspects, 'suspect')}")
+    if not worse and not better:
+        parts.insert(0, "nothing confirmed" if suspects else "no significant difference")
+    found = ", ".join(parts)
+    return f"{noun}: {found} ({tests} judged, n={n})"
