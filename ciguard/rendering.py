@@ -64,10 +64,16 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
 }
 
 
+ROWS: Final = (
+    500  # of a page's table where no script runs: a browser lays out more, nobody reads them
+)
+MOST: Final = 200_000  # of one where scripts run: a fork's records may have any number
+
+
 @lru_cache(maxsize=1)
-def sorting() -> dict[str, str]:
+def scripted() -> dict[str, str]:
     """The one script of a page, and what the page's policy knows it by: no other text runs."""
-    script = (template_folder() / "sort.js").read_text("utf-8")
+    script = (template_folder() / "tables.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {"script": script, "script_hash": f"sha256-{digest}"}
 
@@ -103,6 +109,7 @@ def environment(own: Mapping[str, str] = NOTHING) -> Environment:
         keep_trailing_newline=True,
     )
     found.filters.update(FILTERS)
+    found.globals["most_rows"] = MOST
     return found
 
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
 ROWS: Final = 200  # of a table in Markdown
-HTML_ROWS: Final = 2_000  # a browser lays out more, and nobody reads them; the JSON has all
 
 
 def _as_text_of_json(comparison: Comparison) -> str:
@@ -51,13 +50,16 @@ def _markdown(comparison: Comparison) -> str:
 
 
 def _html(comparison: Comparison) -> str:
-    from ciguard.rendering import environment, sorting  # noqa: PLC0415
+    from ciguard import rendering  # noqa: PLC0415
 
     return (
-        environment()
+        rendering.environment()
         .get_template("comparison.html.j2")
         .render(
-            comparison=comparison, scatter=scatter(comparison.pairs), rows=HTML_ROWS, **sorting()
+            comparison=comparison,
+            scatter=scatter(comparison.pairs),
+            rows=rendering.ROWS,
+            **rendering.scripted(),
         )
     )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.scatter import scatter
-from ciguard.rendering import Templates, sorting
+from ciguard.rendering import ROWS, Templates, scripted
 from ciguard.report import charts
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ciguard.report.contents import Contents
 
 TEMPLATE: Final = "report.html.j2"
-ROWS: Final = 2_000  # of a table: a browser lays out more, and nobody reads them
 
 
 def html(
@@ -35,7 +34,7 @@ def html(
     """
     templates = templates or Templates()
     if contents is None:
-        return templates.render("notjudged.html.j2", headline=headline, why=why, **sorting())
+        return templates.render("notjudged.html.j2", headline=headline, why=why, **scripted())
     said = tuple(f"{name}: {why}" for name, why in sorted(templates.complaints.items()))
     contents = replace(contents, notes=(*contents.notes, *said))
     compared = contents.comparison
@@ -49,5 +48,5 @@ def html(
         stacks=charts.stacks(contents.verdict.offenders),
         scatter=scatter(compared.pairs) if compared else None,
         rows=ROWS,
-        **sorting(),
+        **scripted(),
     )

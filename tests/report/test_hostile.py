@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import html as entities
 import re
-import shutil
-import subprocess
 from functools import cache
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 import pytest
 from markdown_it import MarkdownIt
+from report.browser import dumped, needs_browser
 from report.hostile import NAMES, told
 
 from ciguard.github.commands import annotation
@@ -27,10 +26,6 @@ if TYPE_CHECKING:
 
 HOME = "https://github.com/octo-org/shop/"
 OURS = {"code", "/code", "details", "/details", "summary", "/summary", "sub", "/sub"}
-CHROMIUM = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-)
 
 
 @cache
@@ -136,20 +131,9 @@ def test_a_terminal_an_annotation_and_a_check_are_told_plain_text() -> None:
         assert len(note.title) <= 255
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no Chromium here")
+@needs_browser
 def test_a_browser_finds_one_script_and_no_stranger(tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text(page(), "utf-8", "replace")
-    done = subprocess.run(
-        [
-            *("chromium", *CHROMIUM, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"),
-            f"file://{tmp_path / 'page.html'}",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    seen = Seen(done.stdout)
+    seen = Seen(dumped(page(), tmp_path))
     assert seen.tags.count("script") == 1
     assert not {"img", "iframe"} & set(seen.tags)
     assert seen.tags.count("button") > 10, "our own script has run: tables can be sorted"
