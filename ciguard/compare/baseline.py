@@ -10,17 +10,16 @@ import numpy as np
 from ciguard.codec.series import in_complete_leg, latest, leg_of
 from ciguard.compare.choice import how_chosen
 from ciguard.compare.facts import BaselineFacts, RunName, Unused
-from ciguard.compare.runs import CODE
+from ciguard.compare.runs import CODE, places
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from ciguard.codec.history import History
     from ciguard.compare.choice import Choice
     from ciguard.compare.runs import Codes, Floats, Run
-    from ciguard.model import CaseKey
 
     Integers = NDArray[np.int64]
 
@@ -81,9 +80,8 @@ def usable(run: Run) -> NDArray[np.bool_]:
     return _usable(run.outcome, run.ending)
 
 
-def _of_history(
-    history: History, used: Sequence[int], at: Mapping[CaseKey, int], origin: int
-) -> _Rows:
+def _of_history(history: History, used: Sequence[int], candidate: Run) -> _Rows:
+    at = {key: position for position, key in enumerate(candidate.keys)}
     values = history.values
     chosen = np.zeros(len(history.runs), np.bool_)
     chosen[list(used)] = True
@@ -94,7 +92,7 @@ def _of_history(
     keep = np.flatnonzero(good & complete)
     return _Rows(
         key=target[values.key[keep]],
-        group=leg_of(history, values)[keep].astype(np.int64) + origin,
+        group=leg_of(history, values)[keep].astype(np.int64),
         wall_s=values.wall_s[keep],
         peak_delta_bytes=values.peak_delta_bytes[keep],
         retained_bytes=values.retained_bytes[keep],
@@ -104,8 +102,8 @@ def _of_history(
     )
 
 
-def _of_run(run: Run, at: Mapping[CaseKey, int], origin: int) -> _Rows:
-    target = np.fromiter((at.get(key, -1) for key in run.keys), np.int32, len(run.keys))
+def _of_run(run: Run, candidate: Run, origin: int) -> _Rows:
+    target = places(run, candidate).astype(np.int32)
     complete = np.array([leg.complete for leg in run.legs], np.bool_)
     good = (target >= 0) & usable(run)
     keep = np.flatnonzero(good & complete[run.leg])
@@ -135,16 +133,15 @@ def table_of(
         A row for each of the candidate's keys. Memory only where it was measured in the same way
         as the candidate's. O(values) in numpy, O(keys) in Python.
     """
-    at = {key: position for position, key in enumerate(candidate.keys)}
     parts: list[_Rows] = []
     run_of_group: list[int] = []
     probes: list[float | None] = []
     if history is not None and used:
-        parts.append(_of_history(history, used, at, 0))
+        parts.append(_of_history(history, used, candidate))
         run_of_group = [n for n, run in enumerate(history.runs) for _ in run.legs]
         probes = [leg.runner.probe_s for run in history.runs for leg in run.legs]
     for number, run in enumerate(bases):
-        parts.append(_of_run(run, at, len(run_of_group)))
+        parts.append(_of_run(run, candidate, len(run_of_group)))
         known = len(history.runs) if history is not None and used else 0
         run_of_group += [known + number] * len(run.legs)
         probes += [leg.probe_s for leg in run.legs]
@@ -202,12 +199,6 @@ def _retained(rows: _Rows, candidate: Run) -> Floats | None:
         return None
     kept = np.flatnonzero(~np.isnan(rows.retained_bytes))
     return latest(rows.retained_bytes[kept], rows.key[kept], len(candidate.keys))
-
-
-def places(run: Run, other: Run) -> Integers:
-    """Where each case of a run is in another one; -1 where it is not."""
-    at = {key: position for position, key in enumerate(other.keys)}
-    return np.fromiter((at.get(key, -1) for key in run.keys), np.int64, len(run.keys))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.baseline import usable
+from ciguard.compare.baseline import beside, usable
 from ciguard.compare.scatter import Pair, Pairs
 from ciguard.text import case_name
 
@@ -21,19 +21,9 @@ def pairs(base: Run | None, candidate: Run) -> Pairs:
     """At most three times `EACH` tests, in the candidate's order; `of` counts all of them."""
     if base is None:
         return Pairs()
-    at = {key: position for position, key in enumerate(base.keys)}
-    good, good_before = usable(candidate), usable(base)
-    rows = np.array(
-        [
-            (at[key], position)
-            for position, key in enumerate(candidate.keys)
-            if good[position] and key in at and good_before[at[key]]
-        ],
-        np.int64,
-    ).reshape(-1, 2)
-    before, after = base.wall_s[rows[:, 0]], candidate.wall_s[rows[:, 1]]
-    both = (before > 0) & (after > 0)
-    rows, before, after = rows[both], before[both], after[both]
+    before, after = beside(candidate, base).wall_s, candidate.wall_s
+    rows = np.flatnonzero(usable(candidate) & (before > 0) & (after > 0))
+    before, after = before[rows], after[rows]
     count = len(rows)
     if count <= 3 * EACH:
         chosen = np.arange(count)
@@ -44,7 +34,7 @@ def pairs(base: Run | None, candidate: Run) -> Pairs:
         chosen = np.unique(np.concatenate([largest, moved, even]))
     found = tuple(
         Pair(
-            case_name(candidate.keys[int(rows[one, 1])], NAME_WIDTH),
+            case_name(candidate.keys[int(rows[one])], NAME_WIDTH),
             float(before[one]),
             float(after[one]),
         )

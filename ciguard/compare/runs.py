@@ -121,6 +121,14 @@ class Run:
         )
 
 
+def places(run: Run, other: Run) -> NDArray[np.int64]:
+    """Where each case of a run is in another one; -1 where it is not."""
+    if run.keys == other.keys:  # as in most pull requests: told in a fifth of the time
+        return np.arange(len(run.keys), dtype=np.int64)
+    at = {key: position for position, key in enumerate(other.keys)}
+    return np.fromiter((at.get(key, -1) for key in run.keys), np.int64, len(run.keys))
+
+
 def of_history(history: History, position: int, name: str = "") -> Run:
     """A run as the history remembers it: only values that it still keeps."""
     run = history.runs[position]

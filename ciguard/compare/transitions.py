@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from ciguard.codec.history import WORDS
 from ciguard.compare.changes import Transition
-from ciguard.compare.runs import CODE
+from ciguard.compare.runs import CODE, places
 from ciguard.compare.vocabulary import KINDS
 
 if TYPE_CHECKING:
@@ -62,25 +62,27 @@ def in_words(run: Run, position: int) -> str:
     return outcome if ending in ("", "completed") else f"{outcome} ({ending})"
 
 
-@dataclass(frozen=True, slots=True)
 class _Side:
-    """A run with its fates, found by case and by unit."""
+    """A run with its fates, found by case and by unit; both only where somebody asks."""
 
-    run: Run
-    fates: Fates
-    at: dict[CaseKey, int]
-    worst: dict[UnitKey, int]  # position of a unit's worst case
+    def __init__(self, run: Run) -> None:
+        self.run, self.fates = run, fates(run)
 
-    @staticmethod
-    def of(run: Run) -> _Side:
-        found = fates(run)
+    @cached_property
+    def at(self) -> dict[CaseKey, int]:
+        return {key: position for position, key in enumerate(self.run.keys)}
+
+    @cached_property
+    def worst(self) -> dict[UnitKey, int]:
+        """The position of each unit's worst case."""
         worst: dict[UnitKey, int] = {}
-        for position, (key, fate) in enumerate(zip(run.keys, found.tolist(), strict=True)):
+        for position, (key, fate) in enumerate(
+            zip(self.run.keys, self.fates.tolist(), strict=True)
+        ):
             unit = key.unit_key
-            if unit not in worst or fate > found[worst[unit]]:
+            if unit not in worst or fate > self.fates[worst[unit]]:
                 worst[unit] = position
-        at = {key: position for position, key in enumerate(run.keys)}
-        return _Side(run, found, at, worst)
+        return worst
 
     def place(self, key: CaseKey) -> int | None:
         """Where a case is; a case that stands for its whole unit is the worst of the unit's."""
@@ -115,7 +117,7 @@ def transitions(
     Returns:
         By kind in the order of `KINDS`, then by key.
     """
-    before, after = _Side.of(base), _Side.of(candidate)
+    before, after = _Side(base), _Side(candidate)
     names = names or {}
     flaky = frozenset(candidate.flaky)
     found = [
@@ -133,8 +135,11 @@ def transitions(
 
 
 def _there(before: _Side, after: _Side, names: Mapping[CaseKey, CaseKey]) -> Iterator[Transition]:
-    for position, key in enumerate(after.run.keys):
-        fate = int(after.fates[position])
+    place = places(after.run, before.run)
+    old_fates = np.where(place >= 0, before.fates[place] if len(before.fates) else 0, STOPPED)
+    # What went right in both is nearly all there is, and has nothing to tell.
+    for position in np.flatnonzero((old_fates != GOOD) | (after.fates != GOOD)).tolist():
+        key, fate = after.run.keys[position], int(after.fates[position])
         was = names.get(key)
         old = before.place(key if was is None else was)
         kind = _kind(None if old is None else int(before.fates[old]), fate)
@@ -172,8 +177,9 @@ def _gone(
     shard_of: Mapping[UnitKey, str] | None,
     elsewhere: Collection[CaseKey],
 ) -> Iterator[Transition]:
-    for position, key in enumerate(before.run.keys):
-        if key in after.at or key in elsewhere:
+    for position in np.flatnonzero(places(before.run, after.run) < 0).tolist():
+        key = before.run.keys[position]
+        if key in elsewhere:
             continue
         new = after.worst.get(key.unit_key)
         fate = int(before.fates[position])

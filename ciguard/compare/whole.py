@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ciguard.compare.baseline import usable
+from ciguard.compare.baseline import beside, usable
 from ciguard.compare.wholes import LegChange, Totals
 
 if TYPE_CHECKING:
@@ -76,15 +76,8 @@ def totals(base: Run | None, candidate: Run, *, complete: bool) -> Totals:
     peak = _peak(candidate) if complete else None
     if base is None:
         return Totals(makespan_after_s=makespan, peak_after_bytes=peak)
-    at = {key: position for position, key in enumerate(base.keys)}
-    good, good_before = usable(candidate), usable(base)
-    pairs = [
-        (at[key], position)
-        for position, key in enumerate(candidate.keys)
-        if good[position] and key in at and good_before[at[key]]
-    ]
-    rows = np.array(pairs, np.int64).reshape(-1, 2)
-    before, after = base.wall_s[rows[:, 0]], candidate.wall_s[rows[:, 1]]
+    before = np.where(usable(candidate), beside(candidate, base).wall_s, np.nan)
+    after = candidate.wall_s
     both = ~np.isnan(before) & ~np.isnan(after)
     return Totals(
         makespan_before_s=_makespan(base),
