@@ -35,7 +35,7 @@ from ciguard.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ciguard.codec.jsonlines import Parse
     from ciguard.model import CaseKey, Line
@@ -44,6 +44,7 @@ MAX_DAMAGE: Final = 20  # places named in one file; a file of garbage is one fin
 # Of one run: a million units have three each. A line takes up to 306 bytes (a sample), so 2.4 GB.
 MAX_LINES: Final = 8_000_000
 _RESULT_FILE: Final = re.compile(r"(?:(.*)/)?results/(process-\d{3,}/.+)")
+_OWN_FILE: Final = "supervisor.jsonl"
 _PROCESS_FILE: Final = re.compile(r"process-0*(\d+)(-\w+)?\.jsonl")
 
 # (plan id, shard, run id, run attempt, folder); the folder only where a leg knew nothing else.
@@ -138,7 +139,8 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
 
     The first leg that the file names; else the only one that its folder names; else, for whole
     lines alone, the only one named at all; else nobody's. A file without any line that can be read
-    is nobody's either, unless the only leg of its folder says that it started that process.
+    is nobody's either, unless the only leg of its folder says that it started that process, or has
+    nothing else that could be its own file.
     """
     in_folder: dict[str, set[_Identity]] = {}
     started: set[tuple[str, _Identity, int]] = set()
@@ -149,6 +151,7 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
                 numbers = [line.process for line in lines if isinstance(line, ProcessLine)]
                 started.update((file.folder, leg, number) for number in numbers)
     everywhere = {leg for legs in in_folder.values() for leg in legs}
+    headed = {file.folder for file in files if any(map(_has_header, file.blocks))}
     for file in files:
         near = in_folder[file.folder]
         owner: _Identity | None = None
@@ -158,17 +161,23 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
             (leg,) = near
             process = _process_of(file)
             announced = process is not None and (file.folder, leg, process) in started
-            owner = leg if file.blocks or announced else None
+            own = file.source.endswith(f"/{_OWN_FILE}") and file.folder not in headed
+            owner = leg if file.blocks or announced or own else None
         elif not near and len(everywhere) == 1 and file.blocks and not file.damage:
             (owner,) = everywhere
         yield file, owner
 
 
+def _has_header(block: tuple[_Identity | None, list[Line]]) -> bool:
+    return any(isinstance(line, ShardLine) for line in block[1])
+
+
 @dataclass(slots=True)
 class _Gathering:
-    """The lines of one leg while its files are read, by file."""
+    """The lines of one leg while its files are read, by file; `claims` is who those say it is."""
 
     source: str
+    claims: ShardLine | None = None
     parts: dict[str, list[Line]] = field(default_factory=dict)
     damage: list[str] = field(default_factory=list)
 
@@ -205,6 +214,7 @@ class _Gathering:
             end=end,
             damage=tuple(self.damage),
             copies=tuple(copies) if len(copies) > 1 else (),
+            claims=None if headers else self.claims,
         )
         own: dict[str, bytes] = {}
         for folder in {source.rpartition("/")[0]: None for source in self.parts}:
@@ -349,7 +359,7 @@ def read_records(
     def leg_of(identity: _Identity | None, file: _File) -> _Gathering:
         # What nobody claims stays together by folder: one record without a header each.
         key = identity if identity is not None else file.folder
-        return legs.setdefault(key, _Gathering(file.source))
+        return legs.setdefault(key, _Gathering(file.source, _claimed(identity)))
 
     budget = _Budget(MAX_LINES)
     ordered = sorted(files)
@@ -366,11 +376,41 @@ def read_records(
         if (place := place_of(path)) is not None:
             beside.setdefault(place[0], {})[place[1]] = content
     records = [gathering.record(beside) for gathering in legs.values()]
-    return tuple(sorted(records, key=_by_identity))
+    return tuple(sorted(map(_with_job(records), records), key=_by_identity))
+
+
+def _claimed(identity: _Identity | None) -> ShardLine | None:
+    """As much of a shard line as other lines say; None where they do not name a leg of a plan."""
+    if identity is None or not identity[0]:
+        return None
+    plan_id, shard, run_id, run_attempt, _ = identity
+    return ShardLine(plan_id, shard, run_id=run_id, run_attempt=run_attempt)
+
+
+def _with_job(records: Iterable[Record]) -> Callable[[Record], Record]:
+    """Name the job of a leg whose shard line is lost, as those of its run call theirs."""
+    known: dict[tuple[str, int | None, str], ShardLine] = {}
+    for header in (record.header for record in records):
+        if header is not None and header.job and header.shard:
+            for shard in (header.shard, ""):
+                known.setdefault((header.plan_id, header.run_id, shard), header)
+
+    def named(record: Record) -> Record:
+        claims = record.claims
+        if claims is None:
+            return record
+        near = (claims.plan_id, claims.run_id)
+        other = known.get((*near, claims.shard)) or known.get((*near, ""))
+        if other is None or other.job is None:
+            return record
+        job = other.job.replace(other.shard, claims.shard)
+        return replace(record, claims=replace(claims, job=job))
+
+    return named
 
 
 def _by_identity(record: Record) -> tuple[str, str, int, int, str]:
-    header = record.header or ShardLine()
+    header = record.who
     return (
         header.plan_id,
         header.shard,

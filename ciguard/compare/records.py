@@ -27,7 +27,7 @@ def runs_of(records: Iterable[Record], name: str) -> tuple[Run, ...]:
     """
     by_leg: dict[tuple[int, str, str], list[tuple[int, Record]]] = defaultdict(list)
     for record in records:
-        header = record.header or ShardLine()
+        header = record.who
         identity = (header.run_id or 0, header.job or "", header.shard or _folder(record))
         by_leg[identity].append((header.run_attempt or 0, record))
     by_run: dict[tuple[int, int], list[Record]] = defaultdict(list)
@@ -48,7 +48,7 @@ def _measured(record: Record) -> set[tuple[CaseKey, float | None, float]]:
 
 def _folder(record: Record) -> str:
     # Legs that know neither plan nor shard are told apart by where their record lies.
-    return record.source if record.header is None or not record.header.plan_id else ""
+    return "" if record.who.plan_id else record.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def _at(record: Record) -> datetime | None:
 
 
 def _leg(record: Record) -> RunLeg:
-    header = record.header or ShardLine()
+    header = record.who
     end = record.end
     return RunLeg(
         shard=header.shard,

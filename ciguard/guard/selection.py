@@ -54,11 +54,15 @@ def select(
     strangers: list[Finding] = []
     ours: list[tuple[ShardLine, Record]] = []
     keys = {shard.key for shard in plan.shards}
+    unnamed: list[Record] = []
     for record in records:
+        if record.header is None:
+            unnamed.append(record)
+            continue
         stranger = _stranger(plan, keys, record, heads)
         if stranger is not None:
             strangers.append(stranger)
-        elif record.header is not None:
+        else:
             ours.append((record.header, record))
     newest_run = run_id or max((header.run_id or 0 for header, _ in ours), default=0)
     by_shard: dict[str, list[tuple[int, Record]]] = {}
@@ -72,6 +76,8 @@ def select(
         found.sort(key=lambda pair: pair[0])
     older = _of_other_attempts(by_shard, attempts or {})
     strangers.extend(one for one, _ in older.values())
+    counting = {shard: (plan.id, newest_run, found[-1][0]) for shard, found in by_shard.items()}
+    strangers.extend(_unnamed(one, counting, keys) for one in unnamed)
     instead, findings = _sorted_out(keys - by_shard.keys(), strangers, any_of_ours=bool(ours))
     return Selection(
         newest={shard: found[-1][1] for shard, found in by_shard.items()},
@@ -130,6 +136,35 @@ def _not_counted(kind: str, what: str, shard: str = "") -> Finding:
     return Finding("warning", kind, what, shard=shard, fix=fix)
 
 
+def _unnamed(
+    record: Record, counting: Mapping[str, tuple[str, int, int]], keys: AbstractSet[str]
+) -> Finding:
+    """A record without its shard line might hold a failure, unless a later attempt's counts.
+
+    Nor does a file without a byte hold any where no leg lacks one.
+
+    Args:
+        counting: by shard, of which plan, run and attempt the record is that counts.
+    """
+    claims = record.claims
+    fix = "the leg's own file of the record is missing or damaged: look at its upload"
+    if claims is not None and claims.shard in counting:
+        *run, attempt = counting[claims.shard]
+        older = (claims.run_attempt or 0) < attempt
+        if run == [claims.plan_id, claims.run_id or 0] and older:
+            what = (
+                f"shard {claims.shard}: of attempt {claims.run_attempt} there is a record without "
+            )
+            what += f"its shard line ({record.source}); that of attempt {attempt} counts"
+            return Finding("warning", "no_shard_line", what, claims.shard)
+    said = record.results or record.starts or record.processes
+    empty = bool(record.damage) and all(one.endswith(": empty") for one in record.damage)
+    if empty and not said and counting.keys() == keys:
+        what = f"files without a byte, and no leg lacks one: {', '.join(record.damage[:NAMED])}"
+        return Finding("warning", "empty_record_file", what, fix="look at what the legs upload")
+    return Finding("incomplete", "no_shard_line", _nobodys(record), fix=fix)
+
+
 def _nobodys(record: Record) -> str:
     if record.results or record.starts or record.processes or not record.damage:
         return f"{record.source} has no shard line: nobody knows whose lines these are"
@@ -156,10 +191,7 @@ def _stranger(
     plan: Plan, keys: set[str], record: Record, heads: AbstractSet[str]
 ) -> Finding | None:
     """Why a record is not of this plan; None if it is."""
-    header = record.header
-    if header is None:
-        fix = "the leg's own file of the record is missing or damaged: look at its upload"
-        return Finding("incomplete", "no_shard_line", _nobodys(record), fix=fix)
+    header = record.who
     if header.plan_id != plan.id:
         whose = f"of plan {header.plan_id!r:.40}" if header.plan_id else "of a command without plan"
         what = f"{record.source} is {whose}, not {plan.id}"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ciguard.codec.history_runs import UNDATED, HistoryRun
 from ciguard.errors import InputError
-from ciguard.model import Record, ShardLine
+
+if TYPE_CHECKING:
+    from ciguard.model import Record, ShardLine
 
 T = TypeVar("T")
 
@@ -72,7 +74,7 @@ def run_of(record: Record, facts: Facts) -> HistoryRun:
     Raises:
         InputError: nobody says which run it was, or the two sources say different things.
     """
-    header, where = record.header or ShardLine(), record.source
+    header, where = record.who, record.source
     run_id = agreed("--run-id", header.run_id, facts.run_id, where)
     if run_id is None:
         fix = "say which run it was: --run-id N (any number that no other run has)"

@@ -94,7 +94,7 @@ def history_of(
         told = _with_facts(record, facts)
         run = run_of(told, facts)
         leg = leg_of(told, run.run_attempt, plan)
-        if record.header is None:
+        if record.header is None and record.claims is None:
             leg = replace(leg, suite=facts.suite or "", variant=facts.variant or "")
         pieces.append(_Piece(replace(run, legs=(leg,)), leg, told.results))
     if plan is not None:
@@ -104,7 +104,8 @@ def history_of(
 
 def _check_plan(record: Record, plan: Plan | None) -> None:
     """Another plan's shards would be taken for lost, and its units for never run."""
-    header = record.header  # none of a leg that was killed at once: no contradiction
+    header = record.header or record.claims
+    # Neither of a leg that was killed at once: no contradiction.
     if plan is not None and header is not None and header.plan_id != plan.id:
         what = f"the record is of plan {header.plan_id or 'none'!r:.40}, not {plan.id}"
         fix = "name the plan that the record was made with, or leave --plan out"
@@ -113,7 +114,11 @@ def _check_plan(record: Record, plan: Plan | None) -> None:
 
 def _telling(records: tuple[Record, ...]) -> Sequence[Record]:
     """Without files that are nobody's and have no line that can be read, unless all are such."""
-    found = [one for one in records if one.header or one.results or one.starts or one.processes]
+    found = [
+        one
+        for one in records
+        if one.header or one.claims or one.results or one.starts or one.processes
+    ]
     return found or records
 
 

@@ -79,7 +79,7 @@ def _lost(record: Record, wanted: set[UnitKey]) -> tuple[UnitKey, ...]:
 
 def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
     """One record's leg; `plan`, where it is the record's own, tells what else was lost with it."""
-    header = record.header or ShardLine()
+    header = record.who
     ending = record.end.ending if record.end is not None else "unknown"
     shard = _shard(plan, header)
     wanted: set[UnitKey] = {unit.key for unit in shard.units} if shard is not None else set()

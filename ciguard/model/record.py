@@ -295,7 +295,8 @@ Line = Union[
 class Record:
     """What one leg wrote down in one attempt, joined over its files.
 
-    `header` is None where no file said whose lines these are. `damage` names each place that could
+    `header` is None where no file said whose lines these are, or the one that does is lost; then
+    `claims` holds as much of it as the leg's other files say. `damage` names each place that could
     not be read ("process-001.jsonl:17: cut"); what stands before it is kept. `copies` names the
     files with its shard line where there are several: then the record arrived more than once.
     """
@@ -312,6 +313,12 @@ class Record:
     end: EndLine | None = None
     damage: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
+    claims: ShardLine | None = None
+
+    @property
+    def who(self) -> ShardLine:
+        """Whose it is, as far as anything says it."""
+        return self.header or self.claims or ShardLine()
 
     @property
     def wall_s(self) -> float | None:

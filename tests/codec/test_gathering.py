@@ -115,6 +115,21 @@ def test_its_file_may_begin_with_what_the_leg_knows() -> None:
     ]
 
 
+@pytest.mark.parametrize("lost", [{}, {"02/supervisor.jsonl": b""}, {"02/supervisor.jsonl": b"{"}])
+def test_whose_a_record_is_without_its_shard_line_its_other_files_say(
+    lost: dict[str, bytes],
+) -> None:
+    whole = ShardLine("p", "01", run_id=7, run_attempt=1, job="tests (01)")
+    inner = joined(defaults("02"), Result("u", "passed"))
+    files = {"01/supervisor.jsonl": encode(whole), "02/process-001.jsonl": inner, **lost}
+    first, second = read_records(files.items())
+    assert (first.claims, first.who) == (None, whole)
+    assert second.header is None
+    assert second.who == ShardLine("p", "02", run_id=7, run_attempt=1, job="tests (02)")
+    assert len(second.damage) == len(lost)
+    assert second.results == (Result("u", "passed", case="u"),)
+
+
 def test_lines_of_nobody_stay_together_by_folder() -> None:
     line = encode(Result("u", "passed"))
     files = [("a/1.jsonl", line), ("a/2.jsonl", line), ("b/1.jsonl", line)]

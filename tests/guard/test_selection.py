@@ -143,3 +143,49 @@ def test_a_record_is_held_against_the_commit_of_the_run(
     told = [one.what for one in verdict.findings if one.kind == "no_record"]
     said = f"is of commit {'a' * 40}, and this run of {'b' * 40}"
     assert [said in one for one in told] == [True] * (0 if counts else 3)
+
+
+def headless(world: World, attempt: int = 1) -> None:
+    """A record of shard 02 that began when the disk was full: its own file has no byte."""
+    files = make_leg(world.plan, "02", attempt=attempt).files()
+    kept = {path: content for path, content in files.items() if "process" in path}
+    lost = dict.fromkeys(files.keys() - kept.keys(), b"")
+    world.extra |= {**kept, **lost}
+
+
+def test_a_record_without_its_shard_line_says_nothing_where_a_later_attempt_counts() -> None:
+    world = World()
+    world.legs["02"] = make_leg(world.plan, "02", attempt=2)
+    headless(world)
+    (finding,) = world.prove().findings
+    assert (finding.level, finding.kind, finding.shard) == ("warning", "no_shard_line", "02")
+    assert finding.what == (
+        "shard 02: of attempt 1 there is a record without its shard line "
+        "(record-02-1/process-001.jsonl); that of attempt 2 counts"
+    )
+
+
+@pytest.mark.parametrize("attempt", [1, 3])
+def test_a_record_without_its_shard_line_is_not_replaced_by_an_older_one(attempt: int) -> None:
+    world = World()
+    if attempt == 1:
+        del world.legs["02"]
+    headless(world, attempt)
+    verdict = world.prove()
+    assert verdict.state == "incomplete"
+    assert verdict.findings[0].what.endswith(
+        "has no shard line: nobody knows whose lines these are"
+    )
+
+
+def test_a_file_without_a_byte_in_a_folder_of_its_own_says_nothing_of_whole_legs() -> None:
+    world = World()
+    world.extra = {"record-02-0/supervisor.jsonl": b""}
+    (finding,) = world.prove().findings
+    assert (finding.level, finding.kind) == ("warning", "empty_record_file")
+    world.extra = {"record-02-0/supervisor.jsonl": b"{"}  # was something, and might be a failure
+    assert world.prove().state == "incomplete"
+    world = World()
+    world.extra = {"record-02-0/supervisor.jsonl": b""}
+    damages.record_removed(world)
+    assert world.prove().findings[0].level == "incomplete"

@@ -217,6 +217,22 @@ def test_an_emptied_file_beside_a_record_keeps_nothing_from_the_history() -> Non
         history_of([nobodys])
 
 
+def test_a_leg_that_lost_its_shard_line_keeps_nothing_from_the_history() -> None:
+    """Its other files say whose it is: its values are those of a leg that died."""
+    other = replace(RESULT, unit="a.py::t2", case="a.py::t2")
+    claims = ShardLine("9f2c", "04", run_id=101, run_attempt=1, job="tests (04)")
+    headless = Record("04", None, results=(other,), claims=claims)
+    whole = Record("r", HEADER, results=(RESULT,), end=DONE)
+    (run,) = history_of([whole, headless]).runs
+    assert (run.event, run.sha) == ("push", "tested")
+    legs = [(leg.job, leg.shard, leg.ending) for leg in run.legs]
+    assert legs == [("tests (03)", "03", "completed"), ("tests (04)", "04", "unknown")]
+    later = replace(HEADER, shard="04", job="tests (04)", run_attempt=2)
+    again = Record("04 again", later, end=DONE)
+    (run,) = history_of([whole, headless, again]).runs
+    assert [leg.run_attempt for leg in run.legs] == [1, 2]
+
+
 def test_records_of_several_runs_and_attempts_at_once() -> None:
     def leg(run_id: int, attempt: int, wall_s: float) -> Record:
         header = ShardLine(run_id=run_id, run_attempt=attempt, shard="01", plan_id="p")
