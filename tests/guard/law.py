@@ -7,41 +7,65 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 from guard.platform import Judged, Told, job
 
 from ciguard.codec import plan as plan_codec
 from ciguard.codec.gathering import read_records
+from ciguard.codec.quarantine import Entry
 from ciguard.errors import ExitCode, InputError
 from ciguard.guard.asking import ask
 from ciguard.guard.needs import Job as Needed
+from ciguard.guard.policy import Policy
 from ciguard.guard.proof import prove
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ciguard.guard.verdict import Verdict
     from ciguard.model.jobs import Job
 
 HEAD: Final = "a" * 40  # the commit of the run
 GOOD: Final = frozenset({"passed", "skipped"})
 UNIT: Final = ("suite", "variant", "unit")
+VERDICTS: Final = frozenset({"completed", "timeout", "crash", "out_of_memory", "memory_guard"})
+TESTS_FAILED: Final = 10
 Key = tuple[str, str, str]
+
+
+def job_of(shard: str, conclusion: str | None = "success", **more: Any) -> Job:
+    """A job of the run that is judged."""
+    return replace(job(shard, conclusion, **more), head_sha=HEAD)
 
 
 @dataclass
 class Run:
-    """A run as it reached the guard: the plan's file, all files of records, GitHub's words."""
+    """A run as it reached the guard: the plan's file, all files of records, GitHub's words.
+
+    `attempt` is the run's now; `tries` are what its plan gives a unit.
+    """
 
     plan: bytes
     files: dict[str, bytes]
     jobs: list[Job] = field(default_factory=list)
     needs: dict[str, str] = field(default_factory=dict)
+    attempt: int = 1
+    quarantined: frozenset[Key] = frozenset()
 
     @classmethod
     def green(cls, plan: bytes, files: dict[str, bytes]) -> Run:
         shards = [shard["key"] for shard in json.loads(plan)["shards"]]
-        jobs = [replace(job(key), head_sha=HEAD) for key in shards]
-        return cls(plan, dict(files), jobs, {"legs": "success"})
+        return cls(plan, dict(files), [job_of(key) for key in shards], {"legs": "success"})
+
+    def copy(self) -> Run:
+        return replace(self, files=dict(self.files), jobs=list(self.jobs), needs=dict(self.needs))
+
+    @property
+    def tries(self) -> int:
+        """Of a plan that nobody touched."""
+        return int(json.loads(self.plan)["policy"].get("tries", 1))
 
     def verdict(self) -> Verdict | None:
         """None where the plan cannot be read as one, which is an error of its own."""
@@ -51,10 +75,13 @@ class Run:
             return None
         records = read_records(self.files.items())
         needs = [Needed(name, result) for name, result in self.needs.items()]
-        platform = (
-            ask(plan, records, Judged(Listed(listed=tuple(self.jobs)), None)) if self.jobs else None
+        judged = Judged(Listed(listed=tuple(self.jobs)), self.attempt)
+        entries = tuple(
+            Entry(unit, "known", "#7", date(2026, 12, 1), suite, variant)
+            for suite, variant, unit in sorted(self.quarantined)
         )
-        return prove(plan, records, needs, platform=platform)
+        platform = ask(plan, records, judged) if self.jobs else None
+        return prove(plan, records, needs, platform=platform, policy=Policy(quarantine=entries))
 
 
 @dataclass
@@ -90,37 +117,66 @@ def objects(content: bytes) -> list[dict[str, Any]]:
 
 @dataclass
 class Leg:
-    """The lines that say they are of one leg.
-
-    `odd` is why no leg wrote them; `ends` say whether each end was a good one.
-    """
+    """The lines that say they are of one leg; `odd` is why no leg wrote them."""
 
     header: bool = False
-    ends: list[bool] = field(default_factory=list)
+    ends: list[dict[str, Any]] = field(default_factory=list)
     odd: list[str] = field(default_factory=list)
     results: list[tuple[Key, dict[str, Any]]] = field(default_factory=list)
+    starts: list[tuple[Key, int]] = field(default_factory=list)
     begun: dict[int, list[float]] = field(default_factory=dict)
     gone: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     silent: set[int] = field(default_factory=set)
+    steps: list[tuple[float, int]] = field(default_factory=list)
 
     @property
-    def whole(self) -> bool:
-        return self.header and bool(self.ends) and all(self.ends) and not self.oddity()
+    def step(self) -> tuple[float, int]:
+        """When its last step went on from others, and the last process of those."""
+        return max(self.steps, default=(-1.0, 0))
+
+    def whole(self, quarantined: frozenset[Key]) -> bool:
+        """Whether it ended by itself, and well but for what is quarantined."""
+        ends = [end for end in self.ends if moment(end) > self.step[0]]
+        good = all(
+            end.get("ending") == "completed"
+            and (end.get("exit_code") in (0, None) or self.excused(end, quarantined))
+            for end in ends
+        )
+        return self.header and bool(ends) and good and not self.oddity()
+
+    def excused(self, end: dict[str, Any], quarantined: frozenset[Key]) -> bool:
+        """Say that it failed for a quarantined unit: others must be good all the same."""
+        return end.get("exit_code") == TESTS_FAILED and any(
+            key in quarantined and is_bad(line) for key, line in self.results
+        )
 
     def oddity(self) -> str:
-        """Why no leg of a run in which nothing was tried again wrote this."""
+        """Why no leg wrote this; of what went before its last step much may be lost."""
+        at_s, before = self.step
         died = {
             number(line, "process") for _, line in self.results if line.get("outcome") == "died"
         }
-        if self.begun.keys() != self.gone.keys():
+        if {one for one in self.begun if one > before} != {
+            one for one in self.gone if one > before
+        }:
             return "a process without a begin or an end"
         for process, ends in self.gone.items():
             for end in ends:
                 code = number(end, "exit_code")
                 crashed = end.get("ending") != "completed"
-                if code < 0 or (crashed and process not in died | self.silent):
+                if process <= before:
+                    if moment(end) > at_s:
+                        return f"process {process} ends behind the step after it"
+                elif code < 0 or (crashed and process not in died | self.silent):
                     return f"process {process} died without a word"
         return self.odd[0] if self.odd else ""
+
+    def open(self, key: Key) -> bool:
+        """Say that a unit began in a process behind the last that has a result of it."""
+        told = [number(line, "process") for own, line in self.results if own == key]
+        return max((one for own, one in self.starts if own == key), default=0) > max(
+            told, default=0
+        )
 
 
 def number(line: dict[str, Any], word: str, absent: int = 0) -> int:
@@ -156,8 +212,8 @@ def legs_of(files: dict[str, bytes]) -> dict[Who | None, Leg]:
         who = next(iter(by_file[path]), who)
         defaults: dict[str, Any] = {}
         over = False
-        told: set[Key] = set()
-        again: dict[Key, Leg] = {}  # units that begin behind their result
+        told: set[tuple[Who | None, int, Key]] = set()
+        again: dict[tuple[Who | None, int, Key], Leg] = {}  # units that begin behind their result
         for line in objects(content):
             kind = line.get("type")
             who = next(iter(named(line)), who)
@@ -172,70 +228,124 @@ def legs_of(files: dict[str, bytes]) -> dict[Who | None, Leg]:
                     leg.odd.append("another commit")
             elif kind == "end":
                 over = True
-                good = line.get("ending") == "completed" and line.get("exit_code") in (0, None)
-                leg.ends.append(good)
+                leg.ends.append(line)
             elif kind == "process":
                 leg.begun.setdefault(number(line, "process"), []).append(moment(line))
             elif kind == "process_end":
                 leg.gone.setdefault(number(line, "process"), []).append(line)
             elif kind == "event" and line.get("kind") == "last_output":
                 leg.silent.add(number(line, "process"))
+            elif kind == "event" and line.get("kind") == "resumed":
+                leg.steps.append((moment(line), number(line, "process")))
             elif kind in ("start", "result"):
                 words = [str(line.get(name) or defaults.get(name) or "") for name in UNIT]
                 key = (words[0], words[1], words[2])
+                # The file says whose it is, whatever a line claims.
+                own = {"process": defaults["process"]} if "process" in defaults else {}
+                here = who, number({**line, **own}, "process"), key
                 if kind == "result":
-                    # The file says whose it is, whatever a line claims.
-                    own = {"process": defaults["process"]} if "process" in defaults else {}
                     leg.results.append((key, {**line, **own}))
-                    told.add(key)
-                    again.pop(key, None)
-                elif key in told and not line.get("heard"):
-                    again[key] = leg
+                    told.add(here)
+                    again.pop(here, None)
+                    continue
+                leg.starts.append((key, here[1]))
+                if here in told and not line.get("heard"):
+                    again[here] = leg
         for leg in again.values():
             leg.odd.append("a unit that began again")
     return found
 
 
 def is_good(line: dict[str, Any]) -> bool:
-    return str(line.get("outcome")) in GOOD
+    return (
+        str(line.get("outcome")) in GOOD and str(line.get("ending") or "completed") == "completed"
+    )
+
+
+def is_bad(line: dict[str, Any]) -> bool:
+    """A verdict, and no good one: what somebody stopped has none."""
+    return str(line.get("outcome")) in ("failed", "errored") or (
+        line.get("outcome") == "died" and str(line.get("ending") or "completed") in VERDICTS
+    )
+
+
+def ran_last(jobs: Iterable[Job]) -> list[Job]:
+    """Of jobs of one name those of the last attempt that it ran in, and is not only listed in."""
+    ran: list[Job] = []
+    for one in sorted(jobs, key=lambda one: one.run_attempt):
+        seen = [other.started_at for other in ran if other.run_attempt < one.run_attempt]
+        if one.started_at is None or one.started_at not in seen:
+            ran.append(one)
+    return [one for one in ran if one.run_attempt == ran[-1].run_attempt]
+
+
+def counted(shard: str, now: Run, legs: dict[Who | None, Leg]) -> list[Leg]:
+    """The legs of which one may be what a shard came to: of the attempt that it ran last in."""
+    jobs = ran_last(one for one in now.jobs if one.name == f"tests ({shard})")
+    attempt = str(jobs[0].run_attempt) if len(jobs) == 1 else None
+    return [
+        leg
+        for who, leg in legs.items()
+        if who is not None and who[1] == shard and attempt in (None, who[3])
+    ]
 
 
 def broken(original: Run, now: Run) -> str:
     """Why no guard may pass this; "" if it may."""
     legs = legs_of(now.files)
-    whole = [leg for leg in legs.values() if leg.whole]
-    passed = {key for leg in whole for key, line in leg.results if is_good(line)}
+    known, tries = original.quarantined, original.tries
+    failed = False
+    all_units = set().union(*planned(original.plan).values())
+    results = {
+        shard: [leg for leg in counted(shard, now, legs) if leg.whole(known)]
+        for shard in planned(original.plan)
+    }
+    whole = [leg for found in results.values() for leg in found]
+    ended = {
+        key
+        for leg in whole
+        for key, line in leg.results
+        if (is_good(line) or (key in known and is_bad(line))) and not leg.open(key)
+    }
     for shard, units in planned(original.plan).items():
-        if not units <= passed:
-            lost = sorted(units - passed)[0][2]
+        if not units <= ended:
+            lost = sorted(units - ended)[0][2]
             return f"{lost} of shard {shard} has no good result in a leg that ended"
+        red = any(end.get("exit_code") == TESTS_FAILED for leg in whole for end in leg.ends)
+        failed = failed or red
         name = f"tests ({shard})"
-        said = [one for one in now.jobs if one.name == name]
+        said = ran_last(one for one in now.jobs if one.name == name)
+        excused = {"failure"} if red else set()
         fine = any(
-            one.status == "in_progress" or (one.status, one.conclusion) == ("completed", "success")
+            one.status == "in_progress"
+            or (one.status == "completed" and one.conclusion in {"success", *excused})
             for one in said
         )
         if said and not fine:
             return f"no job {name} ended well"
     for leg in whole:
         for key, line in leg.results:
-            if line.get("outcome") in GOOD or key not in set().union(
-                *planned(original.plan).values()
-            ):
+            if is_good(line) or key not in all_units or (key in known and is_bad(line)):
                 continue
-            if not any(_mends(leg, other, line) for own, other in leg.results if own == key):
+            if not any(_mends(leg, other, line, tries) for own, other in leg.results if own == key):
                 return f"{key[2]} went wrong last"
-    bad = [name for name, result in now.needs.items() if result != "success"]
+    excused = {"success", "failure"} if failed else {"success"}
+    bad = [name for name, result in now.needs.items() if result not in excused]
     return f"needs.{bad[0]}" if bad else ""
 
 
-def _mends(leg: Leg, other: dict[str, Any], line: dict[str, Any]) -> bool:
-    """Whether a result is that of a later try: only what died may have another process."""
-    if other.get("process") == line.get("process"):
+def _mends(leg: Leg, other: dict[str, Any], line: dict[str, Any], tries: int) -> bool:
+    """Whether a result is that of a later try: one that failed has another process if it may."""
+    here, there = number(line, "process"), number(other, "process")
+    if here == there:
         return number(other, "try", 1) > number(line, "try", 1)
-    begun = leg.begun.get(number(other, "process"), [])
-    ended = [moment(end) for end in leg.gone.get(number(line, "process"), [])]
-    return line.get("outcome") == "died" and bool(begun and ended) and min(begun) >= max(ended)
+    if tries == 1 and line.get("outcome") != "died" and is_bad(line):
+        return False
+    if here <= leg.step[1]:
+        return there > here  # what says when they ran may be lost
+    begun = leg.begun.get(there, [])
+    ended = [moment(end) for end in leg.gone.get(here, [])]
+    return bool(begun and ended) and min(begun) >= max(ended)
 
 
 def passes(run: Run) -> bool:

@@ -365,7 +365,7 @@ MUTATIONS: Final = (*OF_FILES, edit_plan, edit_jobs, edit_needs)
 
 def mutated(dice: Random, original: Run) -> tuple[Run, list[str]]:
     """The run after one to three of them, and what they did."""
-    run = Run(original.plan, dict(original.files), list(original.jobs), dict(original.needs))
+    run = original.copy()
     done = []
     for _ in range(dice.randint(1, 3)):
         kind: Callable[[Random, Run], str] = dice.choice(MUTATIONS)
