@@ -92,6 +92,25 @@ def append_output(environ: Mapping[str, str], text: str) -> None:
         append(environ["GITHUB_OUTPUT"], text)
 
 
+def is_folder(path: Path) -> bool:
+    """Say so; of what nobody may look at, or no file can be called, it is not said."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def absence(path: Path) -> str:
+    """Why nothing can be read there; "" where something is."""
+    try:
+        path.stat()
+    except (FileNotFoundError, ValueError):  # no name has a byte 0
+        return "no such folder"
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"
+    return ""
+
+
 def read_argument(folder: Path, option: str, word: str) -> tuple[bytes, str]:
     """What an option was given as JSON, or as a file that holds it, or as "-"; and its name."""
     if word.lstrip()[:1] in ("{", "[", ""):
@@ -102,7 +121,7 @@ def read_argument(folder: Path, option: str, word: str) -> tuple[bytes, str]:
 def read_plan(path: Path | str) -> Plan:
     """The plan in a file, or the `plan.json` of a folder (a downloaded plan artifact)."""
     place = Path(path)
-    if str(path) != "-" and place.is_dir():
+    if str(path) != "-" and is_folder(place):
         place = place / "plan.json"
     return plan_codec.decode(read(place), str(place))
 
@@ -134,9 +153,12 @@ def arrived(folder: Path, records: str | None, results: Sequence[str]) -> Arrive
         placed, problems = placed_files(folder, results)
         missing = "" if placed or problems else "--results: no such file"
         return Arrived(results=placed, missing=missing, problems=problems)
+    if not records:
+        fix = "name the folder; is the variable empty that should say it?"
+        raise UsageError("no folder", where="--records", fix=fix)
     place = folder / records
-    if not place.exists():
-        return Arrived(missing=f"{records}: no such folder, so there are no records")
+    if why := absence(place):
+        return Arrived(missing=f"{records:.200}: {why}, so there are no records")
     found = record_files(place)
     return Arrived(read_records(found.files, found.results), problems=found.problems)
 
@@ -176,7 +198,7 @@ def placed_files(
     problems: list[str] = []
     for pattern in map(placing.pattern, patterns):
         root = folder / pattern.begin
-        for inside, status in below(root, problems) if root.is_dir() else ():
+        for inside, status in below(root, problems) if is_folder(root) else ():
             item = root / inside
             path = item.as_posix()
             if not Path(pattern.text).is_absolute():

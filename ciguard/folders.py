@@ -46,12 +46,12 @@ def record_files(path: Path | str) -> Found:
         InputError: nothing is there.
     """
     root = Path(path)
-    if root.is_file():
-        try:
+    try:
+        if root.is_file():
             return Found(((root.name, root.read_bytes()),))
-        except OSError as error:
-            what = f"cannot be read: {error.strerror or error}"
-            raise InputError(what, where=str(path)) from error
+    except OSError as error:
+        what = f"cannot be read: {error.strerror or error}"
+        raise InputError(what, where=str(path)) from error
     if not root.is_dir():
         raise InputError("no such record", where=str(path), fix="name a folder or a file of it")
     sizes: dict[str, int] = {}

@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import pydantic
 
 from ciguard.errors import CiguardError, InputError, together
 from ciguard.github.models import Event
-from ciguard.github.names import API_URL, REPOSITORY, SERVER_URL
+from ciguard.github.names import API_URL, REPOSITORY, SERVER_URL, is_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -230,8 +229,7 @@ class _Variables:
 
     def url(self, name: str, default: str) -> str:
         seen = self.text(name) or default
-        parts = urlsplit(seen)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        if not is_address(seen):
             self.wrong(name, "an http(s) address")
         return seen.rstrip("/")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from ciguard.errors import UsageError
-from ciguard.github.names import API_URL, REPOSITORY, SERVER_URL
+from ciguard.github.names import API_URL, REPOSITORY, SERVER_URL, is_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,6 +95,9 @@ def place_of(
     if not ours and not api_url and told is not None and not environ.get("GITHUB_REPOSITORY"):
         ours = told[0]
     ours = ours or SERVER_URL
+    if not is_address(ours):
+        what = f'expected an http(s) address, found "{ours:.200}"'
+        raise UsageError(what, where="GITHUB_SERVER_URL", fix="set it, or leave it out")
     if server and _host(server) != _host(ours):
         what = f"the token is for {ours}, and not sent to another server"
         fix = (

@@ -219,7 +219,7 @@ def _nothing_yet(carrier: Carrier) -> InputError:
 
 def _read(path: Path, facts: Facts, plan: Plan | None) -> History:
     """One argument as a history of its own."""
-    if path.is_dir() or path.suffix == ".jsonl":
+    if files.is_folder(path) or path.suffix == ".jsonl":
         return _of_records(path, facts, plan)
     try:
         with path.open("rb") as stream:

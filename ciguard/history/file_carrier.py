@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -47,9 +48,14 @@ class FileCarrier:
         """
         if not self.place:
             raise InputError("no place for the history", fix="name a file, or branch:NAME")
-        if not self.path.exists():
+        try:
+            is_file = stat.S_ISREG(self.path.stat().st_mode)
+        except (FileNotFoundError, NotADirectoryError):
             return Kept(None)
-        if not self.path.is_file():
+        except OSError as error:
+            what = f"cannot be read: {error.strerror or error}"
+            raise InputError(what, where=f"{self.place:.200}") from error
+        if not is_file:
             fix = "name a file, or branch:NAME"
             raise InputError("no file that can hold a history", where=self.place, fix=fix)
         content = files.read(self.path)

@@ -65,6 +65,8 @@ def fetched(invocation: Invocation, sources: Sources) -> Iterator[Fetched]:
         UsageError: too much or too little was named.
         GitHubError: a run that was named is not to be had.
     """
+    if sources.plan == "":  # an empty variable; "." would be taken for it
+        raise UsageError("no file", where="--plan", fix="name it, or the folder that it is in")
     if sources.run is None:
         if sources.plan is None:
             raise UsageError(NO_PLAN, fix=NO_PLAN_FIX)

@@ -30,10 +30,13 @@ def with_token(environ: Mapping[str, str], url: str) -> dict[str, str]:
     told = dict(environ)
     server = environ.get("GITHUB_SERVER_URL") or "https://github.com"
     token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN")
-    there, github = urlsplit(url), urlsplit(server)
-    same = (there.scheme, there.hostname, there.port) == (
-        github.scheme, github.hostname, github.port,
-    )  # fmt: skip
+    try:
+        there, github = urlsplit(url), urlsplit(server)
+        same = (there.scheme, there.hostname, there.port) == (
+            github.scheme, github.hostname, github.port,
+        )  # fmt: skip
+    except ValueError:  # no address, and so not GitHub's: git says what is wrong with it
+        return told
     if not token or not same or github.scheme not in {"https", "http"}:
         return told
     secret = base64.b64encode(f"x-access-token:{token}".encode()).decode()

@@ -151,6 +151,7 @@ def test_a_named_repository_is_enough() -> None:
         ("GITHUB_SHA", "main", "GITHUB_SHA: expected a full commit SHA"),
         ("GITHUB_API_URL", "file:///etc", "GITHUB_API_URL: expected an http(s) address"),
         ("GITHUB_SERVER_URL", "https://", "GITHUB_SERVER_URL: expected an http(s) address"),
+        ("GITHUB_SERVER_URL", "https://[::1", "GITHUB_SERVER_URL: expected an http(s) address"),
     ],
 )
 def test_an_odd_variable_is_named(name: str, text: str, words: str) -> None:

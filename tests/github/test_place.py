@@ -84,6 +84,13 @@ def test_the_token_is_not_for_another_server(server: str) -> None:
     assert told.server_url == server
 
 
+@pytest.mark.parametrize("server", ["https://[::1", "git.example", "https://"])
+def test_a_server_that_is_no_address_is_named(server: str) -> None:
+    with pytest.raises(UsageError, match="expected an http") as refused:
+        place_of({"GITHUB_SERVER_URL": server}, repository="o/r")
+    assert refused.value.where == "GITHUB_SERVER_URL"
+
+
 @pytest.mark.parametrize("name", ["o", "o/..", "o/r/x", "../r", "o/r?x=1", "o r/x"])
 def test_a_repository_that_cannot_be_one_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="OWNER/NAME"):

@@ -176,6 +176,21 @@ def test_inputs_that_are_not_there(ciguard: Ciguard, tmp_path: Path) -> None:
     ciguard("guard", "--plan", plan, cwd=tmp_path, expect=2)
 
 
+def test_names_that_nothing_can_have_are_told(ciguard_here: Ciguard, tmp_path: Path) -> None:
+    """An empty one is a variable that nobody set, and not the folder around."""
+    plan, _ = World().write(tmp_path)
+    long = "a" * 5000
+    done = ciguard_here("guard", "--plan", long, "--records", "records", cwd=tmp_path, expect=3)
+    assert "cannot be read: File name too long" in done.stderr
+    done = ciguard_here("guard", "--plan", plan, "--records", long, cwd=tmp_path, expect=13)
+    assert "cannot be read: File name too long, so there are no records" in done.stderr
+    for words, what in (
+        (("--plan", "", "--records", "records"), "--plan: no file"),
+        (("--plan", plan, "--records", ""), "--records: no folder"),
+    ):
+        assert what in ciguard_here("guard", *words, cwd=tmp_path, expect=2).stderr
+
+
 def test_a_record_of_a_command_has_no_plan_and_one_is_told_what_to_do(
     ciguard: Ciguard, tmp_path: Path
 ) -> None:

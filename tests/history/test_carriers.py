@@ -34,6 +34,11 @@ def test_a_file_s_name_may_have_a_colon(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders are not made read-only by a mode")
+def test_a_place_that_cannot_be_looked_at_is_not_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: File name too long"):
+        FileCarrier("a" * 5000, tmp_path, {}).read()
+
+
 def test_a_folder_that_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
     carrier = open_carrier("taken/h.ciguard", tmp_path, {})
     (tmp_path / "taken").write_text("a file where a folder should be")

@@ -21,7 +21,8 @@ def test_git_s_own_configuration_by_environment_is_kept() -> None:
     assert told["GIT_CONFIG_COUNT"] == "3"
     assert told["GIT_CONFIG_KEY_0"] == "a.b"
     assert told["GIT_CONFIG_KEY_2"] == "http.https://github.com/.extraheader"
-    for url in ("https://github.com.evil/o/r", "git@github.com:o/r", "/a/path"):
+    others = ("https://github.com.evil/o/r", "git@github.com:o/r", "/a/path")
+    for url in (*others, "https://[github.com/o/r", "https://github.com:99999999/o/r"):
         assert with_token(environ, url)["GIT_CONFIG_COUNT"] == "1"
 
 
