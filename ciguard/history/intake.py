@@ -96,7 +96,7 @@ def history_of(
         leg = leg_of(told, run.run_attempt, plan)
         if record.header is None and record.claims is None:
             leg = replace(leg, suite=facts.suite or "", variant=facts.variant or "")
-        pieces.append(_Piece(replace(run, legs=(leg,)), leg, told.results))
+        pieces.append(_Piece(replace(run, legs=(leg,)), leg, _with_true_tries(told.results)))
     if plan is not None:
         pieces.extend(_missing(pieces, plan))
     return _gathered(pieces)
@@ -120,6 +120,29 @@ def _telling(records: tuple[Record, ...]) -> Sequence[Record]:
         if one.header or one.claims or one.results or one.starts or one.processes
     ]
     return found or records
+
+
+def _with_true_tries(results: Sequence[Result]) -> Sequence[Result]:
+    """Of cases that ran again and were not to blame for it the last result alone, as a first try.
+
+    A history knows one value of a run, and takes a good one of a later try for flaky. Those that
+    only kept a failed one company, or that memory ran out under, are not.
+    """
+    again = {one.key for one in results if one.try_number > 1}
+    if not again:
+        return results
+    last: dict[CaseKey, Result] = {}
+    wrong: set[CaseKey] = set()
+    for one in sorted(
+        (one for one in results if one.key in again),
+        key=lambda one: (one.process or 0, one.try_number),
+    ):
+        before = last.get(one.key)
+        if before is not None and before.went_wrong and not before.starved:
+            wrong.add(one.key)
+        last[one.key] = one
+    once = [replace(one, try_number=1) for key, one in last.items() if key not in wrong]
+    return [*(one for one in results if one.key not in again or one.key in wrong), *once]
 
 
 def _missing(pieces: Sequence[_Piece], plan: Plan) -> list[_Piece]:

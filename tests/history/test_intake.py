@@ -11,6 +11,7 @@ import pytest
 from ciguard.codec.durations import Duration
 from ciguard.codec.history import Spelling, encode
 from ciguard.codec.history_runs import UNDATED, SuiteCost
+from ciguard.compare.runs import of_history
 from ciguard.errors import InputError
 from ciguard.history.export import lines, table
 from ciguard.history.facts import Facts, moment
@@ -231,6 +232,28 @@ def test_a_leg_that_lost_its_shard_line_keeps_nothing_from_the_history() -> None
     again = Record("04 again", later, end=DONE)
     (run,) = history_of([whole, headless, again]).runs
     assert [leg.run_attempt for leg in run.legs] == [1, 2]
+
+
+def test_only_what_went_wrong_first_is_of_a_later_try() -> None:
+    """A test that kept a failed one company ran twice as well, and so did one without memory."""
+    found = []
+    for unit, outcome, ending in (
+        ("company", "passed", "completed"),
+        ("flaky", "failed", "completed"),
+        ("starved", "died", "out_of_memory"),
+    ):
+        one = Result(unit, outcome, case=unit, ending=ending, process=1, wall_s=1.0)  # type: ignore[arg-type]
+        again = replace(one, outcome="passed", ending="completed", process=2, try_number=2)
+        found += [one, replace(again, wall_s=2.0)]
+    record = Record("r", HEADER, results=tuple(found), end=DONE)
+    told = [(one["unit"], one["outcome"], one["try"], one["wall_s"]) for one in exported(record)]
+    assert told == [
+        ("company", "passed", 1, 2.0),
+        ("flaky", "passed", 2, 2.0),
+        ("starved", "passed", 1, 2.0),
+    ]
+    run = of_history(history_of([record]), 0)
+    assert [key.unit for key in run.flaky] == ["flaky"]
 
 
 def test_records_of_several_runs_and_attempts_at_once() -> None:
