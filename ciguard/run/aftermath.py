@@ -191,7 +191,7 @@ class Aftermath:
             what = f"its process ended before its first result ({how}"
             self.causes.update(dict.fromkeys(left, what))
             self._advise(self._job.executor(running.start.suite).advice(output))
-        if ending != "completed" or running.recycled:
+        if running.was_disturbed(ending):
             return  # they get another turn
         suite = running.start.suite
         for key in left:

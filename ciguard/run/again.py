@@ -16,7 +16,7 @@ from ciguard.model import MEMORY, SLOTS
 from ciguard.run.wording import counted
 
 if TYPE_CHECKING:
-    from ciguard.run.state import Running
+    from ciguard.run.running import Running
 
 MIB: Final = 1 << 20
 SET_MOST: Final = 32  # units of a culprit set; of more, which no test runner has, turns are dear

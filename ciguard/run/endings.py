@@ -6,7 +6,7 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import MEMORY, Result
-from ciguard.run.state import NEVER_S
+from ciguard.run.running import NEVER_S
 from ciguard.run.wording import last_line, last_words
 
 if TYPE_CHECKING:
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ciguard.model import Ending, UnitKey
     from ciguard.run.peaks import Peak
     from ciguard.run.platforms.base import Ended
-    from ciguard.run.state import Running, State
+    from ciguard.run.running import Running
+    from ciguard.run.state import State
 
 OUTPUT_BYTES: Final = 2000  # of the last output, in a victim's message
 LAST_LINES: Final = 10

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, AbstractSet, Callable, Final, Sequence
 
 if TYPE_CHECKING:
     from ciguard.model import Ending
-    from ciguard.run.state import Running
+    from ciguard.run.running import Running
 
 FileOf = Callable[[int], str]  # of a unit that is announced; "" of one that may not be
 

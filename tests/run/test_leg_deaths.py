@@ -98,6 +98,32 @@ def test_a_worker_that_dies_names_its_test_and_the_others_go_on(tmp_path: Path) 
     }
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        # xdist would wait for ever here: the new worker waits for a second test, and there is none.
+        ("-n", "1", "--dist", "loadgroup"),
+        # Here it would let the dead worker's test kill four more, and then give up the rest.
+        ("-n", "1", "--dist", "loadfile"),
+        ("-n", "1", "--max-worker-restart=0"),
+    ],
+    ids=["loadgroup", "loadfile", "no restart"],
+)
+def test_what_a_dead_worker_leaves_goes_on_in_a_fresh_process(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_two.py").write_text(
+        "import os\ndef test_leaves(): os._exit(1)\ndef test_behind(): pass\n"
+    )
+    units = [f"test_two.py::test_{name}" for name in ("leaves", "behind")]
+    plan = plan_of(units, suites={"": replace(PYTEST, args=words)})
+    leg = start_shard(tmp_path, plan).wait(10)
+    replays(leg.record_folder, plan)
+    assert leg.outcomes() == {units[0]: "died", units[1]: "passed"}
+    assert len(leg.record().processes) == 2
+    no_survivor(leg)
+
+
 def test_who_ran_beside_a_crash_has_a_turn_alone(tmp_path: Path) -> None:
     """Two workers are in a test when all of them die: only one of the tests did it."""
     (tmp_path / "test_two.py").write_text("""

@@ -8,10 +8,8 @@ import pytest
 
 from ciguard.model import Result
 from ciguard.run.endings import ending_of, is_unexplained
-from ciguard.run.state import (
-    Running,
-    Start,
-)
+from ciguard.run.running import Running
+from ciguard.run.state import Start
 
 if TYPE_CHECKING:
     from ciguard.model import (

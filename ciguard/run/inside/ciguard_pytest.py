@@ -38,10 +38,10 @@ import pytest
 
 if TYPE_CHECKING:  # the same file by the name that a checker finds it under
     from ciguard.run.inside.ciguard_memory import REAL, KeptFile, Memory
-    from ciguard.run.inside.ciguard_workers import Workers
+    from ciguard.run.inside.ciguard_workers import Workers, end_session
 else:
     from ciguard_memory import REAL, KeptFile, Memory
-    from ciguard_workers import Workers
+    from ciguard_workers import Workers, end_session
 
 Line = Dict[str, Any]
 Wrapper = Generator[None, Any, None]
@@ -386,6 +386,7 @@ class _Recorder:
         asked = bool(self._leg.stop_file) and os.path.exists(self._leg.stop_file)
         if not error or error == "keyboard-interrupt" or asked:
             return
+        end_session(self._config)
         name = str(node.gateway.id)
         with contextlib.suppress(OSError):
             found = self._workers.died(name, str(error), self._file_of(name), self._now_s())

@@ -15,6 +15,11 @@ from typing import Any, Dict, Mapping, Optional
 
 FATAL = b"Fatal Python error"  # faulthandler's dump says where
 LOG_BYTES = 65536  # of the process's output, where a dump is looked for
+# Where a worker dies, xdist 3.8 gives its whole scope to the next one, with the test that killed it
+# and what was done already, and may wait for ever for a worker that has nothing to do (its issues
+# 1323, 1327, 1378).
+LOSING = ("loadscope", "loadfile", "loadgroup")
+STOPPED = "ciguard: a worker died, what was not begun goes on in a fresh process"
 
 
 class Workers:
@@ -60,6 +65,17 @@ class Workers:
             if start >= 0:
                 return content[start:].decode("utf-8", "replace")
         return ""
+
+
+def end_session(config: Any) -> None:
+    """Behind the death of a worker: nothing is begun that no worker has yet, where xdist loses it.
+
+    To be called before the controller gives the dead worker's share to others.
+    """
+    session = config.pluginmanager.get_plugin("dsession")
+    if config.getoption("dist", "no") in LOSING and hasattr(session, "triggershutdown"):
+        session.triggershutdown()
+        session.shouldstop = STOPPED
 
 
 def last_start(record_file: str) -> Optional[Mapping[str, Any]]:
