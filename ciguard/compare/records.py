@@ -95,7 +95,8 @@ def _final(record: Record) -> tuple[dict[CaseKey, Result], set[CaseKey]]:
         for key, result in found.items()
         if (result.process or 0) == last[key[:3]] or result.stays_bad
     }
-    return finals, {key for key in wrong if key in finals and not _severity(finals[key])}
+    mended = {key for key in wrong if key in finals and not _severity(finals[key])}
+    return finals, mended | {key for key, result in finals.items() if result.was_rerun}
 
 
 def _gathered(records: Sequence[Record]) -> _Finals:

@@ -6,6 +6,7 @@ The expected legs come from the plan, never from what arrived: no job can detect
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -248,6 +249,7 @@ def _flaky(
             past = before.get((leg.shard.key, key))
             cases = past.cases if past is not None else ()
             wrong = [*(case for case in cases if standing(case) == "bad"), *end.earlier]
+            wrong += [replace(case, outcome="failed") for case in end.cases if case.was_rerun]
             if wrong:
                 first = min(wrong, key=lambda one: one.starved)
                 found.append(Flaky(key, leg.shard.key, first))

@@ -187,7 +187,8 @@ def _of_run(run: HistoryRun, pieces: Sequence[_Piece]) -> History:
         "leg": np.concatenate(legs),
         **{name: _codes(name, [getattr(item, name) for item in results]) for name in _CODE},
         "try_number": np.array(
-            [min(max(item.try_number, 1), MOST_TRIES) for item in results], np.uint8
+            [min(max(item.try_number, 1) + item.was_rerun, MOST_TRIES) for item in results],
+            np.uint8,
         ),
         **{name: _measure(name, _numbers(name, results), case_keys) for name in MEASURES},
     }

@@ -114,6 +114,8 @@ class Result:
     resident memory at its start, `retained_bytes` what stayed resident afterwards (may be < 0).
     `peak_lower_bytes` and `peak_upper_bytes` are what the peak is known to lie between, children of
     the process included; `measured_by` speaks of the other memory, `bounds_measured_by` of these.
+    `reruns` are executions in this very try that went wrong, and that a plugin of the framework
+    answered with another one.
     """
 
     unit: str
@@ -136,6 +138,7 @@ class Result:
     bounds_measured_by: MeasuredBy | None = None
     concurrent: int | None = None
     try_number: int = 1  # "try" in the file; a word Python keeps for itself
+    reruns: int | None = None
     process: int | None = None
     message: str | None = None
     classname: str | None = None  # these two: as foreign files spell the unit
@@ -156,6 +159,11 @@ class Result:
         return self.ending in JUDGED and (
             self.outcome in BAD_OUTCOMES or self.ending != "completed"
         )
+
+    @property
+    def was_rerun(self) -> bool:
+        """Say that it went wrong first and passed in the end, within one try: it is flaky."""
+        return self.outcome == "passed" and (self.reruns or 0) > 0
 
     @property
     def stays_bad(self) -> bool:

@@ -57,5 +57,6 @@ def _told(result: Result) -> Result:
         measured_by=result.measured_by,
         concurrent=result.concurrent,
         try_number=result.try_number,
+        reruns=result.reruns,
         process=result.process,
     )

@@ -33,6 +33,8 @@ class Tally:
         """Take in a result; processes are numbered upwards, and a program need not know tries."""
         if result.went_wrong:
             (self.starved if result.starved else self.flaky).add(result.key.unit_key)
+        if result.was_rerun:
+            self.flaky.add(result.key.unit_key)
         unit = result.key.unit_key
         cases = self.by_unit.setdefault(unit, {})
         # Of a leg in parts, what the leg said of a process stands behind all programs' lines.

@@ -51,6 +51,12 @@ def test_the_last_process_and_the_last_try_count() -> None:
     assert [key.case for key in run.flaky] == ["b"], "a was short of memory: it is starved"
 
 
+def test_what_a_plugin_ran_again_until_it_passed_is_flaky() -> None:
+    run = run_of({"01": [case("a", reruns=1), case("b", outcome="failed", reruns=1), case("c")]})
+    assert outcomes(run) == {"a": "passed", "b": "failed", "c": "passed"}
+    assert [key.case for key in run.flaky] == ["a"]
+
+
 def test_a_case_that_failed_and_did_not_run_again_stays_failed() -> None:
     failed, mended = case("a", case="x", outcome="failed"), case("a", case="x", process=2)
     other = case("a", case="y", process=3)

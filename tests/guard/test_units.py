@@ -27,6 +27,16 @@ def test_fail_then_pass_is_flaky_within_a_leg() -> None:
     assert (flaky.key.unit, flaky.shard, flaky.first.outcome) == ("a.t::two", "01", "failed")
 
 
+def test_what_passed_only_when_a_plugin_ran_it_again_is_flaky() -> None:
+    world = World()
+    world.result("01", "a.t::two", reruns=2, message="a.t:6: 1 != 2")
+    verdict = world.prove()
+    assert verdict.state == "passed"
+    (flaky,) = verdict.flaky
+    assert (flaky.key.unit, flaky.first.outcome) == ("a.t::two", "failed")
+    assert "first failed: a.t:6: 1 != 2" in render(verdict)
+
+
 @pytest.mark.parametrize(
     ("ending", "starved"), [("crash", False), ("out_of_memory", True), ("memory_guard", True)]
 )

@@ -185,6 +185,16 @@ def test_the_last_try_is_the_outcome() -> None:
         assert '"wall_s":1.0' in line
 
 
+def test_what_a_plugin_ran_again_until_it_passed_was_no_first_try() -> None:
+    again = [
+        Result("a", "passed", reruns=1),
+        Result("b", "failed", reruns=1),
+        Result("c", "passed"),
+    ]
+    found = lines(history_of([record(1, *again)]))
+    assert [('"try":2' in line) for line in found] == [True, False, False]
+
+
 def test_of_two_claims_to_one_place_the_worse_is_kept() -> None:
     claims = [Result("t", "passed"), Result("t", "failed"), Result("t", "skipped")]
     (line,) = lines(history_of([record(1, *claims)]))

@@ -54,6 +54,12 @@ def test_exit_codes(found: Verdict, code: ExitCode) -> None:
     assert found.exit_code == code
 
 
+def test_what_passed_only_when_a_plugin_ran_it_again_is_no_plain_pass() -> None:
+    found = judged(Result("a", "passed", reruns=1), Result("b", "failed", reruns=1))
+    assert found.flaky == (UnitKey("", "", "a"),)
+    assert found.counts == {"passed": 1, "failed": 1}
+
+
 class _Counted(str):
     """A word that knows how often it was compared."""
 

@@ -169,8 +169,9 @@ class _Failures:
 class _Reports:
     """What pytest and its plugins reported of one test so far."""
 
-    def __init__(self, reruns: int = 0) -> None:
+    def __init__(self, reruns: int = 0, first: Optional[str] = None) -> None:
         self.reruns = reruns
+        self._first = first  # why it went wrong the first time
         self.ending = "completed"
         self._phases: Dict[str, str] = {}
         self._reasons: Dict[str, str] = {}  # of the first report that failed, and that skipped
@@ -193,7 +194,11 @@ class _Reports:
             return "errored", failure
         # pytest reports a failing xfail as skipped, and a passing one that is not strict as passed.
         outcome = phases.get("call") or phases.get("setup") or "errored"
-        return outcome, self._reasons.get(outcome)
+        return outcome, self._reasons.get(outcome, self._first)
+
+    def again(self, report: pytest.TestReport, root: str) -> _Reports:
+        """Those of the next execution, behind the report of one that is not the last word."""
+        return _Reports(self.reruns + 1, self._first or _crash_line(report, root))
 
 
 def _crash_line(report: pytest.TestReport, root: str) -> str:
@@ -367,7 +372,7 @@ class _Recorder:
         if self._reports is None:
             return
         if report.outcome in RERUN_REPORTS:
-            self._reports = _Reports(self._reports.reruns + 1)
+            self._reports = self._reports.again(report, self._root)
         else:
             self._reports.add(report, self._root)
             if report.failed:

@@ -267,6 +267,8 @@ def test_good(): pass
         "test_bad": ("failed", "completed", 1),
         "test_good": ("passed", "completed", None),
     }
+    flaky = next(line for unit, line in results.items() if unit.endswith("test_flaky"))
+    assert flaky["message"] == "test_flaky.py:5: MemoryError", "why it went wrong the first time"
 
 
 @pytest.mark.parametrize("option", ["-x", "--maxfail=2"])
