@@ -150,8 +150,8 @@ def is_unexplained(running: Running, ending: Ending, exit_code: int, *, errors: 
         running: as observed to its end, the victims included.
         errors: it said that something could not be collected.
     """
-    if running.stopping == "timeout" and running.blamed is None:  # it would not end by itself
-        return not running.died
+    if running.stopping == "timeout" and running.blamed is None and not running.unfinished():
+        return not running.died  # it would not end by itself
     if exit_code == 0 or running.stopping is not None or running.recycled or running.died:
         return False
     if running.bad and ending == "completed":

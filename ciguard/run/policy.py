@@ -30,12 +30,14 @@ from ciguard.run.wording import counted, shortened
 
 if TYPE_CHECKING:
     from ciguard.model import Ending, Line, PlannedUnit
+    from ciguard.run.running import Running
 
 MARGIN_RATIO: Final = 0.10  # of the budget, kept free where a process is recycled...
 MARGIN_BYTES: Final = 100 * MIB  # ... and never less than this
 IDLE_PROCESSES: Final = 3  # in a row without one finished unit: the fourth would not do better
 SAMPLES: Final = 2  # one low sample is a hiccup
 # A thread that never ends keeps a process from its end; what a session tears down takes minutes.
+# So does what is imported before its first unit.
 EXIT_S: Final = 300.0
 ALL_DONE: Final = "all its units are done"
 NAMED: Final = 3  # units of a process, in a reason
@@ -66,7 +68,7 @@ def next_action(state: State, now_s: float) -> Action:
     Returns:
         One action; after `apply` ask again, until it is Wait or Finish. O(waiting units).
     """
-    return (
+    action = (
         _interruption(state)
         or _deadline(state, now_s)
         or _timeout(state, now_s)
@@ -77,6 +79,7 @@ def next_action(state: State, now_s: float) -> Action:
         or _ending(state)
         or Wait(_next_moment_s(state, now_s))
     )
+    return replace(action, at_s=now_s) if isinstance(action, Start) else action
 
 
 def _end_all(state: State, ending: Ending, reason: str) -> Action:
@@ -109,7 +112,23 @@ def _timeout(state: State, now_s: float) -> Action | None:
                 return Stop(process, "timeout", f"over its limit of {limit_s:g} s", unit)
         if running.done_s is not None and now_s - running.done_s > EXIT_S:
             return Stop(process, "timeout", f"{ALL_DONE}, and it has not ended for {EXIT_S:g} s")
+        if now_s > _silence_ends_s(state, running):
+            for_s = now_s - running.quiet_s
+            return Stop(process, "timeout", f"it has units left, and was at none for {for_s:.0f} s")
     return None
+
+
+def _silence_ends_s(state: State, running: Running) -> float:
+    """When a process that is at no unit, and has some left, is taken for one that hangs.
+
+    Before its first unit, at an import, and between two, where workers wait for each other. Only
+    where each unit has a limit: no unit may then take as long as what is none. And only where all
+    of them are announced: else it may be at one.
+    """
+    unit = running.next_unit()
+    if running.open or unit is None or not state.file_of(unit):
+        return float("inf")
+    return running.quiet_s + max(EXIT_S, running.longest_s)
 
 
 def _next_moment_s(state: State, now_s: float) -> float | None:
@@ -124,6 +143,8 @@ def _next_moment_s(state: State, now_s: float) -> float | None:
     for running in state.running.values():
         if running.done_s is not None and running.stopping is None:
             moments.append(running.done_s + EXIT_S)
+        if running.stopping is None and _silence_ends_s(state, running) < float("inf"):
+            moments.append(_silence_ends_s(state, running))
         for unit, at_s in running.open.items():
             limit_s = state.units[unit].timeout_s
             if limit_s is not None:

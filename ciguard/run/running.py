@@ -40,6 +40,8 @@ class Running:
     stopping: Ending | None = None
     blamed: int | None = None  # by the Stop
     at_checkpoint: bool = False  # the Stop was one
+    longest_s: float = NEVER_S  # the longest limit of its units; one without any has no end
+    quiet_s: float = NEVER_S  # its last result, or its start
     recycled: bool = False
     told_s: float = NEVER_S  # when it was recycled
     goes_on: bool = False  # it began a unit although it had been told to stop

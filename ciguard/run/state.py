@@ -53,6 +53,7 @@ class Start:
     reason: str
     alone: bool = False
     repeats: int = 0  # how often a process with these units was begun before
+    at_s: float = field(default=NEVER_S, compare=False)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -278,6 +279,7 @@ class State:
         if self._is_late(running, unit, line):
             running.late.add(unit)
         running.report(unit)
+        running.quiet_s = max(running.quiet_s, line.at_s or 0.0)
         running.spoke = running.spoke or line.outcome != "died"
         if line.outcome == "died":
             running.died[unit] = line
@@ -376,7 +378,9 @@ class State:
             taken = set(action.units)
             self.waiting = [unit for unit in self.waiting if unit not in taken]
             self.again = [one for one in self.again if one.units != action.units]
-            self.running[action.process] = Running(action)
+            limits = [self.units[unit].timeout_s for unit in action.units]
+            longest_s = max(NEVER_S if limit_s is None else limit_s for limit_s in limits)
+            self.running[action.process] = Running(action, longest_s=longest_s, quiet_s=action.at_s)
             for running in self.running.values():
                 running.beside = len(self.running) > 1
             self.started = action.process

@@ -248,14 +248,8 @@ def test_what_a_program_measured_is_left_to_it(tmp_path: Path) -> None:
     assert "heard" not in {event.kind for event in leg.record().events}
 
 
-def test_a_process_that_would_not_end_is_ended_and_red(tmp_path: Path) -> None:
-    """A thread that never ends: all results are there, and pytest would wait for ever."""
-    (tmp_path / "test_thread.py").write_text("""
-import threading, time
-def test_leaves_a_thread():
-    threading.Thread(target=time.sleep, args=(600,)).start()
-""")
-    program = """
+# A leg that waits for what would not end as long as a test can.
+HURRIED = """
 import os, sys, time
 from ciguard.run import leg, policy
 policy.EXIT_S = 1.0
@@ -263,8 +257,30 @@ plan = leg.read_plan("plan.json")
 found = leg.run_shard(plan, "01", "record", dict(os.environ), origin_s=time.monotonic())
 sys.exit(int(found.exit_code))
 """
+
+
+def test_a_file_whose_import_hangs_is_ended_and_blamed(tmp_path: Path) -> None:
+    (tmp_path / "test_hangs.py").write_text(
+        "import time\ntime.sleep(600)\ndef test_a(): pass\ndef test_b(): pass\n"
+    )
+    units = ["test_hangs.py::test_a", "test_hangs.py::test_b"]
+    plan = plan_of(units, timeout_s=1.0)
+    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", HURRIED)).wait(13)
+    assert leg.outcomes() == {}
+    assert [end.ending for end in leg.record().process_ends] == ["timeout"] * 2
+    assert "test_hangs.py: it ends its process before the first test" in leg.printed
+    no_survivor(leg)
+
+
+def test_a_process_that_would_not_end_is_ended_and_red(tmp_path: Path) -> None:
+    """A thread that never ends: all results are there, and pytest would wait for ever."""
+    (tmp_path / "test_thread.py").write_text("""
+import threading, time
+def test_leaves_a_thread():
+    threading.Thread(target=time.sleep, args=(600,)).start()
+""")
     plan = plan_of(["test_thread.py::test_leaves_a_thread"])
-    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", program)).wait(10)
+    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", HURRIED)).wait(10)
     assert leg.outcomes() == {"test_thread.py::test_leaves_a_thread": "passed"}
     said = "timeout: all its units are done, and it has not ended for 1 s"
     assert said in leg.printed

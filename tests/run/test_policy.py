@@ -150,6 +150,34 @@ def test_a_unit_over_its_limit_is_stopped_and_blamed_alone() -> None:
     assert start(state).units == (1,), "b had no part in it"
 
 
+def test_a_process_that_is_at_no_unit_for_too_long_is_ended() -> None:
+    """At an import, and between two: where each of its units has a limit, and says where it is."""
+    units = [PlannedUnit(f"f::{name}", timeout_s=400.0) for name in "abc"]
+    state = state_of(*units, files=True)
+    start(state, 10.0)
+    assert next_action(state, 410.0) == Wait(410.0), "the longest limit, which is over 5 minutes"
+    action = next_action(state, 410.5)
+    assert action == Stop(1, "timeout", "it has units left, and was at none for 400 s")
+    state.observe(StartLine("f::a", process=1, at_s=100.0))
+    assert next_action(state, 499.0) == Wait(500.0), "its own limit counts"
+    state.observe(Result("f::a", "passed", process=1, at_s=120.0))
+    assert next_action(state, 520.0) == Wait(520.0)
+    action = next_action(state, 520.1)
+    assert isinstance(action, Stop)
+    assert action.unit is None
+    state.apply(action)
+    assert not is_unexplained(state.running[1], "timeout", -15, errors=False), "the rest goes on"
+    state.observe(ProcessEndLine(1, "timeout", -15))
+    assert start(state, 530.0).units == (1,), "it is searched for"
+
+
+def test_where_a_unit_has_no_limit_silence_has_none() -> None:
+    limited = PlannedUnit("f::a", timeout_s=1.0)
+    for state in (state_of(limited, "f::b", files=True), state_of(limited)):
+        start(state, 0.0)
+        assert next_action(state, 1e6) == Wait()
+
+
 def test_a_process_that_is_done_and_does_not_end_is_ended() -> None:
     state = state_of("a", "b")
     start(state)
