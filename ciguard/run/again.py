@@ -96,4 +96,4 @@ def whole_process(
     units = start.units[: start.units.index(again[-1]) + 1]
     kept = tuple(unit for unit in units if unit in running.closed and unit not in left_out)
     reason = f"again: {counted(len(again), 'unit')} went wrong in process {start.process}"
-    return Again(kept, reason, start.repeats + 1)
+    return Again(kept, reason, start.repeats + 1, start.alone)

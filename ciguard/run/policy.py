@@ -328,7 +328,7 @@ def _admission(state: State, now_s: float) -> Action | None:
         if units[unit].suite == suite and units[unit].variant == variant
     ]
     cap = cap_bytes(state)
-    heavy = [unit for unit in group if state.need_bytes(unit) > cap]
+    heavy = [unit for unit in group if state.need_bytes(unit) > cap or _needs_half(state, unit)]
     return _admit_heavy(state, heavy) or _admit_share(state, group, set(heavy))
 
 
@@ -345,18 +345,30 @@ def _start(state: State, units: Sequence[int], reason: str, *, alone: bool = Fal
     )
 
 
+def _needs_half(state: State, unit: int) -> bool:
+    """Whether a unit needs over half of the budget, and most of that itself.
+
+    Where a process that does nothing yet takes as much, no process of its own makes it less.
+    """
+    need = state.need_bytes(unit)
+    base = state.base_bytes[state.units[unit].suite]
+    return state.budget_bytes is not None and 2 * need > state.budget_bytes and need > 2 * base
+
+
 def _admit_heavy(state: State, heavy: Sequence[int]) -> Action | None:
-    """A unit over a process's share runs by itself: beside others if it fits, else alone."""
-    if not heavy:
-        return None
-    free = _free_bytes(state)
+    """A unit over a process's share gets one of its own, and over half of the budget runs alone.
+
+    What is off by a tenth is then no harm to others, who are not there.
+    """
+    free = int(_free_bytes(state)) if heavy else 0
     for unit in heavy:
         need = state.need_bytes(unit)
-        if need <= free:
-            return _start(
-                state, [unit], f"heavy: needs {need // MIB} MiB of {int(free) // MIB} MiB"
-            )
-    if state.running:
+        if need > free or (state.running and _needs_half(state, unit)):
+            continue
+        alone = _needs_half(state, unit)
+        reason = f"heavy: needs {need // MIB} MiB of {free // MIB} MiB{': alone' * alone}"
+        return _start(state, [unit], reason, alone=alone)
+    if state.running or not heavy:
         return None
     need = state.need_bytes(heavy[0])
     reason = f"needs {need // MIB} MiB, over the budget: alone"

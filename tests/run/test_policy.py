@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from run.states import OFF, finish_all, start, state_of
@@ -83,17 +84,36 @@ def test_a_share_is_cut_where_its_process_would_outgrow_its_cap() -> None:
 
 
 def test_a_heavy_unit_runs_where_it_fits_or_alone() -> None:
-    heavy = PlannedUnit("heavy", peak_delta_bytes=700 * MIB)
+    heavy = PlannedUnit("heavy", peak_delta_bytes=440 * MIB)
     state = state_of("a", heavy, "b", processes=2, budget_mib=1000)
     first = start(state)
     assert first.units == (1,)
-    assert first.reason == "heavy: needs 750 MiB of 1000 MiB"
+    assert first.reason == "heavy: needs 490 MiB of 1000 MiB"
     assert start(state).units == (0, 2)
     larger = state_of("a", replace(heavy, peak_delta_bytes=5000 * MIB), budget_mib=1000)
     alone = start(larger)
     assert alone.alone
     assert "over the budget: alone" in alone.reason
     assert next_action(larger, 0.0) == Wait()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_unit_over_half_of_the_budget_runs_alone(processes: int) -> None:
+    heavy = PlannedUnit("heavy", peak_delta_bytes=500 * MIB)
+    state = state_of("a", heavy, "b", processes=processes, budget_mib=1000)
+    first = start(state)
+    assert (first.units, first.alone) == ((1,), True)
+    assert first.reason == "heavy: needs 550 MiB of 1000 MiB: alone"
+    assert next_action(state, 0.0) == Wait(), "what would fit beside it as well"
+    finish_all(state, 1)
+    second = start(state)
+    assert (second.alone, set(second.units) <= {0, 2}) == (False, True)
+
+
+def test_where_an_idle_process_takes_half_no_unit_needs_one_of_its_own() -> None:
+    state = state_of("a", "b", budget_mib=640)
+    state.base_bytes[""] = 300 * MIB
+    assert start(state).units == (0, 1)
 
 
 def test_the_admitted_sum_stays_below_the_budget() -> None:

@@ -34,14 +34,14 @@ def test_heavy(): pass
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
-    """A leg that recycles, retries, times out, survives a death and runs a heavy unit alone."""
+    """A leg that recycles, retries, times out, survives a death, and has a heavy unit."""
     folder = tmp_path_factory.mktemp("busy")
     (folder / "test_busy.py").write_text(BUSY)
     names = [f"leak[{n}]" for n in range(6)] + ["flaky", "dies", "hangs", "heavy"]
     units = [
         PlannedUnit(
             f"test_busy.py::test_{name}",
-            peak_delta_bytes=(380 if name == "heavy" else 45) << 20,
+            peak_delta_bytes=(250 if name == "heavy" else 45) << 20,
             timeout_s=0.3 if name == "hangs" else None,
         )
         for name in names
