@@ -21,6 +21,7 @@ from ciguard.plan.estimates import (
     estimates,
     no_past,
 )
+from ciguard.run.state import UNKNOWN_DELTA_BYTES
 
 NAN = float("nan")
 Row = tuple[int, float, float, bool]  # unit, wall, peak, is a lower bound
@@ -140,6 +141,7 @@ def test_a_new_unit_takes_the_mean_of_its_nearest_siblings() -> None:
 def test_a_new_unit_is_never_free() -> None:
     found = of(past((0, 0.0, NAN, False)), 2)
     assert found.wall_s.tolist() == [0.0, LEAST_S]
+    assert LEAST_S == 0.001
 
 
 @pytest.mark.parametrize("bad", [NAN, float("inf"), -float("inf"), -1.0])
@@ -196,7 +198,7 @@ def test_what_was_measured_once_spreads_as_the_others_do() -> None:
     ratios = np.sqrt(found.variance_s2) / found.wall_s
     assert ratios[3] == pytest.approx((ratios[0] + ratios[1]) / 2)
     alone = timed([(0, 10.0)], 1)
-    assert np.sqrt(alone.variance_s2).tolist() == [SPREAD_RATIO * 10.0]
+    assert np.sqrt(alone.variance_s2).tolist() == [SPREAD_RATIO * 10.0] == [3.0]
     same = timed([(0, 10.0), (0, 10.0), (1, 10.0)], 2)
     assert np.sqrt(same.variance_s2[1]) == SPREAD_RATIO * 10.0, "equal times tell nothing"
 
@@ -207,10 +209,13 @@ def test_small_spreads_count_from_a_twentieth_of_a_second_on() -> None:
     found = timed(rows, 2)
     ratios = np.sqrt(found.variance_s2) / found.wall_s
     assert ratios[1] == pytest.approx(ratios[0])
-    border_s = SPREAD_FROM_S
-    at_border = timed([(0, border_s / 2), (0, border_s * 1.25), (1, 10.0)], 2)
-    assert at_border.wall_s[0] == border_s
-    assert np.sqrt(at_border.variance_s2[1]) > 2 * SPREAD_RATIO, "it tells"
+    for more, tells in ((1.001, True), (0.999, False)):
+        border_s = SPREAD_FROM_S * more
+        near = timed([(0, border_s / 2), (0, border_s * 1.25), (1, 10.0)], 2)
+        assert near.wall_s[0] == pytest.approx(border_s)
+        ratios = np.sqrt(near.variance_s2) / near.wall_s
+        assert ratios[0] == pytest.approx(0.5)
+        assert ratios[1] == pytest.approx(0.5 if tells else SPREAD_RATIO)
 
 
 def test_a_unit_that_nobody_has_seen_may_be_anything() -> None:
@@ -277,3 +282,4 @@ def test_a_death_raises_a_peak_and_a_little_says_nothing() -> None:
     assert bounded((6 * GIB, NAN, NAN), (NAN, GIB, NAN)) == 6 * GIB
     assert bounded((6 * GIB, NAN, NAN)) == 6 * GIB
     assert np.isnan(bounded((1e6, NAN, NAN)))
+    assert np.isnan(bounded((float(UNKNOWN_DELTA_BYTES), NAN, NAN))), "no more than any unknown one"
