@@ -31,10 +31,13 @@ if TYPE_CHECKING:
 
 PLAN: Final = "ciguard-plan-"
 RECORD: Final = "ciguard-record-"
+CONFIRMATION: Final = "ciguard-confirmation-"
 PLAN_FILE: Final = "plan.json"
+CONFIRMATION_FILE: Final = "ciguard-confirmation.json"
 MOST_ARCHIVE_BYTES: Final = 1 << 28
 MOST_BYTES: Final = 1 << 31  # of all archives, what comes twice counted twice
 LIMITS: Final = Limits()  # of all archives together, unpacked
+OF_ONE_FILE: Final = Limits(members=10, bytes=1 << 24)
 EXPIRED: Final = "it has expired: artifacts are kept for 90 days, or as the repository says"
 _ATTEMPT: Final = re.compile(r"-(\d{1,9})(?:-checkpoint-\d{1,9})?$")
 
@@ -126,9 +129,7 @@ class RunArtifacts:
             InputError: there is none, or not one alone, or it is no plan.
             GitHubError: it cannot be had.
         """
-        found = [one for one in self._all if one.name.startswith(PLAN)]
-        newest = max((attempt_of(one.name) or 0 for one in found), default=0)
-        found = [one for one in found if (attempt_of(one.name) or 0) == newest]
+        found = self._newest(PLAN)
         where, fix = f"run {self._run_id}", "pass it by --plan FILE"
         if len(found) != 1:
             names = ", ".join(sorted(one.name for one in found)[:3])
@@ -137,18 +138,45 @@ class RunArtifacts:
             )
             raise InputError(what, where=where, fix=fix)
         (artifact,) = found
+        content = self._file(artifact, PLAN_FILE, fix, LIMITS)
+        return plan_codec.decode(content, f"{artifact.name}/{PLAN_FILE}")
+
+    def confirmation(self) -> tuple[bytes, str] | None:
+        """What the run's own re-runs of suspects said, and where it stands; None without any.
+
+        Raises:
+            InputError: it is no archive that an honest upload makes.
+            GitHubError: it cannot be had.
+        """
+        found = self._newest(f"{CONFIRMATION}{self._run_id}-")
+        if not found:
+            return None
+        artifact = max(found, key=lambda one: one.id)
+        fix = "pass it by --confirmation FILE"
+        content = self._file(artifact, CONFIRMATION_FILE, fix, OF_ONE_FILE)
+        return content, f"{artifact.name}/{CONFIRMATION_FILE}"
+
+    def _newest(self, prefix: str) -> list[Artifact]:
+        """Those of the newest attempt that left any."""
+        found = [one for one in self._all if one.name.startswith(prefix)]
+        newest = max((attempt_of(one.name) or 0 for one in found), default=0)
+        return [one for one in found if (attempt_of(one.name) or 0) == newest]
+
+    def _file(self, artifact: Artifact, file: str, fix: str, limits: Limits) -> bytes:
+        """One file of an artifact."""
+        where = f"run {self._run_id}"
         contents: list[bytes] = []
 
         def take(_: int, stream: IO[bytes]) -> None:
-            inside = members(stream, artifact.name, wanted=lambda name: name == PLAN_FILE)
+            inside = members(stream, artifact.name, limits, wanted=lambda name: name == file)
             contents.extend(content for _, content in inside)
 
         problems = self._fetch([artifact], [artifact.name], take, lambda _: None)
         if problems:
             raise GitHubError(problems[0], where=where, fix=fix)
         if not contents:
-            raise InputError(f"no {PLAN_FILE} in it", where=f"{where}: {artifact.name}", fix=fix)
-        return plan_codec.decode(contents[0], f"{artifact.name}/{PLAN_FILE}")
+            raise InputError(f"no {file} in it", where=f"{where}: {artifact.name}", fix=fix)
+        return contents[0]
 
     def _fetch(
         self,

@@ -67,6 +67,10 @@ NOT_CONFIRMED: Final = (
     "({why})."
 )
 
+OWN_CONFIRMATION: Final = (
+    "What was run again was run by the judged run itself: it is its own claim."
+)
+
 
 @click.command()
 @click.option("--plan", "plan_path", metavar="FILE", help="The plan of the run.")
@@ -198,6 +202,7 @@ def _answer(
     confirmation: str | None,
 ) -> Answer:
     confirmed = _confirmed(invocation, confirmation) if confirmation is not None else None
+    note = ""
     said = files.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
     jobs = None if said is None else jobs_needed.decode(*said)
     with fetched(invocation, sources) as told:
@@ -213,6 +218,8 @@ def _answer(
         others = existing(plan, arrived.results)
         found = [*arrived.records, *others.records]
         platform = ask(plan, found, None if sources.results else told.asked)
+        if confirmed is None:
+            confirmed, note = _own_confirmation(told.asked)
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
     judged = applied(invocation, forgive, lambda: past.found[0], count=True)
     verdict = prove(
@@ -227,6 +234,8 @@ def _answer(
     comparison, why = _compare(invocation, plan, found, past)
     if comparison is not None and confirmed is not None:
         comparison = updated(comparison, confirmed)
+    if comparison is not None and note:
+        comparison = replace(comparison, notes=(*comparison.notes, note))
     code = int(verdict.exit_code)
     if not code and comparison is not None:
         code = exit_code(without_excused(comparison, verdict), judged.fail_on)
@@ -330,6 +339,21 @@ def _keep_values(invocation: Invocation, answer: Answer, path: str) -> str:
 
 def _confirmed(invocation: Invocation, path: str) -> Confirmed:
     return read_confirmed(files.read(invocation.folder / path), path)
+
+
+def _own_confirmation(asked: JudgedRun | None) -> tuple[Confirmed | None, str]:
+    """What a run that is named ran again by itself, and whose word that is; else why not.
+
+    It is as much its own claim as its records are: whoever made those up could make up this.
+    """
+    if asked is None or asked.artifacts is None:
+        return None, ""
+    try:
+        found = asked.artifacts.confirmation()
+        return (read_confirmed(*found), OWN_CONFIRMATION) if found is not None else (None, "")
+    except CiguardError as error:
+        console.err(f"warning: {error}")
+        return None, f"Suspects were run again, and what came of it cannot be read: {error.what}."
 
 
 def _keep_comparison(invocation: Invocation, answer: Answer, path: str) -> str:

@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 from dataclasses import replace
+from html import unescape
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
@@ -209,6 +210,88 @@ def test_one_of_plan_and_run_is_needed(tmp_path: Path, ciguard: Ciguard) -> None
 def test_without_a_token_it_says_which(tmp_path: Path, ciguard: Ciguard) -> None:
     words = ("guard", "--run", "7", "--repo", REPOSITORY)
     assert "set GITHUB_TOKEN or GH_TOKEN" in ciguard(*words, cwd=tmp_path, expect=2).stderr
+
+
+# --- What the run itself ran again ----------------------------------------------------------------
+
+SUSPECT = "a.t::two"
+AGAIN = {
+    "schema": 1,
+    "complete": True,
+    "ended": "all runs",
+    "failure": None,
+    "head": "c" * 40,
+    "pairs": [5],
+}
+
+
+def ran(run_id: int, day: int, mib: int) -> World:
+    world = World()
+    world.legs = {key: make_leg(world.plan, key, run=run_id) for key in world.legs}
+    world.result("01", SUSPECT, peak_delta_bytes=(mib << 20) + day, measured_by="mark")
+    for leg in world.legs.values():
+        sha = "c" * 40 if run_id == 7 else f"{run_id:040x}"
+        at = f"2026-11-{day:02}T10:00:00Z"
+        leg.header = replace(leg.header, started_at=at, tested_sha=sha, branch="main")
+    return world
+
+
+@pytest.fixture
+def suspected(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub) -> None:
+    """Run 7 on the server, in which one test takes twice the memory of 12 runs before."""
+    for day in range(1, 13):
+        for path, content in ran(100 + day, day, 20).files().items():
+            file = tmp_path / "past" / str(day) / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+    ciguard("history", "add", "past", "--history", "h", cwd=tmp_path)
+    world = ran(7, 20, 40)
+    plan = {"plan.json": plan_codec.encode(world.plan)}
+    add_artifact(server, f"ciguard-plan-{world.plan.id}-1", plan)
+    for key, leg in world.legs.items():
+        upload(server, world, leg)
+        add_job(server, f"tests ({key})")
+
+
+def again(server: FakeGitHub, verdict: str, name: str = "ciguard-confirmation-7-1") -> None:
+    key = {"suite": "", "variant": "", "unit": SUSPECT, "case": SUSPECT}
+    row = {"key": key, "measure": "peak_delta_bytes", "p": 0.001, "verdict": verdict}
+    content = json.dumps({**AGAIN, "rows": [row]}).encode()
+    add_artifact(server, name, {"ciguard-confirmation.json": content})
+
+
+@pytest.mark.usefixtures("suspected")
+@pytest.mark.parametrize(
+    ("verdict", "tier", "head"),
+    [("more memory", "confirmed:", "WORSE"), ("-", "not confirmed:", "NO SIGNIFICANT")],
+)
+def test_what_the_run_itself_ran_again_is_told_as_its_own_claim(
+    call: Call, server: FakeGitHub, verdict: str, tier: str, head: str
+) -> None:
+    again(server, verdict)
+    again(server, "more memory", "ciguard-confirmation-8-1")  # another run's, whoever put it there
+    text = unescape(call("report", "--history", "h").stdout)
+    assert f"### {head}" in text
+    assert f"| {tier} 20.0 MiB → 40.0 MiB" in text
+    assert "- What was run again was run by the judged run itself: it is its own claim." in text
+
+
+@pytest.mark.usefixtures("suspected")
+def test_re_runs_that_cannot_be_read_leave_a_suspect_and_say_so(
+    call: Call, server: FakeGitHub
+) -> None:
+    add_artifact(server, "ciguard-confirmation-7-1", {"ciguard-confirmation.json": b"{"})
+    done = call("report", "--history", "h")
+    assert "| suspect: 20.0 MiB → 40.0 MiB" in unescape(done.stdout)
+    assert "what came of it cannot be read: no confirmation" in done.stdout
+    assert "warning: ciguard-confirmation-7-1/ciguard-confirmation.json: " in done.stderr
+
+
+@pytest.mark.usefixtures("suspected")
+def test_of_an_archive_that_is_refused_as_well(call: Call, server: FakeGitHub) -> None:
+    content, _ = HOSTILE["bomb"]
+    add_artifact(server, "ciguard-confirmation-7-1", content)
+    assert "what came of it cannot be read" in call("report", "--history", "h").stdout
 
 
 def test_on_a_terminal_there_is_a_bar(
