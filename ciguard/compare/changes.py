@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ciguard.compare.vocabulary import NAME_WIDTH
+from ciguard.compare.vocabulary import NAME_WIDTH, NOUN
 from ciguard.compare.words import NARROW, percent, some
 from ciguard.text import case_name, counted, duration, one_line, size
 
@@ -151,6 +151,14 @@ class Judgement:
         if self.measure == "peak_delta_bytes":
             return found
         return tuple(change for change in found if change.tier == "confirmed")
+
+    @property
+    def unnamed(self) -> str:
+        """ "3 unconfirmed changes of duration are named"; "" where none is left unnamed."""
+        left = len(self.losses) + len(self.gains) - len(self.named)
+        are = "is" if left == 1 else "are"
+        changes = f"{counted(left, 'unconfirmed change')} of {NOUN[self.measure]}"
+        return f"{changes} {are} named" if left else ""
 
     def of_tier(self, tier: Tier) -> tuple[Change, ...]:
         """The losses of one tier."""

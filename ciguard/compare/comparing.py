@@ -27,7 +27,7 @@ from ciguard.compare.renames import renamed
 from ciguard.compare.runs import of_history
 from ciguard.compare.transitions import ABSENT, transitions
 from ciguard.compare.trends import trends
-from ciguard.compare.verdicts import NOUN
+from ciguard.compare.vocabulary import NOUN
 from ciguard.compare.whole import leg_changes, totals
 from ciguard.compare.words import few_runs
 from ciguard.text import counted

@@ -96,6 +96,12 @@ class Comparison:
         return self.state == "inconclusive" and (self.says_only_why or self.base is None)
 
     @property
+    def untold(self) -> str:
+        """In the place of what a whole run has and this one has not, as something is missing."""
+        lacks = self.reasons or self.of_kind("no_longer_run")
+        return "not told of a run that lacks tests" if lacks else "-"
+
+    @property
     def judgements(self) -> tuple[Judgement, ...]:
         """Both measures; without verdicts only what has numbers to show."""
         both = (self.memory, self.durations)

@@ -37,6 +37,7 @@ def render(comparison: Comparison) -> str:
         _jobs(comparison),
         "\n".join(_wrapped(leak.words, "  ") for leak in comparison.leaks[:LISTED]),
         *(_judgement(judgement) for judgement in comparison.judgements),
+        _unnamed(comparison),
         _metrics(comparison.metrics),
         _legs(comparison),
         _totals(comparison),
@@ -131,6 +132,11 @@ def _judgement(judgement: Judgement) -> str:
     return "\n".join(lines)
 
 
+def _unnamed(comparison: Comparison) -> str:
+    found = (comparison.memory.unnamed, comparison.durations.unnamed)
+    return "\n".join(_wrapped(f"{said} with --format json or html", "  ") for said in found if said)
+
+
 def _metrics(found: Metrics) -> str:
     lines = [_wrapped(found.said, "  ")] if found.said else []
     for one in found.changes[:LISTED]:
@@ -172,14 +178,18 @@ def _totals(comparison: Comparison) -> str:
     told = {trend.name: trend.words for trend in comparison.trends if trend.n >= NEEDED}
     makespans = (found.makespan_before_s, found.makespan_after_s)
     peaks = (found.peak_before_bytes, found.peak_after_bytes)
-    lines = [told.get("makespan_s") or _both("slowest leg", *makespans, duration)]
+    lines = [
+        told.get("makespan_s") or _both("slowest leg", *makespans, duration, comparison.untold)
+    ]
     lines.append(told.get("sum_s", ""))
     if found.sum_before_s is not None:
         lines.append(
             f"sum of {counted(found.common, 'case')} that passed in both: "
             f"{duration(found.sum_before_s)} -> {duration(found.sum_after_s)}, as measured"
         )
-    lines.append(told.get("peak_bytes") or _both("largest peak of a leg", *peaks, size))
+    lines.append(
+        told.get("peak_bytes") or _both("largest peak of a leg", *peaks, size, comparison.untold)
+    )
     if comparison.cost_after is not None:
         lines.append(cost_words(comparison.cost_before, comparison.cost_after))
     if comparison.pace.word != "not measured":
@@ -192,7 +202,8 @@ def _both(
     before: float | None,
     after: float | None,
     show: Callable[[float | None], str],
+    untold: str,
 ) -> str:
     if before is None and after is None:
         return ""
-    return f"{what}: {show(before)} -> {show(after)}"
+    return f"{what}: {show(before)} -> {untold if after is None else show(after)}"

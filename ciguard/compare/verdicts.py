@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from ciguard.compare.vocabulary import NOUN
 from ciguard.compare.words import NEEDED
 from ciguard.text import counted
 
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
 
     from ciguard.compare.changes import Change
     from ciguard.compare.vocabulary import Measure, Word
-
-NOUN: Final[dict[Measure, str]] = {"wall_s": "duration", "peak_delta_bytes": "peak memory"}
 
 
 def judged_word(

@@ -10,6 +10,7 @@ CONFIRMING: Final = 10  # baseline values without which nothing is confirmed
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 Measure = Literal["wall_s", "peak_delta_bytes"]
 # "moved": too few baseline runs for a verdict; "not confirmed": re-runs did not show it again.
+NOUN: Final[dict[Measure, str]] = {"wall_s": "duration", "peak_delta_bytes": "peak memory"}
 Tier = Literal["confirmed", "suspect", "not confirmed", "moved"]
 Word = Literal[
     "regressed",

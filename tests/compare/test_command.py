@@ -124,8 +124,22 @@ def test_duration_suspects_of_one_run_are_named_in_json_and_html_only() -> None:
     for shape in ("text", "markdown"):
         assert "1 suspect" in said[shape]
         assert "t03" not in said[shape]
+        assert "1 unconfirmed change of duration is named " in said[shape]
     for shape in ("json", "html"):
         assert "t03" in said[shape]
+
+
+def test_what_a_whole_run_takes_is_not_told_of_one_that_lacks_a_test() -> None:
+    base, head = (
+        run_of({"01": [case(name) for name in names]}, run_id=n)
+        for n, names in enumerate((("a", "b"), ("a",)), 1)
+    )
+    said = {shape: render(compare_run(head, None, [base])) for shape, render in FORMATS.items()}
+    assert "slowest leg: 10 s -> not told of a run that lacks tests\n" in said["text"]
+    assert "largest peak of a leg: 500 MiB -> not told of a run that lacks" in said["text"]
+    for shape in ("markdown", "html"):
+        assert "10 s → not told of a run that lacks tests" in said[shape]
+    assert json.loads(said["json"])["totals"]["makespan_after_s"] is None
 
 
 def test_the_limit_has_one_meaning_and_its_name() -> None:
