@@ -101,9 +101,8 @@ def compared(world: World, base: World) -> str:
 
 
 def test_a_first_comment_has_one_heading_and_says_once_that_there_is_too_little() -> None:
-    world, base = World(), World()
-    for leg in base.legs.values():
-        leg.header = replace(leg.header, run_id=6)
+    world = World()
+    base = World(world.plan, {key: make_leg(world.plan, key, run=6) for key in world.legs})
     world.result("01", "a.t::one", wall_s=0.7)
     text = compared(world, base)
     assert [line for line in text.splitlines() if line.startswith("#")] == [
@@ -116,8 +115,7 @@ def test_a_first_comment_has_one_heading_and_says_once_that_there_is_too_little(
 
 def test_what_the_verdict_names_the_comparison_does_not_name_again() -> None:
     world, base = World(make_plan({**SHARDS, "04": ("e.t::new",)})), World()
-    for leg in base.legs.values():
-        leg.header = replace(leg.header, run_id=6)
+    base.legs = {key: make_leg(base.plan, key, run=6) for key in base.legs}
     leg = world.legs["04"]
     leg.inner.insert(2, passed("e.t::new", outcome="failed", try_number=1))
     leg.inner[3] = passed("e.t::new", wall_s=0.9, try_number=2)
@@ -170,9 +168,8 @@ BLOCKS = re.findall(r"{% block (\w+)", (ROOT / "templates/comment.md.j2").read_t
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_each_block_can_be_replaced(block: str) -> None:
-    world, base = World(), World()
-    for leg in base.legs.values():
-        leg.header = replace(leg.header, run_id=6)
+    world = World()
+    base = World(world.plan, {key: make_leg(world.plan, key, run=6) for key in world.legs})
     own = "{% extends 'ciguard/comment.md.j2' %}{% block " + block + " %}\n\nMINE{% endblock %}"
     found = comparison_of(world, base)
     templates = Templates({"comment.md.j2": own})
