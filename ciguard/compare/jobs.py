@@ -93,12 +93,17 @@ def _change(
 
 
 def _of_legs(run: Run) -> dict[str, tuple[str | None, float | None]]:
-    """What the legs' own records say; None of one that was cut."""
+    """What the legs' own records say; None of one that was cut.
+
+    Nothing of result files: they are of no job, and that a test failed there is said of the test.
+    """
     bad_codes = [CODE["outcome"][outcome] for outcome in BAD_OUTCOMES]
     bad = set(run.leg[np.isin(run.outcome, bad_codes)].tolist())
     found: dict[str, tuple[str | None, float | None]] = {}
     for position, leg in enumerate(run.legs):
         conclusion: str | None = "failure"
+        if not leg.name and leg.wall_s is None:
+            continue
         if leg.ending in _CONCLUSIONS:
             conclusion = _CONCLUSIONS[leg.ending]
         elif leg.ending in _UNKNOWN or (leg.ending == "completed" and not leg.complete):

@@ -74,7 +74,7 @@ def _sides(comparison: Comparison) -> str:
 def _jobs(comparison: Comparison) -> str:
     found = comparison.jobs
     lines = [f"jobs that ended in another way: {len(found):,}"] if found else []
-    lines += [f"  {one_line(one.name, 40)}: {one.words}" for one in found[:LISTED]]
+    lines += [f"  {one_line(one.name or 'the leg', 40)}: {one.words}" for one in found[:LISTED]]
     if len(found) > LISTED:
         lines.append(f"  and {len(found) - LISTED:,} more")
     return "\n".join(lines)

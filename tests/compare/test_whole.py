@@ -12,6 +12,7 @@ from compare.making import MIB, case, column_run, run_of
 from guard.world import make_plan
 
 from ciguard.compare.around import Around
+from ciguard.compare.command import FORMATS
 from ciguard.compare.comparing import compare_run
 from ciguard.compare.jobs import cost, job_changes
 from ciguard.compare.pace import judge_pace
@@ -78,6 +79,22 @@ def test_a_leg_with_a_failed_test_is_a_failed_job() -> None:
     base = run_of({"01": [case("a")]}, ending="cancelled")
     found = compare_run(run_of({"01": [case("a", outcome="failed")]}, run_id=2), None, [base])
     assert [one.words for one in found.jobs] == ["cancelled -> failure (unblocked)"]
+
+
+def test_result_files_are_of_no_job_and_a_leg_may_have_no_name() -> None:
+    base, head = (run_of({"": [case("a", outcome=how)]}) for how in ("passed", "failed"))
+    head = replace(head, run_id=2)
+    found = compare_run(head, None, [base])
+    assert [(one.name, one.words) for one in found.jobs] == [
+        ("", "success -> failure (newly failing)")
+    ]
+    assert "  the leg: success -> failure" in FORMATS["text"](found)
+    assert "| the leg | success" in FORMATS["markdown"](found)
+    files = [
+        replace(one, legs=tuple(replace(leg, wall_s=None) for leg in one.legs))
+        for one in (base, head)
+    ]
+    assert compare_run(files[1], None, [files[0]]).jobs == ()
 
 
 def test_minutes_are_rounded_up_a_job_and_priced_by_pool() -> None:
