@@ -12,7 +12,7 @@ from ciguard.errors import RemoteError
 from ciguard.guard.deaths import Facts, death_of, is_settled, meaning
 from ciguard.guard.endings import leg_end
 from ciguard.guard.legs import leg_proof, says_failed, unexplained
-from ciguard.guard.matching import jobs_of_legs
+from ciguard.guard.matching import jobs_of_legs, replanned
 from ciguard.guard.sayings import first_said
 from ciguard.guard.selection import select
 
@@ -71,6 +71,7 @@ class Platform:
         legs: by shard, of those whose job is known, and of those that have none.
         twins: by shard, jobs of which one is its own, and nobody knows which.
         heads: commits that the run is of, by its event and its jobs.
+        replanned: the job that planned anew in an attempt without legs, and did not end well.
         unknown: what is not known, and why; "" where the jobs are known.
         fix: what to do about that.
     """
@@ -82,6 +83,7 @@ class Platform:
     unknown: str = ""
     fix: str = ""
     heads: frozenset[str] = frozenset()
+    replanned: Job | None = None
 
     @property
     def attempts(self) -> dict[str, int]:
@@ -131,7 +133,7 @@ def ask(plan: Plan, records: Sequence[Record], judged: Judged | None) -> Platfor
         if len(matched[shard.key]) <= 1
     }
     twins = {shard: found for shard, found in matched.items() if len(found) > 1}
-    known = replace(empty, legs=legs, twins=twins)
+    known = replace(empty, legs=legs, twins=twins, replanned=replanned(plan, matched, jobs))
     dead = _dead(plan, records, known)
     return replace(known, legs={**legs, **_asked(legs, dead, judged.source)})
 

@@ -32,6 +32,14 @@ def findings(
         yield Finding("warning", "jobs_unknown", what, fix=platform.fix)
         yield from _attempts_unknown(legs, platform)
         return
+    if platform.replanned is not None:
+        job = platform.replanned
+        what = (
+            f"attempt {job.run_attempt} plans anew, and its job {job.name} is {_word(job)}: what "
+        )
+        what += "there is, is of the attempt before"
+        fix = "look at the log of that job, and run it again"
+        yield Finding("incomplete", "not_planned_again", what, fix=fix)
     for leg in legs:
         if leg.record is not None and not leg.end.problem:
             yield from _of_leg(leg, platform)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from ciguard.guard.needs import PLANNING
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -42,6 +44,24 @@ def _names(name: str, by_name: Mapping[str, object]) -> list[str]:
     if name in by_name:
         return [name]
     return sorted(one for one in by_name if one.endswith(f" / {name}"))
+
+
+def replanned(plan: Plan, matched: Mapping[str, Sequence[Job]], jobs: Iterable[Job]) -> Job | None:
+    """The job that plans, where it ran after all legs and did not end well; else None.
+
+    "Re-run all jobs" plans anew. Where that fails no leg has a job in that attempt, and what the
+    attempt before left must not be taken for the run.
+    """
+    ran = [job for found in matched.values() for job in found]
+    begins = {
+        job.name.removesuffix(plan.job_name(shard))
+        for shard in plan.shards
+        for job in matched[shard.key]
+    }
+    named = [job for job in jobs if job.name in {f"{begin}{PLANNING}" for begin in begins}]
+    last = max((job.run_attempt for job in ran), default=0)
+    later = (job for job in last_run(named) if job.run_attempt > last)
+    return next((job for job in later if job.conclusion != "success"), None)
 
 
 def last_run(jobs: Iterable[Job]) -> tuple[Job, ...]:

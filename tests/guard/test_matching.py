@@ -37,6 +37,34 @@ def test_names_that_several_jobs_have_are_nobody_s() -> None:
     assert verdict_of(World(), Told(called, without=("01", "02", "03"))).findings == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "conclusion", "state"),
+    [
+        ("plan", "failure", "incomplete"),
+        ("plan", "cancelled", "incomplete"),
+        ("plan", "success", "passed"),
+        ("deploy / plan", "failure", "passed"),  # of another workflow that is called
+        ("lint", "failure", "passed"),
+    ],
+)
+def test_an_attempt_that_could_not_plan_is_not_the_one_before(
+    name: str, conclusion: str, state: str
+) -> None:
+    """Its legs have no job in it, so that nothing else says that they did not run."""
+    again = job("92", conclusion, attempt=2, name=name)
+    verdict = verdict_of(World(), Told((again,)), attempt=2)
+    assert verdict.state == state
+    assert [one.kind for one in verdict.findings] == ["not_planned_again"] * (state != "passed")
+
+
+def test_a_plan_that_was_not_made_again_is_that_of_the_run() -> None:
+    """Legs that ran again, and a job that planned that is only listed with them."""
+    world = shard_03_ran_again()
+    listed = job("92", attempt=2, name="plan", began=job("90").started_at)
+    told = Told((failed(), job("03", attempt=2), listed))
+    assert verdict_of(world, told, attempt=2).state == "passed"
+
+
 def test_twins_that_ran_again_leave_an_older_record_worth_nothing() -> None:
     names = [f"{caller} / tests (03)" for caller in "ab"]
     what = ""
