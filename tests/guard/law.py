@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from guard.platform import Judged, Told, job
@@ -44,7 +45,7 @@ def job_of(shard: str, conclusion: str | None = "success", **more: Any) -> Job:
 class Run:
     """A run as it reached the guard: the plan's file, all files of records, GitHub's words.
 
-    `attempt` is the run's now; `tries` are what its plan gives a unit.
+    `attempt` is the run's now.
     """
 
     plan: bytes
@@ -61,11 +62,6 @@ class Run:
 
     def copy(self) -> Run:
         return replace(self, files=dict(self.files), jobs=list(self.jobs), needs=dict(self.needs))
-
-    @property
-    def tries(self) -> int:
-        """Of a plan that nobody touched."""
-        return int(json.loads(self.plan)["policy"].get("tries", 1))
 
     def verdict(self) -> Verdict | None:
         """None where the plan cannot be read as one, which is an error of its own."""
@@ -94,6 +90,13 @@ class Listed(Told):
         return self.listed
 
 
+@lru_cache(maxsize=2)
+def tries_of(plan: bytes) -> int:
+    """Executions that a unit may have, of a plan that nobody touched."""
+    return int(json.loads(plan)["policy"].get("tries", 1))
+
+
+@lru_cache(maxsize=2)
 def planned(plan: bytes) -> dict[str, set[Key]]:
     """Units by shard, of a plan that nobody touched."""
     return {
@@ -293,12 +296,11 @@ def counted(shard: str, now: Run, legs: dict[Who | None, Leg]) -> list[Leg]:
 def broken(original: Run, now: Run) -> str:
     """Why no guard may pass this; "" if it may."""
     legs = legs_of(now.files)
-    known, tries = original.quarantined, original.tries
-    failed = False
-    all_units = set().union(*planned(original.plan).values())
+    known, tries = original.quarantined, tries_of(original.plan)
+    shards = planned(original.plan)
+    all_units = set().union(*shards.values())
     results = {
-        shard: [leg for leg in counted(shard, now, legs) if leg.whole(known)]
-        for shard in planned(original.plan)
+        shard: [leg for leg in counted(shard, now, legs) if leg.whole(known)] for shard in shards
     }
     whole = [leg for found in results.values() for leg in found]
     ended = {
@@ -307,18 +309,15 @@ def broken(original: Run, now: Run) -> str:
         for key, line in leg.results
         if (is_good(line) or (key in known and is_bad(line))) and not leg.open(key)
     }
-    for shard, units in planned(original.plan).items():
+    for shard, units in shards.items():
         if not units <= ended:
             lost = sorted(units - ended)[0][2]
             return f"{lost} of shard {shard} has no good result in a leg that ended"
-        red = any(end.get("exit_code") == TESTS_FAILED for leg in whole for end in leg.ends)
-        failed = failed or red
         name = f"tests ({shard})"
         said = ran_last(one for one in now.jobs if one.name == name)
-        excused = {"failure"} if red else set()
+        well = {"success", "failure"} if any(map(_ended_red, results[shard])) else {"success"}
         fine = any(
-            one.status == "in_progress"
-            or (one.status == "completed" and one.conclusion in {"success", *excused})
+            one.status == "in_progress" or (one.status == "completed" and one.conclusion in well)
             for one in said
         )
         if said and not fine:
@@ -329,9 +328,13 @@ def broken(original: Run, now: Run) -> str:
                 continue
             if not any(_mends(leg, other, line, tries) for own, other in leg.results if own == key):
                 return f"{key[2]} went wrong last"
-    excused = {"success", "failure"} if failed else {"success"}
-    bad = [name for name, result in now.needs.items() if result not in excused]
+    well = {"success", "failure"} if any(map(_ended_red, whole)) else {"success"}
+    bad = [name for name, result in now.needs.items() if result not in well]
     return f"needs.{bad[0]}" if bad else ""
+
+
+def _ended_red(leg: Leg) -> bool:
+    return any(end.get("exit_code") == TESTS_FAILED for end in leg.ends)
 
 
 def _mends(leg: Leg, other: dict[str, Any], line: dict[str, Any], tries: int) -> bool:

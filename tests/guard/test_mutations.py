@@ -81,12 +81,14 @@ def test_nor_does_damage_of_a_run_that_was_mended(mended: Run) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_twenty_thousand_damages(green: Run) -> None:
     seen = hunt(green, range(1_000_000, 1_020_000))
     assert seen.total() == 20_000
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_ten_thousand_damages_of_what_was_mended(mended: Run) -> None:
     seen = hunt(mended, range(2_000_000, 2_010_000))
     assert seen.total() == 10_000
