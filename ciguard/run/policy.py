@@ -386,7 +386,12 @@ def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action 
         # From the other end each time that one is found and nothing came of it: culprits often lie
         # together, and three in a row end the leg.
         file_of = state.file_of if state.searches_files else lambda unit: ""  # noqa: ARG005
-        share: Sequence[int] = half(suspects, file_of, back=bool(state.idle_processes % 2))
+        share: Sequence[int] = half(
+            suspects, file_of, back=bool((state.idle_processes + state.files_found) % 2)
+        )
+    elif state.files_found >= IDLE_PROCESSES and state.file_of(light[0]):
+        # Most of what is left ends its process: to look at each is cheaper than to search.
+        share = [unit for unit in light if state.file_of(unit) == state.file_of(light[0])]
     else:
         share = _longest_first_share(state, light, state.processes - len(state.running))
     cap = cap_bytes(state)

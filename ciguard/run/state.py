@@ -152,6 +152,7 @@ class State:
         self.alone: set[int] = set()  # units that got a turn alone behind the first
         self.started = 0
         self.idle_processes = 0
+        self.files_found = 0  # to blame, since others had a turn
         self.suspects: tuple[int, ...] = ()  # one of them killed a process that named nobody
         self.suspected: set[int] = set()  # all that ever were, and have not finished since
         self.searches_files = False  # nothing had begun: it is a file of theirs
@@ -361,7 +362,9 @@ class State:
         searched = (len(units) > 1 or bool(self.file_of(units[0]))) and not self._repeated(running)
         silent = searched and is_silent(running, ending) and not found
         if running.closed and running.spoke:
-            self.idle_processes = 0
+            self.idle_processes = self.files_found = 0
+        elif found and self.tries:
+            self.files_found += 1  # others of it run: what is left is worth another look
         elif not silent and ending != "completed":  # one that completed leaves nothing to repeat
             self.idle_processes += 1
         over = found or bool(running.died)

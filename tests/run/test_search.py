@@ -165,3 +165,30 @@ def test_a_unit_that_is_read_with_its_file_is_not_called_dead_of_it() -> None:
     state = state_of(PlannedUnit("a::0"), files=True)
     start(state)
     assert state.victims(1) == ()
+
+
+def ran(files: int, bad: Sequence[int]) -> tuple[int, set[int]]:
+    """How many processes a leg has whose bad files end theirs, and the files whose unit ran."""
+    state = state_of(*(f"f{file:02}::t" for file in range(files)), files=True)
+    found: set[int] = set()
+    while isinstance(next_action(state, 0.0), Start):
+        begun = start(state)
+        if set(begun.units) & set(bad):
+            state.observe(ProcessEndLine(begun.process, "crash", -11))
+        else:
+            finish_all(state, begun.process)
+            found.update(begun.units)
+    return state.started, found
+
+
+@pytest.mark.parametrize("bad", [range(0, 20, 2), range(10), range(10, 20), [3, 4, 5, 6, 12, 13]])
+def test_many_bad_files_keep_no_good_one_from_its_turn(bad: Sequence[int]) -> None:
+    processes, found = ran(20, bad)
+    assert found == set(range(20)).difference(bad)
+    assert processes <= 3 * 20
+
+
+def test_where_no_file_can_be_imported_three_are_enough() -> None:
+    processes, found = ran(64, range(64))
+    assert not found
+    assert processes <= 20
