@@ -12,7 +12,7 @@ import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Optional, Sequence
 
-from ciguard.errors import InputError, UsageError
+from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.model import (
     EndLine,
     EventLine,
@@ -90,6 +90,7 @@ class Supervisor:
         self._until_s: Optional[float] = None
         self._rescued: Set[int] = set()  # processes whose results were written again
         self._lacks: Set[str] = set()
+        self._ended = False  # the record is
         self._files = ResultFiles(job.suites, job.folder, job.earlier)
         self._aftermath = Aftermath(
             job,
@@ -119,21 +120,41 @@ class Supervisor:
             if line.kind != "unplanned":
                 self._console.say(f"{line.kind}: {line.detail}")
         self._say_lacks(0.0, *self._job.platform.LACKS)
+        # To the very end: a second signal must not come between the tests and the last line.
+        with self._signals.listening():
+            try:
+                return self._end(self._finished())
+            except UsageError:  # a command that is no program: nothing has run
+                raise
+            except Exception as error:  # noqa: BLE001  # whatever it is, the record gets its end
+                return self._end_of_broken(error)
+
+    def _finished(self) -> Finish:
+        """Go on until the rules say that it is over, or we fail; nothing runs any more then."""
         try:
-            with self._signals.listening():
-                finish = self._step()
-                while finish is None:
-                    finish = self._step(hurry=self._sleep())
-        except UsageError:  # a command that is no program: nothing has run
+            finish = self._step()
+            while finish is None:
+                finish = self._step(hurry=self._sleep())
+        except UsageError:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever it is, the record gets its end
+        except Exception as error:  # noqa: BLE001
             finish = self._broken(error)
         finally:
             for live in self._live.values():
                 live.close()
                 self._console.take(live.log)
+            self._live.clear()
             self._instruments.close()
-        return self._end(finish)
+        return finish
+
+    def _end_of_broken(self, error: Exception) -> Verdict:
+        """Behind a mistake of ours at the very end: what results come to is for others to say."""
+        finish = self._broken(error)
+        if not self._ended:
+            now_s = self._now_s()
+            self._record.append(EndLine(finish.ending, now_s, int(ExitCode.INCOMPLETE)))
+            self._record.sync(now_s, at_once=True)
+        return Verdict(ExitCode.INCOMPLETE, finish.ending, {}, (), ())
 
     def _broken(self, error: Exception) -> Finish:
         """Behind a mistake of ours: end what runs, and say what can be reported."""
@@ -416,6 +437,7 @@ class Supervisor:
                     self._record.append(event)
             ending = self._record.ending or found.ending
             self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))
+            self._ended = True
         self._record.sync(now_s, at_once=True)
         if self._record.dropped:
             lost = f"{counted(self._record.dropped, 'line')} of the record could not be written"

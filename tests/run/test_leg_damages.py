@@ -131,6 +131,29 @@ sys.exit(int(found.exit_code))
 """
 
 
+FAILS_LAST = """
+import os, sys, time
+from ciguard.run import leg, supervisor
+def verdict(*words, **more): raise ZeroDivisionError("not foreseen")
+supervisor.verdict = verdict
+plan = leg.read_plan("plan.json")
+found = leg.run_shard(plan, "01", "record", dict(os.environ), origin_s=time.monotonic())
+sys.exit(int(found.exit_code))
+"""
+
+
+def test_a_mistake_of_ours_at_the_very_end_has_an_end_too(tmp_path: Path) -> None:
+    (tmp_path / "test_takes.py").write_text("def test_first(): pass\n")
+    plan = plan_of(units_of("first"))
+    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", FAILS_LAST)).wait(13)
+    assert "ciguard itself failed, please report it: ZeroDivisionError" in leg.printed
+    assert "ZeroDivisionError: not foreseen" in detail_of(leg, "internal_error")
+    assert leg.outcomes() == {units_of("first")[0]: "passed"}
+    end = leg.record().end
+    assert end is not None
+    assert (end.ending, end.exit_code) == ("unknown", 13)
+
+
 def test_a_mistake_of_ours_has_an_end_and_names_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "test_takes.py").write_text("""
 import pathlib, time
