@@ -43,6 +43,7 @@ from ciguard.plan.static import STATIC_FOLDER, filled_in
 from ciguard.plan.suspects import Suspicion, suspicions
 from ciguard.plan.timeouts import LimitRule, longest_setups, unit_limits
 from ciguard.plan.works import Basis, Wishes
+from ciguard.run.frameworks.inherited import given
 from ciguard.run.frameworks.table import framework
 
 if TYPE_CHECKING:
@@ -319,11 +320,12 @@ def _collected(
     """Every suite's variants; what went wrong anywhere is told together."""
     units: list[InventoryUnit] = []
     mistakes: list[CiguardError] = []
+    inherited = given(invocation.environ)
     for name, suite in suites.items():
         for variant in suite.variants:
             way = " ".join(filter(None, (name, variant)))
             where = f"suite {way}" if way else ""
-            environ = {**invocation.environ, **pool_env[name]}
+            environ = {**inherited, **pool_env[name]}
             try:
                 listing = collected(
                     framework(suite.framework), suite, variant, invocation.folder, environ

@@ -20,34 +20,13 @@ if TYPE_CHECKING:
     from ciguard.run.verdict import Verdict
 
 KEEPER = "--keeper"  # internal: see keeper.py
-LOCALE = "LC_CTYPE"
-COERCED = ("C.UTF-8", "C.utf8", "UTF-8")  # what an interpreter gives itself in the C locale
-
-
-def given(environ: Mapping[str, str], started_with: str = "/proc/self/environ") -> dict[str, str]:
-    """The environment that this program was started with.
-
-    An interpreter that finds itself in the C locale changes its own (PEP 538), and a tested program
-    would find another locale than without us. Where there is no /proc nobody knows what was there.
-    """
-    found = dict(environ)
-    if found.get(LOCALE) in COERCED:
-        try:
-            with open(started_with, "rb") as stream:
-                words = stream.read().split(b"\0")
-        except OSError:
-            return found
-        said = dict(word.partition(b"=")[::2] for word in words).get(os.fsencode(LOCALE))
-        found.pop(LOCALE)
-        if said is not None:
-            found[LOCALE] = os.fsdecode(said)
-    return found
 
 
 def _run(arguments: Sequence[str]) -> ExitCode:
     # Imported here: the keeper, which starts with every tested process, needs none of it.
     from ciguard.run import leg  # noqa: PLC0415
     from ciguard.run.frameworks.globs import check_pattern  # noqa: PLC0415
+    from ciguard.run.frameworks.inherited import given  # noqa: PLC0415
     from ciguard.run.options import parse, scope_of, split  # noqa: PLC0415
     from ciguard.run.scope import ALL  # noqa: PLC0415
 
