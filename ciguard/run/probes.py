@@ -58,7 +58,10 @@ class TreeMemory:
         self._scanned_s = float("-inf")
 
     def read_bytes(self, now_s: float) -> int | None:
-        """Resident memory of the tree now; None where no process of it can be read."""
+        """Resident memory of the tree now; None where no process of it can be read.
+
+        Of one that has ended and that nobody has waited for it says 0, which is no size.
+        """
         if now_s - self._scanned_s >= RESCAN_S or not self._statm:
             self._scanned_s = now_s
             self.rescan()
@@ -74,7 +77,7 @@ class TreeMemory:
                     total += _resident_bytes(stream.read(256))
             except (OSError, IndexError):
                 self._crowd.discard(pid)
-        return total if self._statm or self._crowd else None
+        return total or None
 
     def pids(self) -> frozenset[int]:
         """The processes that the last look found."""

@@ -180,3 +180,18 @@ def test_pressure_counts_from_its_beginning(tmp_path: Path) -> None:
     pressure.close()
     assert pressure.stalled_s() == (None, None)
     assert Pressure(str(tmp_path / "nothing")).stalled_s() == (None, None)
+
+
+def test_a_tree_of_the_dead_has_no_size() -> None:
+    """Between its end and the moment at which somebody waits for it, a process reads as 0."""
+    code = "import subprocess; child = subprocess.Popen(['true']); print(child.pid); input()"
+    words = (sys.executable, "-S", "-c", code)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, bufsize=1) as parent:
+        assert parent.stdout is not None
+        stat = Path(f"/proc/{int(parent.stdout.readline())}/stat")
+        until(lambda: stat.read_bytes().rpartition(b")")[2].split()[0] == b"Z", what="it is dead")
+        tree = TreeMemory(parent.pid)
+        assert tree.read_bytes(0.0) is None
+        tree.close()
+        parent.communicate("\n")
