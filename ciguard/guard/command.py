@@ -85,8 +85,8 @@ def command(
         # Jobs that are not ours are called as their owner likes: which is which shard is not known.
         platform = ask(plan, found, None if results else told.asked)
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
-    past = partial(_history, invocation, place)
-    judged = applied(invocation, forgive, past, count=place is not None)
+    past = partial(_history, invocation)
+    judged = applied(invocation, forgive, past, place=place, count=place is not None)
     verdict = prove(
         plan,
         found,
@@ -111,9 +111,8 @@ def command(
     return verdict.exit_code
 
 
-def _history(invocation: Invocation, place: str | None) -> History | None:
+def _history(invocation: Invocation, where: str) -> History | None:
     """Past runs; without them nothing is forgiven, and the verdict says so."""
-    where = place if place is not None else invocation.config().history.carrier
     try:
         loaded = load(open_carrier(where, invocation.folder, invocation.environ))
     except CiguardError as error:

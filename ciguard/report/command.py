@@ -129,7 +129,11 @@ def command(
     try:
         past = _Past(invocation, place, github=github)
         answer = _answer(
-            invocation, sources, past, needs=needs, forgive=forgive, confirmation=confirmation
+            *(invocation, sources, past),
+            place=place,
+            needs=needs,
+            forgive=forgive,
+            confirmation=confirmation,
         )
     except CiguardError as error:
         if not (comments or checks or issues) or current_run(invocation.environ) is None:
@@ -184,6 +188,11 @@ class _Past:
             return None, self._told(f"there is no history at {where} yet: {NO_PAST}")
         return loaded.history, ""
 
+    def at(self, where: str) -> History | None:
+        """The history of that place, which is another one where a proposal changes it."""
+        other = _Past(self._invocation, where, github=self._github)
+        return (self if where == self._where else other).found[0]
+
     def _told(self, why: str, *, annotated: bool = False) -> str:
         if annotated and self._github:
             console.tell_runner(annotation("warning", why, title="ciguard report"))
@@ -197,6 +206,7 @@ def _answer(
     sources: Sources,
     past: _Past,
     *,
+    place: str | None,
     needs: str | None,
     forgive: str | None,
     confirmation: str | None,
@@ -221,7 +231,7 @@ def _answer(
         if confirmed is None:
             confirmed, note = _own_confirmation(told.asked)
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
-    judged = applied(invocation, forgive, lambda: past.found[0], count=True)
+    judged = applied(invocation, forgive, past.at, place=place, count=True)
     verdict = prove(
         plan,
         found,

@@ -125,6 +125,11 @@ class Repository:
                 found[path.removeprefix(prefix)] = self._blob(commit, path, mode, blob)
         return found
 
+    def tracked(self, commit: str, name: str) -> str:
+        """Mode and id of what a commit has under this name of the folder; "" for nothing."""
+        listed = self._git("ls-tree", "-z", commit, "--", name)
+        return "" if listed.returncode else _text(listed.stdout).partition("\t")[0]
+
     def _blob(self, commit: str, path: str, mode: str, blob: str) -> bytes:
         where = f"{commit[:10]}:{path}"
         if mode not in _FILE_MODES:

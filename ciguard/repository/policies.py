@@ -62,20 +62,24 @@ class _Law:
     quarantine: Quarantine
     templates: Mapping[str, str]
     source: str = "what is checked out"
+    commit: str = ""
 
 
 def applied(
     invocation: Invocation,
     forgive: str | None,
-    history: Callable[[], History | None],
+    history: Callable[[str], History | None],
     *,
+    place: str | None = None,
     count: bool = False,
 ) -> Applied:
     """Read what holds for the run around us; outside of GitHub Actions, the folder's own.
 
     Args:
         forgive: none or base, as the command line says; None leaves it to the configuration.
-        history: gives the past runs, where somebody asks for them.
+        history: gives the past runs that lie at a place, where somebody asks for them.
+        place: where that is, as the command line says; None leaves it to the configuration, of a
+            proposal to that of its base.
         count: also ask them for the units of the base, lest a plan that says nothing of them hides
             how many are gone.
 
@@ -87,21 +91,27 @@ def applied(
     own = _own(invocation, today)
     problems = [Finding("failed", "quarantine", what) for what in own.quarantine.problems]
     law, notes = own, []
-    base_planned = _base_planned(run, history()) if count and run is not None else None
+    strict: Applied | None = None
     if run is not None and run.is_proposal:
         try:
             law = _base(invocation, run, today)
         except CiguardError as error:
             strict = _strictest(error, problems)
-            return replace(strict, policy=replace(strict.policy, base_planned=base_planned))
+    where = place if place is not None else law.config.history.carrier
+    edited = law is not own and run is not None and _is_edited(invocation, run, law, where)
+    past = (lambda _: None) if edited else history
+    base_planned = _base_planned(run, past(where)) if count and run is not None else None
+    if strict is not None:
+        return replace(strict, policy=replace(strict.policy, base_planned=base_planned))
+    if run is not None and law is not own:
         problems += _mended(law, own)
-        changes = list(_changes(law, own))
+        changes = [*_changes(law, own), *([where] if edited else ())]
         if changes:
             what = "this merge group" if run.pull_request is None else "this pull request"
             notes.append(f"{what} changes {', '.join(changes)}")
     known: Mapping[CaseKey, KnownFailure] = {}
     if (forgive or law.config.guard.forgive) == "base":
-        known, said = _known(run, history())
+        known, said = _known(run, past(where))
         problems += said
     rules = GuardRules(law.config.guard.max_drop, law.config.guard.fewest_units)
     policy = Policy(
@@ -151,7 +161,19 @@ def _base(invocation: Invocation, run: ActionsRun, today: date) -> _Law:
     texts = files_at(invocation.folder, invocation.environ, run, commit, names)
     config = configuration.parse(texts, invocation.environ)
     source = f"the base commit {commit[:10]}"
-    return _Law(config, _quarantine(texts, today), _templates(texts), source)
+    return _Law(config, _quarantine(texts, today), _templates(texts), source, commit)
+
+
+def _is_edited(invocation: Invocation, run: ActionsRun, law: _Law, where: str) -> bool:
+    """Say that a proposal changes the file of past runs itself: it would judge itself by it.
+
+    What is in no commit was brought by the workflow.
+    """
+    if where.startswith("branch:") or run.tested_sha is None:
+        return False
+    repository = Repository(invocation.folder, invocation.environ)
+    now = repository.tracked(run.tested_sha, where)
+    return bool(now) and now != repository.tracked(law.commit, where)
 
 
 def _templates(texts: Mapping[str, bytes]) -> dict[str, str]:

@@ -25,12 +25,18 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
 
+    from ciguard.codec.history import History
+
 TODAY = datetime.now(UTC).date()
 LATER, YESTERDAY = TODAY + timedelta(days=20), TODAY - timedelta(days=1)
 
 
 def quarantine(unit: str, until: object = LATER) -> str:
     return f'[[quarantine]]\nunit = "{unit}"\nreason = "late mail"\nissue = 4711\nuntil = {until}\n'
+
+
+def nothing(_: str) -> History:
+    return empty()
 
 
 class Checkout:
@@ -94,7 +100,7 @@ class Checkout:
         }
 
     def applied(self, forgive: str | None = None, **more: str) -> Applied:
-        return applied(Invocation(self.environ(**more), self.folder), forgive, empty)
+        return applied(Invocation(self.environ(**more), self.folder), forgive, nothing)
 
 
 @pytest.fixture
@@ -104,6 +110,39 @@ def checkout(tmp_path: Path) -> Checkout:
 
 def units(found: Applied) -> list[str]:
     return [entry.unit for entry in found.policy.quarantine]
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "asked", "noted"),
+    [
+        ({}, None, ["past.ciguard"], ""),
+        ({"a.py": "x"}, None, ["past.ciguard"], ""),
+        ({"ciguard.toml": 'history.carrier = "mine.ciguard"'}, None, ["past.ciguard"], "history.c"),
+        ({"past.ciguard": "mine"}, None, [], "past.ciguard"),
+        ({"mine.ciguard": "mine"}, "mine.ciguard", [], "mine.ciguard"),
+        ({"mine.ciguard": "mine"}, "branch:ciguard-history", ["branch:ciguard-history"], ""),
+    ],
+)
+def test_a_pull_request_is_forgiven_by_no_past_of_its_own(
+    checkout: Checkout,
+    change: dict[str, str | None],
+    place: str | None,
+    asked: list[str],
+    noted: str,
+) -> None:
+    law = '[history]\ncarrier = "past.ciguard"\n[guard]\nforgive = "base"\n'
+    job = checkout.propose({"ciguard.toml": law, "past.ciguard": "the base's"}, change)
+    calls: list[str] = []
+
+    def history(where: str) -> History:
+        calls.append(where)
+        return empty()
+
+    found = applied(Invocation(job.environ(), job.folder), None, history, place=place)
+    assert calls == asked
+    assert noted in "".join(found.policy.notes)
+    assert bool(found.policy.notes) is bool(noted)
+    assert [one.kind for one in found.policy.findings] == ["no_base_run"]
 
 
 @pytest.mark.parametrize("depth", [1, 2], ids=["fetched", "in the checkout"])
@@ -189,7 +228,7 @@ def test_the_base_itself_and_a_laptop_are_judged_by_their_own(checkout: Checkout
     job = checkout.propose({}, {"quarantine.toml": quarantine("b.t::*")})
     job.event = {"repository": {"full_name": "octo-org/shop", "default_branch": "main"}}
     push = job.applied(GITHUB_EVENT_NAME="push", GITHUB_REF_NAME="main")
-    by_hand = applied(Invocation(clean_environment(), job.folder), None, empty)
+    by_hand = applied(Invocation(clean_environment(), job.folder), None, nothing)
     assert units(push) == units(by_hand) == ["b.t::*"]
     assert push.policy.notes == by_hand.policy.notes == ()
 
@@ -301,7 +340,7 @@ def test_without_a_checkout_the_base_is_asked_of_github(tmp_path: Path, known: b
             "GITHUB_TOKEN": "token",
             "NO_PROXY": "*",
         }
-        found = applied(Invocation(environ, tmp_path / "here"), None, empty)
+        found = applied(Invocation(environ, tmp_path / "here"), None, nothing)
     assert found.policy.rules.max_drop == (0.02 if known else 0.0)
     assert units(found) == (["a.t::one"] if known else [])
     assert (found.policy.notes == ("the base's policy could not be read",)) is not known
