@@ -30,6 +30,14 @@ def junit(cases: int) -> Iterator[str]:
     yield "</testsuite></testsuites>"
 
 
+def properties(cases: int) -> Iterator[str]:
+    """JUnit with two properties and an output in each case, as pytest and Gradle write them."""
+    for line in junit(cases):
+        more = '<properties><property name="issue" value="4711"/><property name="owner" value="a"/>'
+        more += "</properties><system-out>ready</system-out></testcase>"
+        yield line.replace("</testcase>", more)
+
+
 def trx(cases: int) -> Iterator[str]:
     """As `dotnet test` writes it: definitions behind the results, an id for each row."""
     yield '<?xml version="1.0" encoding="utf-8"?><TestRun xmlns="http://microsoft.com/x"><Results>'
@@ -53,12 +61,15 @@ def trx(cases: int) -> Iterator[str]:
     yield "</ResultSummary></TestRun>"
 
 
+WRITERS = {"junit": junit, "properties": properties, "trx": trx}
+
+
 def measure(name: str, cases: int, stream: IO[bytes]) -> None:
-    stream.writelines(line.encode() for line in {"junit": junit, "trx": trx}[name](cases))
+    stream.writelines(line.encode() for line in WRITERS[name](cases))
     size = stream.tell()
     stream.seek(0)
     began, busy = time.perf_counter(), time.process_time()
-    found = sum(1 for _ in FORMATS[name].read(stream, "benchmark"))
+    found = sum(1 for _ in FORMATS.get(name, FORMATS["junit"]).read(stream, "benchmark"))
     took, busy = time.perf_counter() - began, time.process_time() - busy
     memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
@@ -73,5 +84,5 @@ if __name__ == "__main__":
             measure(sys.argv[2], int(sys.argv[1]), file)
     else:
         cases = [*sys.argv[1:], "1000000"][0]
-        for name in FORMATS:
+        for name in WRITERS:
             subprocess.run([sys.executable, __file__, cases, name], check=True)

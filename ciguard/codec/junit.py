@@ -37,6 +37,9 @@ _TRIES: Final[dict[str, Outcome]] = {
     "rerunFailure": "failed",
     "rerunError": "errored",
 }
+# Nothing in them says how a case ended, and some writers put more of them than of cases.
+_PROPERTIES: Final = "properties"
+_OUTPUTS: Final = frozenset({"system-out", "system-err"})
 _SPELLED: Final = {name.lower(): name for name in (*_ROOTS, *_OUTCOME, *_TRIES)}
 # What an attribute `status` or `result` may say that no element says.
 _SAID: Final[dict[str, Outcome]] = {
@@ -118,7 +121,11 @@ class _Reading(Reading):
             known = ", ".join(f"<{root}>" for root in sorted(_ROOTS))
             what = f"XML with the root <{tag:.80}>, which is not JUnit's"
             raise InputError(what, where=self.place(), fix=f"its roots are {known}")
-        else:
+        elif tag == _PROPERTIES:
+            # Expat makes no attributes that nobody hears.
+            self.parser.StartElementHandler = None
+            self.parser.EndElementHandler = self.end_in_properties
+        elif tag not in _OUTPUTS:
             self.check_spelling(tag, _SPELLED)
 
     def end(self, tag: str) -> None:
@@ -130,6 +137,15 @@ class _Reading(Reading):
             self.judged()
         elif tag in _ROOTS:
             self.counted(self.suites.pop())
+
+    def end_in_properties(self, tag: str) -> None:
+        """Properties end, or one of them; what is none must not be lost in them."""
+        if tag == _PROPERTIES:
+            self.parser.StartElementHandler = self.start
+            self.parser.EndElementHandler = self.end
+        elif tag != "property" and tag.rpartition(":")[2].lower() in _SPELLED:
+            what = f"<{tag:.80}> among <{_PROPERTIES}>, so what it says of which case is not known"
+            raise InputError(what, where=self.place(), fix="let its writer put it beside them")
 
     def cut(self) -> None:
         """An open case that has failed has failed, whatever would have come behind."""

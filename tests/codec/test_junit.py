@@ -205,6 +205,19 @@ def test_what_nobody_knows_is_an_error_at_its_place(case: str, says: str) -> Non
     assert error.where.startswith("r.xml:3:")
 
 
+def test_properties_are_passed_over_and_hide_nothing() -> None:
+    some = '<properties><property name="a" value="b"/><property name="c">d</property></properties>'
+    bare = '<testsuite tests="2"><testcase name="a"/><testcase name="b"><failure/></testcase>'
+    full = bare.replace("<testcase", f"{some}<testcase").replace("<failure/>", f"{some}<failure/>")
+    assert read(f"{full}{some}</testsuite>".encode()) == read(f"{bare}</testsuite>".encode())
+    for hidden in ("<failure/>", "<j:Error/>", "<testcase/>", "<testsuite/>"):
+        inside = f"<testsuite><testcase name='a'><properties>{hidden}</properties></testcase>"
+        found, error = read_until_error(inside.encode())
+        assert found == []
+        assert error is not None
+        assert "among <properties>" in error.what
+
+
 def test_words_and_counters_that_are_known() -> None:
     words = {"passed": ("run", "PASSED", " ok ", "", "success"), "skipped": ("untested", "NotRun")}
     for outcome, said in words.items():
