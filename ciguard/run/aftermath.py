@@ -96,14 +96,15 @@ class Aftermath:
         # What was not found was looked for: a framework that is not there finds nothing missing.
         had_results = bool(running.closed or running.reported or live.said.vanished)
         had_results |= self._copy_files(live, others, now_s)
+        output = ended.error or last_output(live.last_output())
         ending = ending_of(
             running,
             ended.exit_code,
             clean=not ended.error and executor.is_clean(ended.exit_code, had_results=had_results),
             out_of_memory=live.killed_for_memory(self._oom_kills()),
             collecting=live.said.collecting,
+            timed_out=executor.says_timeout(ended.exit_code, output),
         )
-        output = ended.error or last_output(live.last_output())
         stacks = live.stacks()
         if stacks:
             self._record.append(EventLine("stacks", now_s, number, detail="\n\n".join(stacks)))

@@ -110,6 +110,7 @@ def ending_of(
     clean: bool,
     out_of_memory: bool,
     collecting: bool = False,
+    timed_out: bool = False,
 ) -> Ending:
     """How a process ended.
 
@@ -120,6 +121,7 @@ def ending_of(
         clean: the framework uses this exit code when it has said all it had to say.
         out_of_memory: the kernel counted an out-of-memory kill while it ended.
         collecting: it was reading test files, of which none may end it with whatever code.
+        timed_out: what its unit ran over was a limit of its own.
     """
     if running.stopping is not None:
         return running.stopping
@@ -131,7 +133,9 @@ def ending_of(
         return "setup_failed"
     if silent or killed_by(exit_code) is not None:
         # A child that a test started and lost to the kernel is the test's affair: it goes on.
-        return "out_of_memory" if out_of_memory or exit_code in NO_MEMORY else "crash"
+        if out_of_memory or exit_code in NO_MEMORY:
+            return "out_of_memory"
+        return "timeout" if timed_out and running.open else "crash"
     if clean or running.recycled:  # told to stop early, a framework says "interrupted"
         return "completed"
     return "crash" if running.closed or running.reported else "setup_failed"
@@ -248,13 +252,16 @@ def died(
         said = f"{how or _STOPPED.get(ending, 'the process died')} ({exit_words(exit_code)})"
         if len(victims) > 1:
             said += f"; one of {len(victims)} units that ran at the time"
-        if ending == "crash" and output:
+        by_itself = ending == "timeout" and running.stopping is None
+        if by_itself:
+            said = f"stopped by its own limit ({exit_words(exit_code)})"
+        if (ending == "crash" or by_itself) and output:
             # The first line is what is shown where there is room for one; a signal says enough.
             short = quote and killed_by(exit_code) is None and planned.key not in interrupted
             said += f"; last output: {last_line(output)}\n{output}" if short else f"\n{output}"
         if running.at_checkpoint:
             said = "stopped at a checkpoint: it gets another turn"
-        if ending == "timeout" and planned.timeout_s is not None:
+        if ending == "timeout" and planned.timeout_s is not None and not by_itself:
             said = f"{_STOPPED[ending]} of {planned.timeout_s:g} s"
         if ending in MEMORY and lower_bytes is not None:
             said += f", its process had {lower_bytes >> 20} MiB"

@@ -52,6 +52,10 @@ class Wrapped:
         """None."""
         return ""
 
+    def says_timeout(self, exit_code: int, output: str) -> bool:  # noqa: ARG002
+        """Its exit code says all."""
+        return False
+
     def is_clean(self, exit_code: int, *, had_results: bool) -> bool:  # noqa: ARG002
         """An exit code is an answer; a signal is not."""
         return killed_by(exit_code) is None

@@ -343,6 +343,23 @@ sys.exit(int(found.exit_code))
     until(lambda: not leg.survivors(), what="the hog is gone", timeout_s=5)
 
 
+def test_a_process_that_pytest_timeout_ends_was_over_a_limit(tmp_path: Path) -> None:
+    """Its method "thread", the only one on Windows, leaves by os._exit(1)."""
+    (tmp_path / "test_slow.py").write_text(
+        "import time\ndef test_hangs(): time.sleep(600)\ndef test_behind(): pass\n"
+    )
+    units = [f"test_slow.py::test_{name}" for name in ("hangs", "behind")]
+    args = ("--timeout=1", "--timeout-method=thread")
+    plan = plan_of(units, suites={"": replace(PYTEST, args=args)}, timeout_s=300.0)
+    leg = start_shard(tmp_path, plan).wait(10)
+    replays(leg.record_folder, plan)
+    hangs, behind = (finals(leg.record().results)[unit] for unit in units)
+    assert (hangs.outcome, hangs.ending, behind.outcome) == ("died", "timeout", "passed")
+    message = hangs.message or ""
+    assert message.startswith("stopped by its own limit (exit code 1)\n")
+    assert "in test_hangs" in message, "where it stood"
+
+
 def test_a_limit_holds_for_a_test_that_swallows_its_interruption(tmp_path: Path) -> None:
     """And what failed before in its process is shown although the process has no end to show it."""
     (tmp_path / "test_deaf.py").write_text("""

@@ -98,6 +98,9 @@ if TYPE_CHECKING:
         def advice(self, output: str) -> str:
             """What to do where what a process printed before its first unit says so; else ""."""
 
+        def says_timeout(self, exit_code: int, output: str) -> bool:
+            """Whether something in the process has ended it as its unit was over a limit there."""
+
         def is_clean(self, exit_code: int, *, had_results: bool) -> bool:
             """Whether the framework ends so when it has said all it had to say.
 

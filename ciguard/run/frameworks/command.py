@@ -104,6 +104,11 @@ def advice(output: str) -> str:  # noqa: ARG001
     return ""
 
 
+def says_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
+    """Nobody knows how the program would say so, if not by a result."""
+    return False
+
+
 def is_clean(exit_code: int, *, had_results: bool) -> bool:
     """Whether the program had said all that it had to say."""
     return exit_code == PASSED or (exit_code == FAILED and had_results)

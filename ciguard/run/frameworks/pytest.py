@@ -8,6 +8,7 @@ than the listing had: the plugin in `run/inside/` restricts what is collected in
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Iterator
 
@@ -32,6 +33,7 @@ PLUGIN: Final = tuple(
 LISTING: Final = ("-p", "ciguard_listing")
 LAST_LINES: Final = 10
 PASSED, FAILED, NONE_COLLECTED = 0, 1, 5
+TIMEOUT: Final = re.compile(r"\++ Timeout \++")  # the line behind the stacks of pytest-timeout
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:
@@ -123,6 +125,12 @@ def advice(output: str) -> str:
         "PYTHONPATH, which brings ciguard's plugin in, does not come through: take -I or -E out of "
         "the suite's command, or let what it goes through (env -i, sudo, tox, docker) pass it on"
     )
+
+
+def says_timeout(exit_code: int, output: str) -> bool:
+    """Whether pytest-timeout did with its method "thread", which leaves by os._exit."""
+    last = output.rstrip().rpartition("\n")[2]
+    return exit_code == FAILED and TIMEOUT.fullmatch(last) is not None
 
 
 def is_clean(exit_code: int, *, had_results: bool) -> bool:

@@ -133,6 +133,20 @@ def test_which_exit_codes_say_that_all_was_said(code: int, had_results: bool, cl
     assert adapter.is_clean(code, had_results=had_results) is clean
 
 
+@pytest.mark.parametrize(
+    ("code", "output", "timed_out"),
+    [
+        (1, "a stack\n+++++++ Timeout +++++++\n", True),
+        (0, "+++++++ Timeout +++++++", False),
+        (-9, "+++++++ Timeout +++++++", False),
+        (1, "+++++++ Timeout +++++++\nanother line", False),
+        (1, "", False),
+    ],
+)
+def test_what_pytest_timeout_says_last(code: int, output: str, timed_out: bool) -> None:
+    assert adapter.says_timeout(code, output) is timed_out
+
+
 def test_the_groups_of_a_unit() -> None:
     assert adapter.kin("a/b/test_x.py::TestC::test_m[p/q::r]") == (
         "a/b/test_x.py::TestC::test_m",
