@@ -28,6 +28,7 @@ class Said:
         errors: (path or name of what could not be collected, last line of the error).
         interrupted: what ended the process while the unit ran.
         collecting: it reads test files, and has begun none of its units.
+        stopped: why its framework began no more units, in its own words.
         finished: it came to the end of its session, where a framework shows what failed.
         unreadable: the first line of it that is none, and why; "" where all could be read.
     """
@@ -36,6 +37,7 @@ class Said:
     errors: List[Tuple[str, str]] = field(default_factory=list)
     interrupted: Dict[UnitKey, str] = field(default_factory=dict)
     collecting: bool = False
+    stopped: str = ""
     finished: bool = False
     unreadable: str = ""
 
@@ -50,6 +52,8 @@ class Said:
             self.interrupted[key] = event.detail
         elif event.kind in ("collection_start", "collection_end"):
             self.collecting = event.kind == "collection_start"
+        elif event.kind == "session_stopped":
+            self.stopped = event.detail
         elif event.kind == "session_end":
             self.finished = True
 
@@ -100,6 +104,7 @@ def cause(
         kind, why = "not_found", f"it was not found by {framework} in this checkout"
     elif announces:
         kind, why = "not_reached", f"its process ended with exit code {exit_code} before its turn"
+        why += f": {said.stopped}" if said.stopped else ""
     else:
         kind, why = "no_result", "the command wrote no result for it to $CIGUARD_RECORD_FILE"
         why += f" ({said.unreadable})" if said.unreadable else ""

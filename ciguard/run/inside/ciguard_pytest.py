@@ -48,6 +48,7 @@ Wrapper = Generator[None, Any, None]
 
 FIRST, LAST = slice(4096), slice(-4096, None)  # of a message, bytes
 FAILURES_BYTES = 1 << 20  # of a process; a worker of xdist has as much again
+ASKED = "ciguard: asked to stop after this test"
 RERUN_REPORTS = ("rerun", "retried")  # pytest-rerunfailures, pytest-retry: not the last word
 
 
@@ -365,7 +366,7 @@ class _Recorder:
         if self._leg.stop_file and not session.shouldstop:
             with contextlib.suppress(OSError):
                 REAL.stat(self._leg.stop_file)
-                session.shouldstop = "ciguard: asked to stop after this test"
+                session.shouldstop = ASKED
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         # None in a xdist controller, which hears of tests that run elsewhere.
@@ -415,6 +416,9 @@ class _Recorder:
         yield
         if self._record.dropped:
             self._event("dropped_lines", f"lines that could not be written: {self._record.dropped}")
+        stopped = session.shouldfail or session.shouldstop  # by -x, --maxfail, another plugin
+        if stopped and stopped != ASKED and self._speaks:
+            self._event("session_stopped", _cut(str(stopped)))
         self._event("session_end", str(int(session.exitstatus)))
         self._record.sync(every_s=0)
 
