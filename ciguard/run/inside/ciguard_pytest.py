@@ -207,12 +207,15 @@ def _crash_line(report: pytest.TestReport, root: str) -> str:
     long, reason = report.longrepr, getattr(report, "wasxfail", None)
     if report.outcome == "skipped" and reason is not None:
         return _cut(f"xfail: {reason}")
-    crash = getattr(long, "reprcrash", None)
+    crash, more = getattr(long, "reprcrash", None), ""
+    examples: Any = getattr(long, "reprlocation_lines", None)
+    if crash is None and examples:
+        crash, more = examples[0][0], f"\n{long}"  # of a doctest the first line says little
     if crash is None:
         return _cut(str(long[2] if isinstance(long, tuple) else long))
     path = str(crash.path)
     path = path[len(root) + 1 :] if path.startswith(root + os.sep) else path
-    return _cut(f"{path.replace(os.sep, '/')}:{crash.lineno}: {crash.message}")
+    return _cut(f"{path.replace(os.sep, '/')}:{crash.lineno}: {crash.message}{more}")
 
 
 def _cut(text: str, part: slice = FIRST) -> str:

@@ -223,6 +223,15 @@ def test_no_memory_before(greedy): pass
     }
 
 
+def test_a_doctest_that_fails_has_a_place(project: Project) -> None:
+    text = '"""\n>>> 1 + 1\n3\n"""\n'
+    project.write("module.py", text)
+    (result,) = project.run("--doctest-modules").results.values()
+    first, *rest = result["message"].splitlines()
+    assert (result["outcome"], first) == ("failed", "module.py:2: DocTestFailure")
+    assert [line.strip() for line in rest][-6:-1] == ["Expected:", "3", "Got:", "2", ""]
+
+
 # pytest-rerunfailures reports an attempt that is to be repeated with the outcome "rerun".
 RERUNS = """
 import pytest
