@@ -357,8 +357,10 @@ class Supervisor:
             live = self._spawn(action, now_s)
         except OSError as error:
             self._record.append(line)
-            self._console.end(f"process {action.process} could not be started: {error}")
             detail = f"could not be started: {error}"
+            self._console.end(f"process {action.process} {detail}")
+            keys = (self._job.shard.units[unit].key for unit in action.units)
+            self._aftermath.causes.update(dict.fromkeys(keys, f"its process {detail}"))
             self._record.append(EventLine("last_output", now_s, action.process, detail=detail))
             self._observed(ProcessEndLine(action.process, "setup_failed", NOT_STARTED, now_s))
             return

@@ -255,3 +255,19 @@ def test_an_interpreter_that_ignores_pythonpath_is_named(tmp_path: Path, option:
     suite = replace(PYTEST, command=(sys.executable, option, "-m", "pytest"))
     leg = start_shard(tmp_path, plan_of(["test_a.py::test_a"], suites={"": suite})).wait(13)
     assert leg.printed.count("take -I or -E out of the suite's command") == 1
+
+
+def test_why_a_process_could_not_be_started_is_said_of_what_did_not_run(tmp_path: Path) -> None:
+    """A test takes the suite's folder along, and its process."""
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "test_a.py").write_text(
+        "import os, shutil\n"
+        "def test_removes():\n    shutil.rmtree(os.getcwd())\n    os._exit(1)\n"
+        "def test_behind(): pass\n"
+    )
+    units = ["test_a.py::test_removes", "test_a.py::test_behind"]
+    suites = {"": replace(PYTEST, cwd="web", args=("--rootdir", "."))}
+    leg = start_shard(tmp_path, plan_of(units, suites=suites)).wait(13)
+    why = "its process could not be started: [Errno 2] No such file or directory"
+    assert f"did not run {units[1]}: {why}" in leg.printed
+    assert leg.outcomes() == {units[0]: "died"}
