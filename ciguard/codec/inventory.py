@@ -18,7 +18,9 @@ from ciguard.errors import InputError
 from ciguard.model import UnitKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ciguard.model import Suite
 
 MAX_BYTES: Final = 1 << 30
 MAX_NAME: Final = 100  # of a shard
@@ -76,6 +78,34 @@ def read(stream: IO[bytes], source: str) -> Inventory:
         found = _once(_of_shards(by_shard, source))
         return replace(found, empty=tuple(shard for shard, units in by_shard.items() if not units))
     return _once(_of_json(text, source) if begin == "[" else _of_lines(text, source))
+
+
+def assigned(
+    units: Iterable[InventoryUnit], suites: Mapping[str, Suite], where: str
+) -> tuple[InventoryUnit, ...]:
+    """Units of a listing with their suite and variant, which it may leave out where there is one.
+
+    Raises:
+        InputError: a suite or variant that is not configured; names those that are.
+    """
+    only = next(iter(suites)) if len(suites) == 1 else ""
+    found = []
+    for unit in units:
+        suite = unit.suite or only
+        if suite not in suites:
+            raise InputError(f"no suite {suite!r}", where=where, fix=_known(suites))
+        variants = suites[suite].variants
+        variant = unit.variant or (next(iter(variants)) if len(variants) == 1 else "")
+        if variant not in variants:
+            what = f"no variant {variant!r} of suite {suite!r}"
+            raise InputError(what, where=where, fix=_known(variants))
+        same = suite == unit.suite and variant == unit.variant
+        found.append(unit if same else replace(unit, suite=suite, variant=variant))
+    return tuple(found)
+
+
+def _known(names: Iterable[str]) -> str:
+    return f"there are {', '.join(repr(name) for name in sorted(names))}"
 
 
 def _by_shard(text: str) -> dict[str, list[Any]] | None:

@@ -31,7 +31,7 @@ from ciguard.plan.collect import collected, matching_files
 from ciguard.plan.estimates import Estimates, Past, estimates, no_past
 from ciguard.plan.explain import Case, explained, position_of
 from ciguard.plan.given import given_shards, plan_of_given
-from ciguard.plan.inventory import assigned, file_of, inventory, reject_repeated
+from ciguard.plan.inventory import file_of, inventory, reject_repeated
 from ciguard.plan.limits import limit
 from ciguard.plan.matrix import as_output, matrix
 from ciguard.plan.overheads import Overheads, overheads
@@ -142,7 +142,7 @@ def command(
     suites = suites_of(config)
     units, given = None, None
     if read is not None:
-        units = assigned(read.units, suites, listed or "")
+        units = inventory_codec.assigned(read.units, suites, listed or "")
         given = given_shards(units, read.empty, listed or "")
     if given is not None:
         _reject_choices(flags, base, static)

@@ -12,7 +12,7 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, cast
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from ciguard.codec.inventory import InventoryUnit
-    from ciguard.model import CaseKey, Suite
+    from ciguard.model import CaseKey
 
     Kin = Callable[[str], Sequence[str]]
     Name = tuple[str, str, str]  # suite, variant, and a name that `Kin` gave
@@ -219,31 +219,3 @@ def class_of(unit: str, kin: Sequence[str]) -> str | None:
     """Its nearest group that is more than its own parameters: a class, else the file."""
     function = _PARAMETERS.split(unit, maxsplit=1)[0]
     return next((name for name in kin if name not in ("", function)), None)
-
-
-def assigned(
-    units: Iterable[InventoryUnit], suites: Mapping[str, Suite], where: str
-) -> tuple[InventoryUnit, ...]:
-    """Units of a listing with their suite and variant, which it may leave out where there is one.
-
-    Raises:
-        InputError: a suite or variant that is not configured; names those that are.
-    """
-    only = next(iter(suites)) if len(suites) == 1 else ""
-    found = []
-    for unit in units:
-        suite = unit.suite or only
-        if suite not in suites:
-            raise InputError(f"no suite {suite!r}", where=where, fix=_known(suites))
-        variants = suites[suite].variants
-        variant = unit.variant or (next(iter(variants)) if len(variants) == 1 else "")
-        if variant not in variants:
-            what = f"no variant {variant!r} of suite {suite!r}"
-            raise InputError(what, where=where, fix=_known(variants))
-        same = suite == unit.suite and variant == unit.variant
-        found.append(unit if same else replace(unit, suite=suite, variant=variant))
-    return tuple(found)
-
-
-def _known(names: Iterable[str]) -> str:
-    return f"there are {', '.join(repr(name) for name in sorted(names))}"

@@ -6,10 +6,9 @@ import json
 import pytest
 from plan.making import kin, suite
 
-from ciguard.codec.inventory import InventoryUnit
+from ciguard.codec.inventory import InventoryUnit, assigned
 from ciguard.errors import InputError, NothingToDo
 from ciguard.plan.inventory import (
-    assigned,
     class_of,
     file_of,
     inventory,

@@ -18,7 +18,6 @@ from ciguard.compare.experiment.words import run_words
 from ciguard.compare.from_json import read_comparison
 from ciguard.configured import suites_of
 from ciguard.errors import InputError, NothingToDo
-from ciguard.model import CaseKey, UnitKey
 from ciguard.repository.checkout import Repository
 from ciguard.text import one_line
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from ciguard.compare.experiment.running import Stopping
     from ciguard.config import Config
     from ciguard.invocation import Invocation
+    from ciguard.model import CaseKey
 
 NAMES: Final[Mapping[Side, str]] = {"a": "base", "b": "head"}
 LAST_LINES: Final = 10  # of a set-up that failed
@@ -102,10 +102,11 @@ def _wanted(invocation: Invocation, asked: Asked) -> tuple[Comparison | None, un
     if asked.comparison is None:
         content = files.read(invocation.folder / asked.units)
         found = inventory_codec.read(io.BytesIO(content), asked.units)
-        keys = tuple(UnitKey(*unit.key) for unit in found.units)
-        if not keys:
+        if not found.units:
             raise NothingToDo("no unit is listed", where=f"--units {asked.units}")
-        return None, units.Wanted(keys)
+        suites = suites_of(invocation.config())
+        listed = inventory_codec.assigned(found.units, suites, f"--units {asked.units}")
+        return None, units.Wanted(tuple(unit.key for unit in listed))
     content = files.read(invocation.folder / asked.comparison)
     comparison = read_comparison(content, asked.comparison)
     wanted = units.suspects_of(comparison)

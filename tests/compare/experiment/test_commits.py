@@ -191,6 +191,19 @@ def test_there_is_nothing_to_run(project: Path, ciguard: Ciguard) -> None:
     no_worktree(project)
 
 
+def test_the_only_suite_need_not_be_named(project: Path, ciguard: Ciguard) -> None:
+    suite = '[suite.unit]\nframework = "pytest"\n[experiment]\n'
+    (project / "ciguard.toml").write_text(suite + 'setup = "echo got that far; exit 7"\n')
+    both = ("experiment", "--base", "HEAD~1", "--head", "HEAD", "--units", "-")
+    done = ciguard(*both, cwd=project, stdin=unit("steady"), expect=3)
+    assert "got that far" in done.stderr
+    (project / "ciguard.toml").write_text('[suite.other]\nframework = "pytest"\n' + suite)
+    done = ciguard(*both, cwd=project, stdin=unit("steady"), expect=3)
+    assert "no suite ''" in done.stderr
+    assert "fix: there are 'other', 'unit'" in done.stderr
+    no_worktree(project)
+
+
 def test_a_set_up_that_fails_is_told_with_its_last_words(project: Path, ciguard: Ciguard) -> None:
     (project / "ciguard.toml").write_text('[experiment]\nsetup = "echo no network; exit 7"\n')
     done = ciguard(
