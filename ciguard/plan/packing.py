@@ -152,7 +152,11 @@ class Begun(NamedTuple):
     """What a shard holds before groups are given to it."""
 
     load_s: float = 0.0
-    units: int = 0
+    members: tuple[int, ...] = ()
+
+    @property
+    def units(self) -> int:
+        return len(self.members)
 
 
 def longest_first(
@@ -170,7 +174,7 @@ def longest_first(
         makespan is at most 4/3 - 1/(3 m) of the best one for these groups. O(groups log groups).
     """
     held = begun or [Begun()] * shard_count
-    heap = [(*held[shard], shard) for shard in range(shard_count)]
+    heap = [(held[shard].load_s, held[shard].units, shard) for shard in range(shard_count)]
     heapq.heapify(heap)
     shards: list[list[int]] = [[] for _ in range(shard_count)]
     for group in sorted(groups, key=lambda group: (-group.wall_s, group.members[0])):

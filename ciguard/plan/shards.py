@@ -194,7 +194,7 @@ def packing(
     border, inner = (*work.borders, None, None)[:2]
     costs = Costs(work.walls_s, work.setups_s if border else None)
     groups = grouped(costs, border, at_least, rest, marked=work.marked)
-    begun = [Begun(work.takes_s(members), len(members)) for members in spread]
+    begun = [Begun(work.takes_s(members), members) for members in spread]
     if border is None:
         packed = dealt(groups, begun, costs)
     else:
@@ -203,8 +203,8 @@ def packing(
     if homes:
         packed = kept(groups, homes, packed, costs, work.borders)
     shards = [
-        tuple(sorted((*members, *more)))
-        for members, more in zip(spread, packed.shards, strict=True)
+        tuple(sorted((*one.members, *more)))
+        for one, more in zip(packed.begun, packed.shards, strict=True)
     ]
     return packed.groups, (*shards, *own)
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from ciguard.plan.packing import Begun, Border, Costs, Group
 
-MOVED: Final = 4  # where more than every fourth group has to move, a fresh plan is as good
 GAP: Final = 0.05  # over what a fresh plan reaches: less is not worth a move
 
 
@@ -28,8 +27,8 @@ def kept(
 ) -> Packed:
     """Pack with as few moves as a gap of 5 % to a fresh plan allows.
 
-    Without borders groups move, at most a quarter of them. With some, parts of a group that the
-    base has in several shards are at home there, and parts move.
+    Groups move. With borders, parts of a group that the base has in several shards are at home
+    there, and where whole ones are too long to close the gap, parts of them move.
 
     Args:
         homes: by unit, the shard that it was in; units that are not there are new.
@@ -43,18 +42,15 @@ def kept(
     """
     most_s = (1 + GAP) * fresh.longest_s
     begun = fresh.begun
-    if not borders:
-        shards = _settled(_at_home(groups, homes, begun), begun, most_s)
-        if shards is not None:
-            of_unit = {group.members[0]: group for group in groups}
-            held = [[of_unit[first] for _, first in shard] for shard in shards]
-            return Packed(held, begun, costs)
-    else:
+    parts = groups
+    if borders:
         parts = [part for group in groups for part in _by_home(group, homes, len(begun), costs)]
-        found = Packed(_at_home(parts, homes, begun), begun, costs, *borders[1:2])
+    held = _settled(_at_home(parts, homes, begun), begun, most_s, divides=bool(borders))
+    found = Packed(held, begun, costs, *borders[1:2])
+    if borders:
         found.level(most_s)
-        if found.longest_s <= most_s and not found.has_empty:
-            return found
+    if found.longest_s <= most_s and not found.has_empty:
+        return found
     return _renumbered(fresh, homes, costs)
 
 
@@ -123,11 +119,11 @@ class _Shard:
         insort(self.groups, group)
         self.load_s += group[0]
 
-    def nearest(self, wall_s: float) -> int:
-        """Where the group stands whose time is nearest to this one."""
+    def near(self, wall_s: float) -> list[int]:
+        """Where the groups stand whose times are next to this one, the nearest first."""
         right = bisect_left(self.groups, (wall_s, -1))
         near = [place for place in (right - 1, right) if 0 <= place < len(self.groups)]
-        return min(near, key=lambda place: (abs(self.groups[place][0] - wall_s), place))
+        return sorted(near, key=lambda place: (abs(self.groups[place][0] - wall_s), place))
 
     def take(self, place: int) -> tuple[float, int]:
         group = self.groups.pop(place)
@@ -136,36 +132,55 @@ class _Shard:
 
 
 def _settled(
-    held: Sequence[Sequence[Group]], begun: Sequence[Begun], most_s: float
-) -> list[list[tuple[float, int]]] | None:
-    """One group after the other out of the longest shard."""
+    held: Sequence[Sequence[Group]], begun: Sequence[Begun], most_s: float, *, divides: bool
+) -> list[list[Group]]:
+    """One group after the other out of the longest shard, until it is no longer than `most_s`.
+
+    Args:
+        divides: parts of groups may go afterwards: none goes that is longer than need be.
+    """
     shards = []
     for one, mine in zip(begun, held, strict=True):
         entries = sorted((group.wall_s, group.members[0]) for group in mine)
         load_s = one.load_s + sum(wall_s for wall_s, _ in entries)
         shards.append(_Shard(load_s, one.units, entries))
-    for _ in range(sum(map(len, held)) // MOVED + 4 * len(shards)):
-        if max(shard.load_s for shard in shards) <= most_s and all(one.size for one in shards):
-            return [shard.groups for shard in shards]
-        if not _moved(shards):
+    mean_s = sum(shard.load_s for shard in shards) / len(shards)
+    for _ in range(sum(map(len, held)) + len(shards)):  # one that moves twice is rare
+        if not _moved(shards, mean_s, most_s, divides=divides):
             break
-    return None
+    of_unit = {group.members[0]: group for mine in held for group in mine}
+    return [[of_unit[first] for _, first in shard.groups] for shard in shards]
 
 
-def _moved(shards: list[_Shard]) -> bool:
-    """Move the group that evens the longest and the shortest shard best; an empty one is first."""
-    shortest = min(shards, key=lambda shard: (shard.size > 0, shard.load_s))
-    donors = [one for one in shards if one.groups and one.size > 1 and one is not shortest]
-    if not donors:
+def _moved(shards: list[_Shard], mean_s: float, most_s: float, *, divides: bool) -> bool:
+    """Move the group that most nearly makes the longest or the shortest shard as long as the mean.
+
+    An empty shard is filled first.
+    """
+    longest = max(shards, key=_load_s)
+    shortest = min(shards, key=_filled)
+    if shortest.size and longest.load_s <= most_s:
         return False
-    longest = max(donors, key=lambda shard: shard.load_s)
+    if not shortest.size:
+        donors = [shard for shard in shards if shard.groups and shard.size > 1]
+        longest = max(donors, key=_load_s, default=shortest)
     gap_s = longest.load_s - shortest.load_s
-    place = longest.nearest(gap_s / 2)
-    is_worst = longest.load_s >= max(shard.load_s for shard in shards)
-    if shortest.size and not (is_worst and 0 < longest.groups[place][0] < gap_s):
-        return False
-    shortest.add(longest.take(place))
-    return True
+    over_s = longest.load_s - mean_s
+    room_s = min(over_s, most_s - shortest.load_s) if divides else gap_s
+    for place in longest.near(max(min(over_s, mean_s - shortest.load_s), 0.0)):
+        wall_s = longest.groups[place][0]
+        if not shortest.size or (0 < wall_s < gap_s and wall_s <= room_s):
+            shortest.add(longest.take(place))
+            return True
+    return False
+
+
+def _load_s(shard: _Shard) -> float:
+    return shard.load_s
+
+
+def _filled(shard: _Shard) -> tuple[bool, float]:
+    return shard.size > 0, shard.load_s
 
 
 def _renumbered(fresh: Packed, homes: Mapping[int, int], costs: Costs) -> Packed:
@@ -191,4 +206,5 @@ def _renumbered(fresh: Packed, homes: Mapping[int, int], costs: Costs) -> Packed
         if shard not in number:
             number[shard] = next(free)
     ordered = sorted(range(count), key=number.__getitem__)
-    return Packed([fresh.held[shard] for shard in ordered], fresh.begun, costs)
+    held = [fresh.held[shard] for shard in ordered]
+    return Packed(held, [fresh.begun[shard] for shard in ordered], costs)

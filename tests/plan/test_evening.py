@@ -146,7 +146,7 @@ def test_nearly_even_shards_are_left_alone() -> None:
 
 def test_what_a_shard_holds_already_counts() -> None:
     groups, costs = equal([10, 10])
-    found = evenly(groups, [Begun(6.0, 2), Begun()], costs)
+    found = evenly(groups, [Begun(6.0, (20, 21)), Begun()], costs)
     assert sizes(found) == [7, 13]
 
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.plan.evening import dealt, evenly
 from ciguard.plan.packing import Begun, Costs, Group, grouped, longest_first
-from ciguard.plan.sticky import GAP, kept
+from ciguard.plan.sticky import GAP, _renumbered, kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +79,51 @@ def test_every_unit_once_no_empty_shard_and_near_a_fresh_plan(
 
 
 WIDTH = 10
+
+
+def test_shards_keep_what_they_hold_besides_when_they_are_renumbered() -> None:
+    """The shard that is full already stays empty otherwise, whatever number it gets."""
+    costs = Costs([6.0, 6.0, 6.0, 6.0, 9.0])
+    groups = grouped(costs, None, units=range(4))
+    begun = [Begun(9.0, (4,)), Begun(), Begun()]
+    homes = {0: 0, 1: 0, 2: 0, 3: 0}
+    for fresh in (dealt(groups, begun, costs), dealt(groups, begun[::-1], costs)):
+        found = _renumbered(fresh, homes, costs)
+        assert sorted(map(_loads, _held(fresh))) == sorted(map(_loads, _held(found)))
+        assert found.longest_s == fresh.longest_s
+
+
+def _held(packed: Packed) -> list[tuple[float, tuple[int, ...]]]:
+    return [(one.load_s, mine) for one, mine in zip(packed.begun, packed.shards, strict=True)]
+
+
+def _loads(held: tuple[float, tuple[int, ...]]) -> float:
+    return held[0] + 6.0 * len(held[1])
+
+
+@pytest.mark.parametrize(
+    ("before", "count", "slower"),
+    [(4, 4, 1.2), (8, 9, 1.0), (8, 16, 1.0), (16, 16, 1.3), (2, 64, 1.0)],
+)
+def test_of_many_small_files_no_more_move_than_must(before: int, count: int, slower: float) -> None:
+    """The first shard got slower, or there are more of them."""
+    walls_s = [1.0 + unit * 7 % 10 / 10 for unit in range(8000)]
+    first, _ = files(walls_s, {}, before)
+    homes = {unit: place for place, shard in enumerate(first.shards) for unit in shard}
+    walls_s = [slower * took if homes[unit] == 0 else took for unit, took in enumerate(walls_s)]
+    fresh, found = files(walls_s, homes, count)
+    most_s = fresh.longest_s * (1 + GAP)
+    assert found.longest_s <= most_s
+    at_home_s = [math.fsum(walls_s[unit] for unit in shard) for shard in first.shards]
+    moved_s = math.fsum(
+        walls_s[unit]
+        for place, shard in enumerate(found.shards)
+        for unit in shard
+        if homes[unit] != place
+    )
+    must_s = math.fsum(max(0.0, home_s - most_s) for home_s in at_home_s)
+    assert must_s <= moved_s <= 1.05 * must_s + before * 10 * max(walls_s)
+    assert all(group.part_of is None for group in found.groups)
 
 
 def files(walls_s: list[float], homes: Mapping[int, int], count: int) -> tuple[Packed, Packed]:
