@@ -3,7 +3,8 @@
 A shard whose runner died left no culprit, only a set of units of which none can be told from the
 others. A unit that has since ended well is innocent. Repeated losses intersect: the units of one
 loss are spread over all shards, so that the next one leaves but a fraction of them; after two, they
-run in shards of their own and take nothing else along.
+run in shards of their own and take nothing else along. Where those are so few that the next loss
+would tell nothing new, half of them are among the others again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ EXPLAINED: Final = frozenset(
 )
 ALONE_FROM: Final = 2  # losses
 OWN_RATIO: Final = 0.125  # of the shards are at most the suspects' own
-CHAINS: Final = 4  # culprits looked for at once
+CHAINS: Final = 8  # culprits looked for at once; of four, a fifth takes others along for ever
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,26 +94,52 @@ def placed(
     there = set(positions)
     together = {unit: members for members in marked for unit in members}
     once: set[int] = set()
-    alone: list[tuple[int, ...]] = []
+    chains: list[list[tuple[int, ...]]] = []  # blocks that are to be alone, by suspicion
     spread_out: list[tuple[int, ...]] = []
+    losses = sum(one.losses for one in suspicions)
     for one in suspicions:
+        blocks = []
         for unit in one.units:
             if unit in there and unit not in once:
-                block = together.get(unit, (unit,))
-                once.update(block)
-                (alone if one.is_alone else spread_out).append(block)
-    losses = sum(one.losses for one in suspicions)
-    others = there.difference(*alone)
-    pieces = len(others) - sum(len(one) - 1 for one in marked if one[0] in others)
-    # Another order after every loss: two that are lost together once are not so for ever.
-    alone.sort(key=lambda block: zlib.crc32(repr((losses, block)).encode("ascii")))
-    own = _own(alone, others, walls_s, shard_count, shard_count - pieces)
+                blocks.append(together.get(unit, (unit,)))
+                once.update(blocks[-1])
+        if one.is_alone and blocks:
+            # Another order after every loss: two that are lost together once are not so for ever.
+            blocks.sort(key=lambda block: zlib.crc32(repr((losses, block)).encode("ascii")))
+            chains.append(blocks)
+        else:
+            spread_out += blocks
+    own = _apart(chains, there, marked, walls_s, shard_count)
+    if own and len(own) < 2 * len(chains) and any(one.losses > ALONE_FROM for one in suspicions):
+        # Alone they were lost again, and so few shards would only say the same once more.
+        spread_out = [block for blocks in chains for block in blocks[_half(blocks) :]] + spread_out
+        chains = [blocks[: _half(blocks)] for blocks in chains]
+        own = _apart(chains, there, marked, walls_s, shard_count)
     if not own:
-        spread_out = [*alone, *spread_out]
+        spread_out = [block for blocks in chains for block in blocks] + spread_out
     spread: list[list[int]] = [[] for _ in range(shard_count - len(own))]
     for turn, block in enumerate(spread_out):
         spread[turn % len(spread)].extend(block)
     return own, [tuple(members) for members in spread]
+
+
+def _half(blocks: Sequence[tuple[int, ...]]) -> int:
+    return (len(blocks) + 1) // 2
+
+
+def _apart(
+    chains: Sequence[Sequence[tuple[int, ...]]],
+    there: set[int],
+    marked: Sequence[tuple[int, ...]],
+    walls_s: Sequence[float] | None,
+    shard_count: int,
+) -> list[tuple[int, ...]]:
+    """Shards of their own for all of these blocks."""
+    blocks = [block for chain in chains for block in chain]
+    others = there.difference(*blocks)
+    pieces = len(others) - sum(len(one) - 1 for one in marked if one[0] in others)
+    least = max(shard_count - pieces, min(len(chains), shard_count // 2))
+    return _own(blocks, others, walls_s, shard_count, least)
 
 
 def _own(
@@ -126,7 +153,7 @@ def _own(
 
     Args:
         others: units that are elsewhere.
-        least: shards that the others cannot fill.
+        least: shards that the others cannot fill, or one for each culprit.
     """
     if not blocks or not others or shard_count < 2:  # noqa: PLR2004  # nothing to keep apart
         return []

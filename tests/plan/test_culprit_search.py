@@ -43,7 +43,7 @@ SHARDS = 16
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def planned(history: History) -> Plan:
+def planned(history: History, shards: int = SHARDS) -> Plan:
     there = inventory([InventoryUnit(unit) for unit in UNITS], exclude={}, ordered=True)
     places = places_of(history, there)
     rows, _ = past(history, there, places)
@@ -56,7 +56,7 @@ def planned(history: History) -> Plan:
         kin=names,
         suspicions=suspicions(history, there, places.unit_of_key),
     )
-    wishes = Wishes(limit(2700.0, 300.0), {"": "linux"}, shards=SHARDS)
+    wishes = Wishes(limit(2700.0, 300.0), {"": "linux"}, shards=shards)
     return plan(basis, wishes, Origin()).plan
 
 
@@ -119,3 +119,25 @@ def test_two_culprits_are_both_found_and_forgotten_when_they_are_mended() -> Non
     history = run(history, made, 7, set())
     assert planned(history).suspects == ()
     assert UnitKey("", "", UNITS[5]) in {u.key for s in planned(history).shards for u in s.units}
+
+
+@pytest.mark.parametrize(
+    ("shards", "killers", "runs"),
+    [
+        (2, [UNITS[7]], 10),
+        (4, [UNITS[123]], 6),
+        (8, [UNITS[7]], 6),
+        (8, [UNITS[7], UNITS[57]], 5),
+        (16, [UNITS[7], UNITS[90], UNITS[180], UNITS[250], UNITS[333]], 7),
+    ],
+)
+def test_few_shards_and_many_culprits_are_searched_to_the_end(
+    shards: int, killers: list[str], runs: int
+) -> None:
+    """Suspects in one shard of their own are not the same ones, loss after loss."""
+    history = empty()
+    for number in range(1, runs + 1):
+        history = run(history, planned(history, shards), number, set(killers))
+    made = planned(history, shards)
+    lost = [s for s in made.shards if set(killers) & {unit.unit for unit in s.units}]
+    assert sorted(unit.unit for shard in lost for unit in shard.units) == sorted(killers)
