@@ -49,7 +49,7 @@ def test_the_law_passes_what_was_mended(mended: Run) -> None:
     )
     assert [one.key.unit for one in verdict.flaky] == [
         "test_cart.py::test_price",
-        "test_cart.py::test_till",
+        "test_stock.py::test_till",
     ]
     assert passes(mended)
     assert broken(mended, mended) == ""
