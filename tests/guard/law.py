@@ -33,6 +33,9 @@ GOOD: Final = frozenset({"passed", "skipped"})
 UNIT: Final = ("suite", "variant", "unit")
 VERDICTS: Final = frozenset({"completed", "timeout", "crash", "out_of_memory", "memory_guard"})
 TESTS_FAILED: Final = 10
+KINDS: Final = frozenset({"shard", "defaults", "process", "start", "result", "peak", "sample"}) | {
+    *("metric", "event", "process_end", "end"),
+}
 Key = tuple[str, str, str]
 
 
@@ -223,7 +226,7 @@ def legs_of(files: dict[str, bytes]) -> dict[Who | None, Leg]:
             if kind in ("shard", "defaults"):
                 defaults, over = (line if kind == "defaults" else {}), False
             leg = found.setdefault(who, Leg())
-            if over:
+            if over and kind in KINDS:  # of what a reader does not know nothing is said
                 leg.odd.append("a line behind the end")
             if kind == "shard":
                 leg.header = True
