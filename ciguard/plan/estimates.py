@@ -127,6 +127,8 @@ def estimates(past: Past, count: int, kin: KinOf, members: MembersOf | None = No
     known = np.zeros(count, np.bool_)
     known[past.unit] = True
     raised_s = np.fmax(mean_s, _least_s(past, clean, count))
+    # Nobody knows how much longer than that: what its values say was so far off already.
+    variance_s2 += np.square(raised_s - mean_s)
     return Estimates(
         wall_s=np.asarray(np.round(raised_s, DIGITS), np.float64),
         variance_s2=variance_s2,

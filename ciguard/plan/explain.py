@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ciguard.plan.works import Basis
 
 SHOWN: Final = 8
+ROUNDED_S: Final = 1e-6  # so far an estimate is from the value that it was raised to
 WIDTH: Final = 80
 
 
@@ -114,6 +115,9 @@ def _time(case: Case) -> list[tuple[str, str]]:
         rows.append(("from", f"its last {counted(len(measured), 'value')}, oldest first,"))
         rows.append(("", "scaled to the common speed:"))
         rows += [("", line) for line in _wrapped(values)]
+        if np.isclose(case.past.wall_s[measured][flags], wall_s, rtol=0, atol=ROUNDED_S).any():
+            rows.append(("raised", "to what it took at least, for it was stopped"))
+            return rows
     if not measured.size or all(case.past.is_lower_bound[measured]):
         rows.append(("guessed", _siblings(case)))
     return rows

@@ -76,8 +76,9 @@ def _history(plan: Plan, width: int) -> str:
     runs = counted(int(plan.history.get("runs", 0)), "run")
     newest = str(plan.history.get("newest") or "")[:10]
     told = f", newest {newest}" if newest else ""
-    source = one_line(str(plan.history["source"]), width - 40 - len(told))
-    return f"{runs} at {source}{told}; knows {sum(known) / len(known):.1%} of the units"
+    told += f"; knows {sum(known) / len(known):.1%} of the units"
+    room = max(LEAST_WIDTH, width - len(f"{runs} at {told}"))
+    return f"{runs} at {one_line(str(plan.history['source']), room)}{told}"
 
 
 def _times(plan: Plan, width: int) -> Iterator[tuple[str, str]]:

@@ -93,6 +93,18 @@ def test_a_lower_bound_raises_an_estimate() -> None:
     assert found.known[0]
 
 
+@pytest.mark.parametrize(
+    ("clean", "least_s", "spread_s"),
+    [([], 300.0, 299.0), ([10.0, 10.0], 300.0, 290.0), ([10.0, 10.0], 9.0, 0.0)],
+)
+def test_a_time_that_was_raised_is_as_uncertain_as_it_was_off(
+    clean: list[float], least_s: float, spread_s: float
+) -> None:
+    """Of a unit stopped at its limit nobody knows how long it takes."""
+    found = of(past(*((0, wall_s, NAN, False) for wall_s in clean), (0, least_s, NAN, True)))
+    assert np.sqrt(found.variance_s2[0]) == pytest.approx(spread_s, rel=0.01)
+
+
 def test_a_lower_bound_never_lowers_an_estimate() -> None:
     """A cut run made its slowest tests look free: the one mistake that feeds itself."""
     found = of(past((0, 10.0, 100.0, False), (0, 0.1, 1.0, True)))

@@ -64,6 +64,24 @@ def test_its_values_and_its_place() -> None:
     assert "file    a.py: 2 units, divided over 2 shards" in text
     assert "limit   1 min 00 s: over it, the leg stops it" in text
     assert "guessed" not in text
+    assert "raised  to what it took at least, for it was stopped" in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        ([(0, 9.0, True)], "raised"),
+        ([(0, 9.0, True), (1, 50.0, False)], "guessed"),
+        ([(0, 9.0, True), (0, 2.0, False)], ""),
+        ([(0, 2.0, False)], ""),
+    ],
+)
+def test_a_time_is_raised_or_guessed_or_measured(
+    rows: list[tuple[int, float, bool]], word: str
+) -> None:
+    """A sibling took longer than the unit had run; or it has completed since."""
+    text = said(past(*rows), "one")
+    assert [one for one in ("raised", "guessed") if f"\n{one} " in text] == [word] * bool(word)
 
 
 def test_whose_mean_a_new_unit_has() -> None:
