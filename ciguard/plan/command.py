@@ -39,7 +39,7 @@ from ciguard.plan.past import Share, costed, elsewhere, past, places_of
 from ciguard.plan.planning import Origin, Planned, plan
 from ciguard.plan.pools import learned
 from ciguard.plan.shards import NO_OVERHEADS
-from ciguard.plan.static import STATIC_FOLDER, filled_in
+from ciguard.plan.static import STATIC_FOLDER, filled_in, workflow_text
 from ciguard.plan.suspects import Suspicion, suspicions
 from ciguard.plan.timeouts import LimitRule, longest_setups, unit_limits
 from ciguard.plan.works import Basis, Wishes
@@ -136,6 +136,7 @@ def command(
         fix = "leave out -o, --artifact, --static and --github: it writes nothing"
         raise UsageError("nothing is written", where="--what-if", fix=fix)
     outputs = _outputs(invocation.environ) if github else None
+    workflow = _workflow(invocation.folder, static)  # asked first: a plan takes minutes
     read = _listed(invocation.folder, listed) if listed is not None else None
     config = adopting(invocation.config(), read.units if read else ())
     asked = _asked(config.plan, flags)
@@ -171,7 +172,7 @@ def command(
     made = plan_of_given(basis, given, wishes, origin) if given else plan(basis, wishes, origin)
     _write(made, output, folder)
     if static is not None:
-        _write_static(invocation.folder, static, made, bounds.job_minutes)
+        _write_static(invocation.folder, (static, workflow), made, bounds.job_minutes)
     if outputs is not None:
         attempt = (run.run_attempt if run else None) or 1
         _tell_github(made, bounds.job_minutes, attempt, outputs, invocation.environ)
@@ -444,12 +445,16 @@ def _write(made: Planned, output: str | None, folder: str | None) -> None:
         files.write(Path(folder, artifact.PROGRAM), program)
 
 
-def _write_static(folder: Path, workflow: str, made: Planned, job_minutes: int) -> None:
-    """The plan in the repository itself: its matrix in the workflow, the rest beside it."""
-    text = files.read(folder / workflow).decode("utf-8")
-    filled = filled_in(text, matrix(made.plan, job_minutes), workflow)
+def _workflow(folder: Path, path: str | None) -> str:
+    return workflow_text(files.read(folder / path), path) if path is not None else ""
+
+
+def _write_static(folder: Path, workflow: tuple[str, str], made: Planned, minutes: int) -> None:
+    """The plan in the repository: its matrix in the workflow (path, text), the rest beside it."""
+    path, text = workflow
+    filled = filled_in(text, matrix(made.plan, minutes), path)
     _write(made, None, str(folder / STATIC_FOLDER))
-    files.write(folder / workflow, filled.encode("utf-8"))
+    files.write(folder / path, filled.encode("utf-8"))
 
 
 def _tell_github(

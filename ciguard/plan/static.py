@@ -19,8 +19,23 @@ BEGIN: Final = "# ciguard plan --static: begin"
 END: Final = "# ciguard plan --static: end"
 
 
+def workflow_text(content: bytes, where: str) -> str:
+    """The text of a workflow that has a place for a matrix.
+
+    Raises:
+        InputError: it is no UTF-8, or `filled_in` cannot fill it in.
+    """
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        what = f"no UTF-8: {error.reason} at byte {error.start}"
+        raise InputError(what, where=where, fix="save it as UTF-8") from error
+    filled_in(text, {"include": []}, where)
+    return text
+
+
 def filled_in(text: str, matrix: Mapping[str, Any], where: str) -> str:
-    """The workflow with this matrix between its two marks, indented as the first one is.
+    """The workflow with this matrix between its two marks, indented and ended as the first one is.
 
     Raises:
         InputError: the marks are not there, or more than once.
@@ -33,7 +48,8 @@ def filled_in(text: str, matrix: Mapping[str, Any], where: str) -> str:
         raise InputError("has no place for a matrix", where=where, fix=fix)
     first = lines[begins[0]]
     indent = first[: len(first) - len(first.lstrip())]
+    end = "\r\n" if first.endswith("\r\n") else "\n"
     entries = [json.dumps(entry) for entry in matrix["include"]]  # JSON is YAML
-    written = [f"{indent}matrix:\n", f"{indent}  include:\n"]
-    written += [f"{indent}    - {entry}\n" for entry in entries]
+    written = [f"{indent}matrix:{end}", f"{indent}  include:{end}"]
+    written += [f"{indent}    - {entry}{end}" for entry in entries]
     return "".join([*lines[: begins[0] + 1], *written, *lines[ends[0] :]])

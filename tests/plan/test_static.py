@@ -42,6 +42,26 @@ def test_a_workflow_without_the_marks_is_refused(text: str) -> None:
         filled_in(text, MATRIX, "w.yml")
 
 
+def test_lines_end_as_those_around_them() -> None:
+    found = filled_in(f"a:\r\n  {BEGIN}\r\n  {END}\r\n", MATRIX, "w.yml")
+    assert found.count("\n") == found.count("\r\n") == 6
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"\xff\xfe", "no UTF-8"), (b"jobs: {}\n", "no place for a matrix")]
+)
+def test_a_workflow_that_cannot_be_filled_in_is_said_before_anything_is_planned(
+    tmp_path: Path, ciguard: Ciguard, content: bytes, said: str
+) -> None:
+    (tmp_path / "w.yml").write_bytes(content)
+    (tmp_path / "test_a.py").write_text("raise SystemExit('collected')\n")
+    found = ciguard("plan", *NONE, "--static", "w.yml", "-o", "plan.json", cwd=tmp_path, expect=3)
+    assert found.stderr.startswith("ciguard plan: w.yml: ")
+    assert said in found.stderr
+    assert "collected" not in found.stderr
+    assert not (tmp_path / "plan.json").exists()
+
+
 def test_every_unit_falls_to_one_shard_wherever_it_is_asked() -> None:
     shards = ["01", "02", "03"]
     units = [UnitKey("", "", f"t{number}") for number in range(300)]
