@@ -13,7 +13,7 @@ from ciguard.plan.findings import findings
 from ciguard.plan.limits import chance_over
 from ciguard.plan.pools import assignment
 from ciguard.plan.shards import MOST_SHARDS, apportioned, outlined_s
-from ciguard.plan.works import Works, made, planned_units
+from ciguard.plan.works import Works, arranged, planned_units
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
     units = planned_units(basis)
     making = Works(basis, units, wishes)
     assigned = assignment(basis, units, wishes, making)
-    works = making.all(assigned.pools)
-    distributions = made(works, wishes)
+    works, distributions = arranged(making, assigned.pools, wishes)
     shards = _keyed(works, distributions, wishes.limit)
     pools = {name: basis.pools[name] for name in sorted({shard.pool for shard in shards})}
     bound_s = max(one.bound_s for one in distributions)

@@ -17,6 +17,8 @@ from ciguard.plan.limits import budget_bytes
 from ciguard.plan.shards import (
     MOST_SHARDS,
     NO_OVERHEADS,
+    ROUNDING,
+    WORTH_RATIO,
     Distribution,
     Work,
     apportioned,
@@ -186,7 +188,7 @@ class Works:
         at_home = {place: home - first for place, home in found.items()}
         return at_home, self._keys[pool][first : last + 1]
 
-    def all(self, pools: Sequence[str]) -> list[Work]:
+    def all(self, pools: Sequence[str], *, apart: bool = False) -> list[Work]:
         """All units' work, by pool and command.
 
         A shard holds units of one pool and command: whoever looks at it has one program to start.
@@ -194,11 +196,14 @@ class Works:
 
         Args:
             pools: of each unit.
+            apart: a shard holds units of one suite and variant, too.
         """
-        ways: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
+        ways: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[int]] = defaultdict(list)
         for position, unit in enumerate(self._units):
-            ways[pools[position], self._basis.suites[unit.suite].command].append(position)
-        parts = [(pool, members) for (pool, _), members in sorted(ways.items())]
+            way = unit.key[:2] if apart else ()
+            command = self._basis.suites[unit.suite].command
+            ways[pools[position], command, way].append(position)
+        parts = [(key[0], members) for key, members in sorted(ways.items())]
         if self._wishes.shards is not None:
             parts = _merged(parts, self._wishes.shards)
         return [
@@ -298,3 +303,35 @@ def made(works: Sequence[Work], wishes: Wishes) -> list[Distribution]:
         [work.total_s for work in works], [len(work.positions) for work in works], wishes.shards
     )
     return [even(work, count) for work, count in zip(works, counts, strict=True)]
+
+
+def arranged(
+    making: Works, pools: Sequence[str], wishes: Wishes
+) -> tuple[list[Work], list[Distribution]]:
+    """What shares a pool and a command together, or each suite and variant apart if that is better.
+
+    Together each shard pays the set-up of all of them; apart the last shard of each is not full.
+
+    Raises:
+        UsageError: fewer shards are asked for than pools are needed.
+    """
+    works = making.all(pools)
+    found = works, made(works, wishes)
+    if not any(work.setup_s(work.positions) > work.least_setup_s for work in works):
+        return found
+    works = making.all(pools, apart=True)
+    other = works, made(works, wishes)
+    return other if _worse(other[1], wishes) < _worse(found[1], wishes, WORTH_RATIO) else found
+
+
+def _worse(
+    distributions: Sequence[Distribution], wishes: Wishes, ratio: float = 1.0
+) -> tuple[float, ...]:
+    """Later than wished for, or not sure of the limit; then more shards, then longer ones."""
+    makespan_s = ratio * max(one.makespan_s for one in distributions)
+    if wishes.shards is not None:
+        return (makespan_s,)
+    deadline_s = wishes.limit.deadline_s
+    late_s = max(0.0, makespan_s - wishes.target_wall_s * (1 + ROUNDING))
+    risky = sum(not one.is_within(deadline_s, wishes.risk) for one in distributions)
+    return late_s, risky, sum(len(one.shards) for one in distributions), makespan_s

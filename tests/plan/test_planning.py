@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -309,3 +309,28 @@ def test_the_table_of_choices_is_what_such_plans_would_be() -> None:
     for one in made(4).choices:
         real = made(one.shards)
         assert max(shard.predicted.wall_s for shard in real.shards) == pytest.approx(one.wall_s)
+
+
+@pytest.mark.parametrize(
+    ("setup_s", "wishes", "expected"),
+    [
+        (60.0, {"shards": 8}, [110.0] * 8),
+        (60.0, {"target_wall_s": 100.0}, [100.0] * 10),
+        (60.0, {"shards": 1}, [520.0]),
+        (0.0, {"shards": 8}, [50.0] * 8),
+        (1.0, {"target_wall_s": 1e6}, [402.0]),
+    ],
+)
+def test_suites_of_one_command_are_apart_where_their_set_ups_are_dear(
+    setup_s: float, wishes: dict[str, Any], expected: list[float]
+) -> None:
+    """Two of them, each twenty units of 10 s: together, a shard pays both set-ups."""
+    units = [
+        (InventoryUnit(f"{name}{number:02}.py::t", name), 10.0)
+        for name in "ab"
+        for number in range(20)
+    ]
+    suites = {"a": suite(setup_s), "b": suite(setup_s)}
+    made = planned(units, suites=suites, **wishes).plan
+    assert [shard.predicted.wall_s for shard in made.shards] == pytest.approx(expected)
+    assert made.gap == pytest.approx(0.0, abs=1e-6) or len(made.shards) == 1
