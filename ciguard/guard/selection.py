@@ -7,7 +7,7 @@ and never counted.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.naming import NAMED
 from ciguard.guard.verdict import Finding
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ciguard.model import Plan, Record, ShardLine
+
+EMPTY_LEG: Final = "/supervisor.jsonl: empty"  # as damage says of a leg that wrote nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ def _unnamed(
 ) -> Finding:
     """A record without its shard line might hold a failure, unless a later attempt's counts.
 
-    Nor does a file without a byte hold any where no leg lacks one.
+    Nor does a leg's own file without a byte, alone in its folder, hold any where no leg lacks one.
 
     Args:
         counting: by shard, of which plan, run and attempt the record is that counts.
@@ -158,7 +160,7 @@ def _unnamed(
             what += f"its shard line ({record.source}); that of attempt {attempt} counts"
             return Finding("warning", "no_shard_line", what, claims.shard)
     said = record.results or record.starts or record.processes
-    empty = bool(record.damage) and all(one.endswith(": empty") for one in record.damage)
+    empty = bool(record.damage) and all(one.endswith(EMPTY_LEG) for one in record.damage)
     if empty and not said and counting.keys() == keys:
         what = f"files without a byte, and no leg lacks one: {', '.join(record.damage[:NAMED])}"
         return Finding("warning", "empty_record_file", what, fix="look at what the legs upload")

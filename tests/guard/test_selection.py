@@ -185,6 +185,8 @@ def test_a_file_without_a_byte_in_a_folder_of_its_own_says_nothing_of_whole_legs
     assert (finding.level, finding.kind) == ("warning", "empty_record_file")
     world.extra = {"record-02-0/supervisor.jsonl": b"{"}  # was something, and might be a failure
     assert world.prove().state == "incomplete"
+    world.extra = {"record-02-0/process-009.jsonl": b""}  # of a leg that got to its tests
+    assert world.prove().state == "incomplete"
     world = World()
     world.extra = {"record-02-0/supervisor.jsonl": b""}
     damages.record_removed(world)
