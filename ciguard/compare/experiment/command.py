@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SUSPECTS: Final = "suspects"
 RUNS: Final = 10
+RUNS_IN_BUDGET: Final = 200  # where only a budget is given: as many as fit in it, until it is clear
 RUNS_OF_COMMITS: Final = 5
 BUDGET, BUDGET_OF_COMMITS = "10m", "5m"
 SHAPES: Final = ("text", "markdown", "json")
@@ -41,7 +42,11 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 @click.option("--head", metavar="COMMIT", help="The other one.")
 @click.option("--units", metavar="FILE|suspects", help="What to run on both: units, one a line.")
 @click.option("--comparison", metavar="FILE", help="Whose suspects; is brought up to date.")
-@click.option("--runs", type=click.IntRange(1, 1000), help="Of each; 10, of commits 5.")
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 1000),
+    help="Of each; 10, or what fits in --budget; of commits 5.",
+)
 @click.option("--warm", type=click.IntRange(0, 100), default=1, help="Of each before; kept apart.")
 @click.option(
     "--condition",
@@ -94,7 +99,8 @@ def command(
         return _confirmed(invocation, asked, shape, output)
     from ciguard.compare.experiment.design import Design  # noqa: PLC0415  # here numpy begins
 
-    design = Design(runs or RUNS, warm, conditions(words))
+    most = runs or (RUNS_IN_BUDGET if budget else RUNS)
+    design = Design(most, warm, conditions(words))
     both: dict[Side, str] = {"a": a or "", "b": b or ""}
     found = _conducted(invocation, design, both, seconds(budget or BUDGET))
     tell(invocation, found, shape, output)

@@ -158,7 +158,7 @@ def _notes(rows: Sequence[Row], done: Sequence[Measured]) -> Iterator[str]:
 
 def why_words(experiment: Experiment) -> str:
     """ "10 runs of each, in 4 min 02 s", and why there are not more."""
-    runs, planned = experiment.pairs, experiment.design.runs
+    runs = experiment.pairs
     least, most = min(runs), max(runs)
     number = counted(most, "run") if least == most else f"{least} to {most} runs"
     warm = sum(one.step.is_warm and bool(one.values) for one in experiment.done) // 2
@@ -166,8 +166,8 @@ def why_words(experiment: Experiment) -> str:
     said += f", in {duration(experiment.wall_s)}"
     reasons = {
         "all runs": "",
-        "clear": f"; clear before all {planned} were made",
-        "budget": f"; the budget was spent before all {planned} were made",
+        "clear": "; clear by then",
+        "budget": "; then the budget was spent",
         "failed": "; ended by a run that failed",
         "interrupted": "; incomplete: interrupted",
     }

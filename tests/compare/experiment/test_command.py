@@ -120,8 +120,19 @@ def test_the_budget_ends_a_run(tmp_path: Path, ciguard: Ciguard) -> None:
     done = ciguard(
         *("experiment", "--a", "sleep 60", "--b", "true", "--budget", "1.5s"), cwd=tmp_path
     )
-    assert "the budget was spent before all 10" in done.stdout
+    assert "then the budget was spent" in done.stdout
     assert done.stdout.splitlines()[-1] == "not enough data"
+
+
+def test_a_budget_alone_is_used_until_it_is_clear(tmp_path: Path, ciguard: Ciguard) -> None:
+    words = ("experiment", "--a", "true", "--b", "true", "--warm", "0", "--format", "json")
+    for more, planned in (
+        ((), 10),
+        (("--budget", "2s"), 200),
+        (("--budget", "2s", "--runs", "7"), 7),
+    ):
+        found = json.loads(ciguard(*words, *more, cwd=tmp_path).stdout)
+        assert found["planned_runs"] == planned
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -127,7 +127,7 @@ def test_a_failure_ends_it_and_nothing_is_judged() -> None:
 def test_a_run_that_the_budget_cut_is_no_run() -> None:
     found = stopped(7, lambda step: Measured(step, is_cut=True))
     assert (found.why, found.pairs, found.rows[0].n) == ("budget", (3,), 3)
-    assert "the budget was spent before all 6 were made" in why_words(found)
+    assert "; then the budget was spent" in why_words(found)
 
 
 def test_no_pair_begins_that_would_not_fit() -> None:
@@ -151,7 +151,7 @@ def test_it_is_over_when_it_is_clear() -> None:
     found = concluded(design, done, why, commands=COMMANDS)
     assert (why, found.pairs, found.verdict) == ("clear", (4,), "slower")
     assert found.level == looks(10)[4]
-    assert "clear before all 10 were made" in why_words(found)
+    assert "; clear by then" in why_words(found)
 
 
 def test_one_row_that_is_not_clear_goes_on() -> None:
