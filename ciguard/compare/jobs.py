@@ -13,6 +13,7 @@ import numpy as np
 
 from ciguard.compare.runs import CODE
 from ciguard.compare.wholes import Cost, JobChange
+from ciguard.compare.work import is_dealt_anew, works_of
 from ciguard.model import BAD_OUTCOMES
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.runs import Run
     from ciguard.compare.vocabulary import JobWord
+    from ciguard.compare.work import Named
     from ciguard.model import Ending
     from ciguard.model.jobs import Job
 
@@ -40,6 +42,7 @@ _CONCLUSIONS: Final[Mapping[Ending, str]] = {
 }
 _UNKNOWN: Final = ("unknown", "lost_runner")  # a record that was cut does not say by whom
 _MINUTE_S: Final = 60
+_BY_TESTS: Final = frozenset({("success", "failure"), ("failure", "success")})
 
 
 def newest(jobs: Sequence[Job]) -> dict[str, Job]:
@@ -51,6 +54,8 @@ def job_changes(
     base: Run | None, candidate: Run, before: Sequence[Job], after: Sequence[Job]
 ) -> tuple[JobChange, ...]:
     """The jobs that ended in another way than on the base, by name.
+
+    That a job is red, or green, by its tests alone is told where it had the same work in both runs.
 
     Args:
         before, after: of both runs, as GitHub knows them; empty where it was not asked. What only
@@ -74,8 +79,18 @@ def job_changes(
             for name in sorted(sides[0].keys() & sides[1].keys())
         ]
     else:
-        found = []
-    return tuple(one for one in found if one.before != one.after)
+        return ()
+    changed = tuple(one for one in found if one.before != one.after)
+    if base is None or not any((one.before, one.after) in _BY_TESTS for one in changed):
+        return changed
+    named: Named = "job" if before and after else "name"
+    works = works_of(base, named), works_of(candidate, named)
+    return tuple(
+        one
+        for one in changed
+        if (one.before, one.after) not in _BY_TESTS
+        or not is_dealt_anew(one.name, *works, failed_now=one.after == "failure")
+    )
 
 
 def _change(

@@ -81,6 +81,70 @@ def test_a_leg_with_a_failed_test_is_a_failed_job() -> None:
     assert [one.words for one in found.jobs] == ["cancelled -> failure (unblocked)"]
 
 
+UNITS = [f"t{n}" for n in range(20)]
+
+
+def dealt(first: int, red: str = "", **more: Any) -> Run:
+    """20 tests in two legs, the first `first` of them in leg 01; `red` fails."""
+    legs = {"01": UNITS[:first], "02": UNITS[first:]}
+    return run_of(
+        {
+            shard: [case(u, outcome="failed" if u == red else "passed") for u in units]
+            for shard, units in legs.items()
+        },
+        **more,
+    )
+
+
+DEALT: list[tuple[Run, Run, list[str]]] = [
+    # The same failing test in another shard, or one that fails now and was in another one before.
+    (dealt(8, "t9"), dealt(12, "t9", run_id=2), []),
+    (dealt(12, "t9"), dealt(8, "t9", run_id=2), []),
+    (dealt(10, "t10"), dealt(11, "t10", run_id=2), []),  # one test moved: it is the failing one
+    (dealt(8), dealt(12, "t9", run_id=2), []),
+    # The same work, or all but the same.
+    (dealt(10), dealt(10, "t3", run_id=2), ["01 success -> failure (newly failing)"]),
+    (dealt(10, "t3"), dealt(10, run_id=2), ["01 failure -> success (fixed)"]),
+    (dealt(10, "t3"), dealt(11, run_id=2), ["01 failure -> success (fixed)"]),
+    # How a leg ended is the leg's own, whatever it had to do.
+    (dealt(8, ending="deadline"), dealt(12, run_id=2), [
+        "01 failure -> success (fixed)", "02 failure -> success (fixed)"]),
+    (dealt(8, ending="cancelled"), dealt(12, "t9", run_id=2), [
+        "01 cancelled -> failure (unblocked)", "02 cancelled -> success (unblocked)"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("base", "head", "told"), DEALT)
+def test_a_test_in_another_shard_makes_no_job_red_or_green(
+    base: Run, head: Run, told: list[str]
+) -> None:
+    found = compare_run(head, None, [base])
+    assert [f"{one.name} {one.words}" for one in found.jobs] == told
+    # The same by GitHub's word, where that is asked and says which job a leg was.
+    asked = []
+    for run in (base, head):
+        bad = {int(at) for at in run.leg[run.outcome != run.outcome.min()]}
+        ended = {leg.ending for leg in run.legs} - {"completed"}
+        word = {"cancelled": "cancelled", "deadline": "failure"}.get("".join(ended), "")
+        legs = tuple(replace(leg, job=f"tests ({leg.shard})") for leg in run.legs)
+        jobs = [
+            job(leg.job or "", word or ("failure" if at in bad else "success"))
+            for at, leg in enumerate(legs)
+        ]
+        asked.append((replace(run, legs=legs), jobs))
+    (base, old), (head, new) = asked
+    changes = job_changes(base, head, old, new)
+    assert [f"{one.name} {one.words}" for one in changes] == [
+        f"tests ({words[:2]}){words[2:]}" for words in told
+    ]
+
+
+def test_a_job_without_a_leg_is_told_as_github_says() -> None:
+    runs = dealt(8, "t9"), dealt(12, "t9", run_id=2)
+    found = job_changes(*runs, [job("lint", "success")], [job("lint", "failure")])
+    assert [one.words for one in found] == ["success -> failure (newly failing)"]
+
+
 def test_result_files_are_of_no_job_and_a_leg_may_have_no_name() -> None:
     base, head = (run_of({"": [case("a", outcome=how)]}) for how in ("passed", "failed"))
     head = replace(head, run_id=2)

@@ -1,0 +1,90 @@
+"""What each leg of a run had to do, and whether two legs of one name had the same. Pure.
+
+Another plan may deal a failing test to another shard: then one leg turns red and one green, and
+nothing has changed. So a leg that failed by its tests alone is held against one of its name only
+where both had the same work.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from ciguard.compare.runs import CODE
+from ciguard.model import BAD_OUTCOMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ciguard.compare.runs import Run
+    from ciguard.model import UnitKey
+
+    Units = frozenset[UnitKey]
+
+# Of the units of two legs, those that both have: a change adds and removes a few tests, while
+# another plan of even two shards leaves half.
+SAME_WORK: Final = 0.9
+Named = Literal["job", "name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The units of all legs of a name, those that went wrong, and whether the legs ended by
+    themselves."""
+
+    units: Units
+    bad: Units
+    ended: bool
+
+
+def works_of(run: Run, named: Named) -> dict[str, Work]:
+    """What the legs did, by the name of their job, or their own; without a name by ""."""
+    is_bad = np.isin(run.outcome, [CODE["outcome"][outcome] for outcome in BAD_OUTCOMES])
+    units, bad = _units_of(run, np.ones(len(run.keys), np.bool_)), _units_of(run, is_bad)
+    legs: dict[str, list[int]] = defaultdict(list)
+    for position, leg in enumerate(run.legs):
+        legs[(leg.job if named == "job" else leg.name) or ""].append(position)
+    return {
+        name: Work(
+            _all(units.get(at, frozenset()) for at in places),
+            _all(bad.get(at, frozenset()) for at in places),
+            all(run.legs[at].ending == "completed" for at in places),
+        )
+        for name, places in legs.items()
+    }
+
+
+def _units_of(run: Run, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> dict[int, Units]:
+    """The units of some cases, by the position of their leg."""
+    found: dict[int, set[UnitKey]] = defaultdict(set)
+    for at in np.flatnonzero(which).tolist():
+        found[int(run.leg[at])].add(run.keys[at].unit_key)
+    return {leg: frozenset(units) for leg, units in found.items()}
+
+
+def _all(parts: Iterable[Units]) -> Units:
+    return frozenset(chain.from_iterable(parts))
+
+
+def is_dealt_anew(
+    name: str, before: Mapping[str, Work], after: Mapping[str, Work], *, failed_now: bool
+) -> bool:
+    """Say that a job failed in one run only by tests that the other run gave to another job.
+
+    Args:
+        before, after: all work of both runs; of a job that is no leg nothing is known.
+        failed_now: it did so in the second one.
+    """
+    old, new = before.get(name), after.get(name)
+    if old is None or new is None:
+        return False
+    failed, others = (new, before) if failed_now else (old, after)
+    if not failed.bad or not failed.ended:
+        return False  # it failed by more than its tests
+    if len(old.units & new.units) < SAME_WORK * len(old.units | new.units):
+        return True
+    return failed.bad <= _all(work.units for other, work in others.items() if other != name)
