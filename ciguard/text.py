@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # All but what no Markdown reader takes for markup within a line: "_" inside a word is none, and ":"
 # makes an address a link only before a slash.
 _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
+DEAR_USD: Final = 1.0  # from here on, cents will do
 _BLANK: Final = re.compile(r"\n[ \t]*\n\s*\n")
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9-]{1,50})?")
 
@@ -51,6 +52,13 @@ def duration(value_s: float | None) -> str:
         return f"{minutes} min {seconds:02d} s"
     hours, minutes = divmod(round(value_s / 60), 60)
     return f"{hours} h {minutes:02d} min"
+
+
+def price(value_usd: float | None) -> str:
+    """ "0.096 USD", "12.48 USD"; "-" where a pool has no price."""
+    if value_usd is None:
+        return "-"
+    return f"{value_usd:,.{2 if value_usd >= DEAR_USD else 3}f} USD"
 
 
 def table(rows: list[tuple[str, ...]], *, right: frozenset[int] = frozenset()) -> str:

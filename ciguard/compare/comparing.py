@@ -91,6 +91,7 @@ def compare_run(
     durations, memory = (_of_what_ran(one, complete) for one in (judged.durations, judged.memory))
     shards = {shard.key: shard for shard in plan.shards} if plan else {}
     known_runs = facts(history, choice, more, table)
+    whole_base = base is not None and legs_of(base).whole
     unjudged = SAME_RUN if is_itself else _unjudged(table, (durations, memory), known_runs)
     return told(
         Comparison(
@@ -111,8 +112,9 @@ def compare_run(
             unjudged=unjudged if base is not None else "",
             notes=tuple(_notes(candidate, base, found)),
             jobs=job_changes(base, candidate, around.jobs_before, around.jobs_after),
-            cost_before=cost(base, around.jobs_before, around.prices),
-            cost_after=cost(candidate, around.jobs_after, around.prices),
+            # What is gone costs nothing: only whole runs are held against each other.
+            cost_before=cost(base, around.jobs_before, around.prices) if whole_base else None,
+            cost_after=cost(candidate, around.jobs_after, around.prices) if complete else None,
             leaks=judged.leaks,
             pace=judged.pace,
             metrics=metrics(base, candidate),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ciguard.compare.scatter import Pairs
 from ciguard.compare.vocabulary import CONFIRMING, KINDS
-from ciguard.compare.wholes import NO_METRICS, NO_PACE
+from ciguard.compare.wholes import NO_METRICS, NO_PACE, cost_words
 from ciguard.compare.words import sentence
 
 if TYPE_CHECKING:
@@ -100,6 +100,11 @@ class Comparison:
         """In the place of what a whole run has and this one has not, as something is missing."""
         lacks = self.reasons or self.of_kind("no_longer_run")
         return "not told of a run that lacks tests" if lacks else "-"
+
+    @property
+    def billed(self) -> str:
+        """What both runs cost, in words; "" where that is not known."""
+        return cost_words(self.cost_before, self.cost_after, self.untold)
 
     @property
     def judgements(self) -> tuple[Judgement, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.wholes import cost_words
 from ciguard.compare.words import NEEDED
 from ciguard.text import case_name, counted, duration, one_line, size, table, unit_name
 
@@ -190,8 +189,7 @@ def _totals(comparison: Comparison) -> str:
     lines.append(
         told.get("peak_bytes") or _both("largest peak of a leg", *peaks, size, comparison.untold)
     )
-    if comparison.cost_after is not None:
-        lines.append(cost_words(comparison.cost_before, comparison.cost_after))
+    lines.append(comparison.billed)
     if comparison.pace.word != "not measured":
         lines.append(comparison.pace.said)
     return "\n".join(_wrapped(line, "  ") for line in lines if line)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.vocabulary import NAME_WIDTH, TIME_UNITS
 from ciguard.compare.words import percent
-from ciguard.text import counted, duration, one_line, size
+from ciguard.text import counted, duration, one_line, price, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,16 +89,25 @@ class Cost:
     price_usd: float | None
     whole: bool
 
+    @property
+    def words(self) -> str:
+        """ "12 minutes (0.072 USD)"."""
+        paid = "" if self.price_usd is None else f" ({price(self.price_usd)})"
+        return f"{counted(self.minutes, 'minute')}{paid}"
 
-def cost_words(before: Cost | None, after: Cost) -> str:
-    """ "runner minutes: 12 -> 14 (0.07 -> 0.08 USD), legs alone"."""
-    old = "-" if before is None else f"{before.minutes:,}"
-    price = ""
-    if after.price_usd is not None:
-        was = "" if before is None or before.price_usd is None else f"{before.price_usd:.2f} -> "
-        price = f" ({was}{after.price_usd:.2f} USD)"
-    alone = "" if after.whole else ", legs alone"
-    return f"runner minutes: {old} -> {after.minutes:,}{price}{alone}"
+
+def cost_words(before: Cost | None, after: Cost | None, untold: str) -> str:
+    """ "billed: 12 minutes (0.072 USD) -> 14 minutes (0.084 USD), by the legs alone".
+
+    Args:
+        untold: stands in the place of what a whole run has and this one has not.
+    """
+    if before is None and after is None:
+        return ""
+    alone = any(one is not None and not one.whole for one in (before, after))
+    old = "-" if before is None else before.words
+    new = untold if after is None else after.words
+    return f"billed: {old} -> {new}{', by the legs alone' * alone}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from ciguard.text import counted, duration, one_line, size
+from ciguard.text import counted, duration, one_line, price, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 LEAST_MEASURED: Final = 0.5  # share of a shard's units
 LEAST_WIDTH: Final = 12  # of a name, however little room there is
 SMALL_RISK: Final = 0.001  # nobody has seen enough runs to tell less
-DEAR_USD: Final = 1.0  # from here on, cents will do
 CHOICE_HEAD: Final = ("shards", "wall of the run", "billed minutes", "price")
 
 
@@ -168,13 +167,6 @@ def choice_rows(plan: Plan) -> list[tuple[str, ...]]:
         ]
         for one in plan.choices
     ]
-
-
-def price(value_usd: float | None) -> str:
-    """ "0.096 USD", "12.48 USD"; "-" where a pool has no price."""
-    if value_usd is None:
-        return "-"
-    return f"{value_usd:,.{2 if value_usd >= DEAR_USD else 3}f} USD"
 
 
 def choice_notes(plan: Plan, width: int) -> list[str]:

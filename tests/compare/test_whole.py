@@ -176,6 +176,26 @@ def test_minutes_are_rounded_up_a_job_and_priced_by_pool() -> None:
     assert cost(None, (), {}) is None
 
 
+def test_what_is_billed_is_told_of_whole_runs_only_and_to_the_mill() -> None:
+    four = {"01": [case("a")], "02": [case("b")], "03": [case("c")], "04": [case("d")]}
+    base, three = run_of(four), {name: four[name] for name in ("01", "02", "03")}
+    around = Around(prices={"default": 0.006})
+    less = compare_run(run_of({"01": four["01"]}, run_id=2), None, [base], around=around)
+    assert less.cost_after is None  # its units are gone, so nobody knows what it should have cost
+    head = compare_run(run_of(three, run_id=2, shards=4), None, [base], around=around)
+    told = "billed: 4 minutes (0.024 USD) -> not told of a run that lacks tests, by the legs alone"
+    assert head.billed == told
+    for name in ("text", "markdown", "html"):
+        text = " ".join(FORMATS[name](head).split())
+        assert "0.024 USD" in text
+        assert "0.018" not in text
+    back = compare_run(base, None, [run_of(three, run_id=2, shards=4)], around=around)
+    assert back.billed == "billed: - -> 4 minutes (0.024 USD), by the legs alone"
+    fewer = {"01": [case("a"), case("d")], "02": [case("b")], "03": [case("c")]}
+    same = compare_run(run_of(fewer, run_id=2), None, [base], around=around)
+    assert same.billed.startswith("billed: 4 minutes (0.024 USD) -> 3 minutes (0.018 USD)")
+
+
 def test_a_leg_without_a_time_has_no_price() -> None:
     assert cost(column_run([]), (), {}) is not None
     assert cost(Run("x", (), *[np.zeros(0)] * 6), (), {}) is None  # type: ignore[arg-type]

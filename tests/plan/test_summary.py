@@ -16,10 +16,11 @@ from ciguard.mermaid import MOST_BARS
 from ciguard.model import Exclusion, Moved
 from ciguard.plan.base import of_plan
 from ciguard.plan.chart import mermaid
-from ciguard.plan.facts import price, some
+from ciguard.plan.facts import some
 from ciguard.plan.planning import Origin, Planned
 from ciguard.plan.summary import markdown, terminal
 from ciguard.plan.suspects import Suspicion
+from ciguard.text import price
 
 if TYPE_CHECKING:
     from conftest import Golden
