@@ -154,8 +154,12 @@ class Judgement:
 
     @property
     def unnamed(self) -> str:
-        """ "3 unconfirmed changes of duration are named"; "" where none is left unnamed."""
-        left = len(self.losses) + len(self.gains) - len(self.named)
+        """ "3 unconfirmed changes of duration are named"; "" where none is left unnamed.
+
+        Not of too few baseline runs: without a verdict every test has a change, and none is one.
+        """
+        judged = [one for one in (*self.losses, *self.gains) if one.tier != "moved"]
+        left = len(judged) - sum(one.tier != "moved" for one in self.named)
         are = "is" if left == 1 else "are"
         changes = f"{counted(left, 'unconfirmed change')} of {NOUN[self.measure]}"
         return f"{changes} {are} named" if left else ""

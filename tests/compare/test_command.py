@@ -129,6 +129,15 @@ def test_duration_suspects_of_one_run_are_named_in_json_and_html_only() -> None:
         assert "t03" in said[shape]
 
 
+def test_without_a_verdict_no_duration_is_an_unconfirmed_change() -> None:
+    found = hurt()
+    both = (*found.durations.losses, *found.durations.gains)
+    assert [one.tier for one in both] == ["moved"] * 2  # the numbers are there, in JSON and HTML
+    for shape in ("text", "markdown"):
+        assert "unconfirmed" not in FORMATS[shape](found)
+    assert "no verdict" in FORMATS["html"](found)
+
+
 def test_what_a_whole_run_takes_is_not_told_of_one_that_lacks_a_test() -> None:
     base, head = (
         run_of({"01": [case(name) for name in names]}, run_id=n)
