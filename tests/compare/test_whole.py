@@ -342,6 +342,16 @@ def test_null_results_are_said_with_both_numbers() -> None:
     assert "no verdict" in few.words
 
 
+def test_the_usual_run_is_the_median_that_anybody_works_out() -> None:
+    runs = [lasting(n, wall) for n, wall in enumerate((21.58, 23.64, 34.04, 34.48), 1)]
+    (found, *_) = compare_run(lasting(20, 28.0), None, runs).trends
+    assert found.before == pytest.approx(28.84)
+    assert found.words == "slowest leg: no significant difference (29 s and 28 s, n=4)"
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.before < found.high
+
+
 def test_only_complete_runs_have_a_trend() -> None:
     runs = [lasting(1, 100.0), lasting(2, 50.0, ending="deadline"), lasting(3, 102.0)]
     (found, *_) = compare_run(lasting(20, 101.0), None, runs).trends
