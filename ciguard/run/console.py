@@ -105,7 +105,7 @@ class Console:
         self,
         name: str,
         found: Verdict,
-        wall_s: float,
+        walls_s: tuple[float, float | None],
         causes: Mapping[UnitKey, str],
         cwds: Mapping[str, str],
         *,
@@ -114,6 +114,7 @@ class Console:
         """The leg's last lines: counts, then what is bad or missing by name.
 
         Args:
+            walls_s: of this leg, and with what it goes on from; None where that is nothing.
             causes: why units did not run, where that is known. cwds: by suite, its folder.
             files: what is said of result files besides units whose results are in them.
         """
@@ -132,7 +133,11 @@ class Console:
         if found.flaky or found.starved:
             mended = ((len(found.flaky), "flaky"), (len(found.starved), "starved"))
             counts += f" ({', '.join(f'{count} {word}' for count, word in mended if count)})"
-        self.say(f"{name}: {counts or 'no results'} in {wall_s:.1f} s{rest}")
+        wall_s, in_all_s = walls_s
+        took = f"{wall_s:.1f} s"
+        if in_all_s is not None:
+            took += f" ({in_all_s:.1f} s with what went before)"
+        self.say(f"{name}: {counts or 'no results'} in {took}{rest}")
         for result in found.bad[:MOST_NAMED]:
             how = f" ({result.ending})" if result.ending != "completed" else ""
             case = f" {shortened(result.case)}" if result.case not in ("", result.unit) else ""

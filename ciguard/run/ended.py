@@ -25,6 +25,7 @@ from ciguard.model import (
     StartLine,
     UnitKey,
 )
+from ciguard.run.wording import counted, short_name
 
 if TYPE_CHECKING:
     from typing import Dict, FrozenSet, List, Set, Tuple
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 Kept = Union[StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine]
 KEPT: Final = (StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine)
+NAMED: Final = 3  # units in a sentence
 FAILED_BEFORE: Final = "failed_before"
 # Kinds of events that end with it.
 OF_ONE_STEP: Final = ("resumed", "patient", "not_run", FAILED_BEFORE)
@@ -184,6 +186,20 @@ def company(
         if (result.at_s or 0.0) <= until.get(result.process or 0, -1.0)
     }
     return frozenset((before & over) | failed.keys())
+
+
+def runs_again(earlier: Earlier) -> str:
+    """Which units with a result run again, and why; "" for none. The rest of a sentence."""
+    failed = sorted({key for key, _ in earlier.failed})
+    if not failed:
+        return ""
+    names = ", ".join(map(short_name, failed[:NAMED]))
+    more = f" and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
+    one = len(failed) == 1
+    said = f"{counted(len(failed), 'failed unit')} with tries left run{'s' * one} again"
+    beside = len(earlier.again) - len(failed)
+    before = f", after the {beside} that ran before {'it' if one else 'them'} in the same process"
+    return f"; {said}{before if beside else ''}: {names}{more}"
 
 
 def _began_s(leg: OldLeg) -> float:

@@ -17,7 +17,7 @@ from ciguard.run import machine, wrapped
 from ciguard.run.batches import check_ids, check_lines
 from ciguard.run.console import Console
 from ciguard.run.earlier import read_earlier, write_earlier
-from ciguard.run.ended import FAILED_BEFORE, NOTHING, Earlier
+from ciguard.run.ended import FAILED_BEFORE, NOTHING, Earlier, runs_again
 from ciguard.run.frameworks.entering import lay_out
 from ciguard.run.frameworks.table import framework
 from ciguard.run.header import header
@@ -239,11 +239,9 @@ def _narrowed(
         tries=plan.policy.tries,
     )
     left = without(shard, earlier.ended)
-    done = len(shard.units) - len(left.units)
+    done = sum(unit.key in earlier.ended or unit.key in earlier.again for unit in shard.units)
     detail = f"{done} of {of} ended before, in {counted(earlier.legs, 'record')}"
-    if earlier.again:
-        failed_units = counted(len({key for key, _ in earlier.failed}), "failed unit")
-        detail += f"; {failed_units} with tries left, and what ran before: again"
+    detail += runs_again(earlier)
     event = EventLine("resumed", earlier.wall_s, earlier.processes or None, detail=detail)
     failed = [
         EventLine(FAILED_BEFORE, earlier.wall_s, process, *key) for key, process in earlier.failed

@@ -117,7 +117,7 @@ class Supervisor:
         self._job.platform.adopt_orphans()
         for line in self._job.opening:
             self._observed(line)
-            if line.kind != "unplanned":
+            if line.detail and line.kind != "unplanned":
                 self._console.say(f"{line.kind}: {line.detail}")
         self._say_lacks(0.0, *self._job.platform.LACKS)
         # To the very end: a second signal must not come between the tests and the last line.
@@ -448,7 +448,9 @@ class Supervisor:
         cwds = {suite: one.cwd for suite, one in self._job.suites.items()}
         wall_s = now_s - self._state.began_s
         files = self._files.beside("") if self._job.whole else ""
-        self._console.conclude(name, found, wall_s, self._aftermath.causes, cwds, files=files)
+        in_all_s = now_s if self._job.earlier.legs else None
+        causes = self._aftermath.causes
+        self._console.conclude(name, found, (wall_s, in_all_s), causes, cwds, files=files)
         return found
 
 

@@ -168,7 +168,12 @@ def test_a_failed_unit_gets_the_rest_of_its_tries(tmp_path: Path, *, broken: boo
         (tmp_path / "broken").touch()
     words = ("--resume-from", "records", "--unless-ended")
     leg = shard(tmp_path, "2", *words, **attempt(2)).wait(10 if broken else 0)
-    assert "1 failed unit with tries left, and what ran before: again\n" in leg.printed
+    assert (
+        "resumed: 2 of 3 units ended before, in 1 record; 1 failed unit with tries left runs "
+        "again, after the 1 that ran before it in the same process: test_a.py::test_flaky\n"
+    ) in leg.printed
+    assert "failed_before" not in leg.printed, "a line of the record, with nothing to say here"
+    assert re.search(r" in \d+\.\d s \(\d+\.\d s with what went before\)", leg.printed)
     assert ran(tmp_path) == {"before": 2, "flaky": 2, "slow": 2}
     code, verdict = guard(tmp_path)
     flaky = [one["unit"] for one in verdict["flaky"]]  # type: ignore[attr-defined]
