@@ -60,6 +60,8 @@ def facts(plan: Plan, split: Sequence[str], width: int) -> list[tuple[str, str]]
     found.append(("history", _history(plan, width)))
     if is_measured(plan):
         found += _times(plan, width)
+    elif plan.policy.deadline_s is not None:
+        found.append(("deadline", _deadline(plan, plan.policy.deadline_s)))
     if split:
         found.append(("split", some(split, width)))
     if plan.base is not None:
@@ -88,13 +90,23 @@ def _times(plan: Plan, width: int) -> Iterator[tuple[str, str]]:
         said = duration(plan.floor.wall_s) + ("" if plan.floor.known else ", guessed")
         yield "floor", f"{said}, {one_line(plan.floor.unit, width - len(said) - 2)}"
     if plan.policy.deadline_s is not None:
-        yield "deadline", f"{duration(plan.policy.deadline_s)}, when a leg stops itself"
+        yield "deadline", _deadline(plan, plan.policy.deadline_s)
         if plan.risk is not None:
             yield "risk", f"{_chance(plan.risk)} that a shard meets it, on like machines"
     tight = _tightest(plan)
     if tight is not None:
         said = f"{peak(tight)} of {size(tight.budget_bytes)}"
         yield "memory", f"{said}, shard {one_line(tight.key, 12)}"
+
+
+def _deadline(plan: Plan, deadline_s: float) -> str:
+    """With what has no other limit: a unit that hangs keeps its leg until then."""
+    free = sum(unit.timeout_s is None for shard in plan.shards for unit in shard.units)
+    said = f"{duration(deadline_s)}, when a leg stops itself"
+    if not free:
+        return said
+    who = "no unit has" if free == unit_count(plan) else f"{counted(free, 'unit')} without"
+    return f"{said}; {who} a timeout"
 
 
 def _chance(risk: float) -> str:

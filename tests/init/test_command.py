@@ -141,6 +141,16 @@ def test_every_line_that_is_offered_as_a_comment_is_a_key_that_exists(repository
     assert config.plan.shards == 4
     assert config.plan.target_wall == Config().plan.target_wall
     assert config.plan.limit == Config().plan.limit
+    assert (config.policy.tries, config.suite["main"].timeout) == (2, 600.0)
+
+
+def test_a_hanging_test_has_a_limit_from_the_start(repository: Path) -> None:
+    call(repository, "--yes")
+    text = (repository / "ciguard.toml").read_text("utf-8")
+    config = load(repository, {})
+    assert config.suite[""].timeout == 600.0
+    assert config.policy.tries == 1
+    assert "\n# tries = 2\n" in text, "offered, each with a sentence above it"
 
 
 def test_the_users_steps_survive_and_an_edited_workflow_is_not_lost_unasked(

@@ -229,9 +229,32 @@ def test_bars_are_ascii_where_the_terminal_has_no_blocks(encoding: str) -> None:
 def test_without_history_there_are_no_times_bars_or_prices() -> None:
     made = unknown()
     for text in (terminal(made.plan, made.split), markdown(made.plan, made.split)):
-        assert not re.search(r"\d (s|min|h|USD)\b", text)
+        (limit,) = [line for line in text.splitlines() if "deadline" in line]
+        assert not re.search(r"\d (s|min|h|USD)\b", text.replace(limit, ""))
         assert "█" not in text
         assert "mermaid" not in text
+
+
+@pytest.mark.parametrize(
+    ("limits_s", "said"),
+    [
+        ((None, None, None), "; no unit has a timeout"),
+        ((60.0, None, None), "; 2 units without a timeout"),
+        ((60.0, 60.0, 60.0), ""),
+    ],
+)
+def test_the_deadline_is_said_with_what_has_no_other_limit(
+    limits_s: tuple[float | None, ...], said: str
+) -> None:
+    made = planned({f"a.py::t{n}": 10.0 for n in range(3)}, shards=1).plan
+    (shard,) = made.shards
+    units = [
+        replace(unit, timeout_s=limit_s)
+        for unit, limit_s in zip(shard.units, limits_s, strict=True)
+    ]
+    plan = replace(made, shards=(replace(shard, units=tuple(units)),))
+    (line,) = [line for line in terminal(plan, ()).splitlines() if line.startswith("deadline")]
+    assert line.endswith(f"43 min 30 s, when a leg stops itself{said}")
 
 
 def test_suspects_that_could_not_run_apart_are_not_said_to() -> None:
