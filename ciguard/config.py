@@ -160,6 +160,11 @@ class HistoryConfig(_Section):
 
     carrier: str = Field("branch:ciguard-history", description="branch:NAME, or a file's path")
 
+    @property
+    def in_branch(self) -> bool:
+        """Whether the next machine reads what one writes there: a file is on one disk."""
+        return self.carrier.startswith("branch:")
+
 
 class ExperimentConfig(_Section):
     """[experiment]: how `ciguard experiment --base --head` makes a checkout ready."""

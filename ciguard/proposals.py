@@ -42,6 +42,13 @@ if TYPE_CHECKING:
 
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
 FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"
+LOST: Final = (
+    "history.carrier is a file, {}: a workflow's jobs run on machines that are thrown away, so "
+    "what one of them adds to it no other reads"
+)
+LOST_FIX: Final = (
+    'set carrier = "branch:ciguard-history" in [history], or carry the file between runs yourself'
+)
 NO_CHECKOUT: Final = (
     "suspects are run in fresh checkouts of both commits, and nothing says what makes one ready"
 )
@@ -116,10 +123,13 @@ def propose(
         parts=1 if every_s is None else parts_of(every_s, config.plan.limit),
         artifacts=artifacts,
         confirm=config.workflow.confirm,
+        branch=config.history.in_branch,
     )
     text = render_workflow(workflow, environment(), static=static)
     if not workflow.install:
         tell(f"set install in {FILE}: where runners get ciguard from; until then they fail")
+    if not workflow.branch:
+        tell(f"warning: {LOST.format(workflow.history)}\n  fix: {LOST_FIX}")
     proposals.append(Proposal(WORKFLOW_FILE, text_of(folder / WORKFLOW_FILE), text))
     if config.workflow.forks:
         text = render_workflow(workflow, environment(), static=static, forks=True)

@@ -28,7 +28,14 @@ from ciguard.github.place import place_of
 from ciguard.history.carriers import load, open_carrier
 from ciguard.plan.collect import collected
 from ciguard.plan.static import BEGIN, END
-from ciguard.proposals import WORKFLOW_FILE, generation, propose, running_requirement
+from ciguard.proposals import (
+    LOST,
+    LOST_FIX,
+    WORKFLOW_FILE,
+    generation,
+    propose,
+    running_requirement,
+)
 from ciguard.repository.checkout import remote_url
 from ciguard.run.frameworks.table import framework
 from ciguard.run.platforms.table import HERE
@@ -173,9 +180,12 @@ def _without_matrix(text: str | None) -> str:
 
 def _history(invocation: Invocation, config: Config) -> Iterator[Check]:
     place = config.history.carrier
+    if not config.history.in_branch:
+        yield warning("history", LOST.format(place), LOST_FIX)
     found = load(open_carrier(place, invocation.folder, invocation.environ))
     if not found.found:
         fix = "the base branch's first run of the workflow begins it"
+        fix = fix if config.history.in_branch else "ciguard history add begins it"
         yield warning("history", f"nothing at {place} yet: plans split equally", fix)
         return
     runs = counted(len(found.history.runs), "run")

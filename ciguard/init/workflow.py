@@ -32,6 +32,7 @@ class Workflow:
         install: what pip is told to install; "" writes a step that fails and says so.
         setup: YAML list of steps that prepare the machine for the tests; "" for none.
         history: where the history lies, as `--history` takes it.
+        branch: it is a branch of the repository, which its job writes.
         python: version for ciguard alone; the tests keep theirs.
         checkpoint: how long a step begins tests, as `--for` takes it; "" for one step to the end.
         parts: the most steps that a leg is cut into, the last of which runs to the end.
@@ -48,6 +49,7 @@ class Workflow:
     parts: int = 1
     artifacts: int = 4
     confirm: bool = False
+    branch: bool = True
 
 
 def parts_of(checkpoint_s: float, limit_s: float) -> int:
@@ -86,6 +88,7 @@ def render_workflow(
         install=workflow.install,
         setup=textwrap.dedent(workflow.setup).strip("\n"),
         history=workflow.history,
+        branch=workflow.branch,
         python=workflow.python,
         checkpoint=workflow.checkpoint,
         parts=workflow.parts,

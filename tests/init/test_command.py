@@ -193,6 +193,20 @@ def test_without_an_install_that_a_runner_can_reach_the_user_is_told(repository:
     assert "::error::set install in ciguard.toml" in (repository / WORKFLOW).read_text("utf-8")
 
 
+def test_a_history_in_a_file_is_warned_of_and_needs_no_right_to_write(repository: Path) -> None:
+    (repository / "ciguard.toml").write_text('[history]\ncarrier = "history.ciguard"\n', "utf-8")
+    for _ in range(2):  # also where nothing is left to be written
+        answer = call(repository, "--yes")
+        assert "warning: history.carrier is a file, history.ciguard: " in answer.stderr
+        assert '\n  fix: set carrier = "branch:ciguard-history" in [history], or' in answer.stderr
+    jobs = yaml.safe_load((repository / WORKFLOW).read_text("utf-8"))["jobs"]
+    assert jobs["history"]["permissions"]["contents"] == "read"
+    (repository / "ciguard.toml").write_text('[history]\ncarrier = "branch:past"\n', "utf-8")
+    assert "history.carrier" not in call(repository, "--yes").stderr
+    jobs = yaml.safe_load((repository / WORKFLOW).read_text("utf-8"))["jobs"]
+    assert jobs["history"]["permissions"]["contents"] == "write"
+
+
 def test_the_remotes_default_branch_counts_more_than_the_one_checked_out(
     repository: Path, tmp_path: Path
 ) -> None:
