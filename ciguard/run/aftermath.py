@@ -142,6 +142,8 @@ class Aftermath:
         self._observed(ProcessEndLine(number, ending, ended.exit_code, now_s, *peak))
         self._record.sync(now_s, at_once=True)
         how = ending if ending == "completed" else f"{ending} ({exit_words(ended.exit_code)})"
+        if running.at_checkpoint:
+            how = "stopped, as asked,"
         took = f"{how} after {now_s - live.started_s:.1f} s{in_words(peak)}"
         self._say_end(live, took, output if ended.error else "")
         if stacks and not victims:
@@ -231,10 +233,13 @@ class Aftermath:
         if self._job.shard.processes != 1:
             self._console.begin(f"process {number}: output")
         self._console.take(live.log)
-        failures = b"" if live.said.finished else live.failures()
+        hidden = live.log.shown_bytes is not None
+        failures = live.failures() if hidden or not live.said.finished else b""
         if failures:
             self._console.say("what failed in it before it ended:")
             self._console.pass_on(failures)
         self._console.end(f"process {number}: {took}")
+        if hidden:
+            self._console.say(f"  what it printed on being stopped is in {live.log.name}")
         if error:
             self._console.say(f"  {error}")

@@ -119,7 +119,11 @@ class Console:
             files: what is said of result files besides units whose results are in them.
         """
         self._output.put("live", b"")
-        counts = ", ".join(f"{count} {outcome}" for outcome, count in found.counts.items())
+        stopped = tuple(one for one in found.bad if found.checkpoint and one.ending == "deadline")
+        bad = [one for one in found.bad if one not in stopped]
+        numbers = {**found.counts, "stopped": len(stopped)}
+        numbers["died"] = numbers.get("died", 0) - len(stopped)
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in numbers.items() if count)
         rest = f"; {counted(len(found.missing), 'unit')} did not run" if found.missing else ""
         if found.filed:
             rest += (
@@ -138,7 +142,10 @@ class Console:
         if in_all_s is not None:
             took += f" ({in_all_s:.1f} s with what went before)"
         self.say(f"{name}: {counts or 'no results'} in {took}{rest}")
-        for result in found.bad[:MOST_NAMED]:
+        for result in stopped[:MOST_NAMED]:
+            place = short_name(result.key.unit_key)
+            self.say(f"  stopped {place}: it begins anew in the next step")
+        for result in bad[:MOST_NAMED]:
             how = f" ({result.ending})" if result.ending != "completed" else ""
             case = f" {shortened(result.case)}" if result.case not in ("", result.unit) else ""
             place = short_name(result.key.unit_key)
@@ -150,7 +157,7 @@ class Console:
         missing = () if found.checkpoint else found.missing
         for key in missing[:MOST_NAMED]:
             self.say(f"  did not run {short_name(key)}{_reason(causes.get(key))}")
-        unnamed = max(0, len(found.bad) - MOST_NAMED) + max(0, len(missing) - MOST_NAMED)
+        unnamed = max(0, len(bad) - MOST_NAMED) + max(0, len(missing) - MOST_NAMED)
         if unnamed:
             self.say(f"  and {unnamed} more: see the record")
         if self._folds and not found.checkpoint:  # the last step tells of all of them

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Final
+from typing import Final, Iterator
 
 from ciguard.run.tail import Tail
 
@@ -34,7 +34,29 @@ def shortened(path: str) -> None:
 
 
 class Log(Tail):
-    """Such a file as it grows; closed, and shortened, when nobody reads on."""
+    """Such a file as it grows; closed, and shortened, when nobody reads on.
+
+    `shown_bytes`: what lies behind them is kept and given to nobody; None: all of it is.
+    """
+
+    shown_bytes: int | None = None
+
+    def show_no_more(self) -> None:
+        """What is written from now on tells nobody anything: it stays in the file."""
+        # No such file yet: then nothing was left out, and nothing is.
+        with contextlib.suppress(OSError):
+            self.shown_bytes = os.stat(self.path).st_size
+
+    def chunks(self) -> Iterator[bytes]:
+        """As of every file, up to where it is shown."""
+        for piece in super().chunks():
+            if self.shown_bytes is None:
+                yield piece
+                continue
+            read = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+            shown = piece[: max(0, self.shown_bytes - (read - len(piece)))]
+            if shown:
+                yield shown
 
     def shorten(self) -> None:
         """Cut it, whoever reads it."""

@@ -236,7 +236,7 @@ def _checkpoint(state: State, now_s: float) -> Action | None:
         if state.running[process].goes_on:
             return Stop(process, "deadline", f"{reason}, and {GOES_ON}", checkpoint=True)
         if late:
-            why = f"{reason}, and as long again: it gets another turn"
+            why = f"{reason}, and as long again; the next step goes on"
             return Stop(process, "deadline", why, checkpoint=True)
         if units and not state.running[process].recycled:
             return Recycle(process, reason, now_s)

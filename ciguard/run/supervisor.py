@@ -340,7 +340,10 @@ class Supervisor:
         if isinstance(action, Recycle):
             self._live[action.process].stop_soon()
         elif isinstance(action, Stop):
-            if action.ending in LATE:
+            if action.checkpoint:
+                # How a framework takes an interruption looks like a crash, and none happened.
+                self._live[action.process].log.show_no_more()
+            elif action.ending in LATE:
                 self._live[action.process].ask_for_stacks()
             # Also behind this unit: one that swallows the interruption is not to be followed.
             self._live[action.process].stop_soon()
@@ -466,4 +469,5 @@ def _in_words(action: Union[Stop, Recycle, Warn], units: Sequence[PlannedUnit]) 
     if isinstance(action, Recycle):
         return f"process {action.process}: recycled: {action.reason}"
     who = "" if action.unit is None else f": {short_name(units[action.unit].key)}"
-    return f"process {action.process}: {action.ending}: {action.reason}{who}"
+    word = "checkpoint" if action.checkpoint else action.ending
+    return f"process {action.process}: {word}: {action.reason}{who}"

@@ -310,7 +310,24 @@ def test_what_does_not_end_behind_a_checkpoint_is_stopped_once_and_gets_another_
     lay_out(tmp_path, plan_of(UNITS[3:]))
     first = shard(tmp_path, "1", "--for", "2s", "--github", GITHUB_OUTPUT="out").wait(0)
     assert (tmp_path / "out").read_text() == "state=checkpoint\n"
-    assert f"died (deadline) {UNITS[3]}: stopped at a checkpoint" in first.printed
+    assert f"  stopped {UNITS[3]}: it begins anew in the next step\n" in first.printed
+    assert (
+        "process 1: checkpoint: 2 s are over, as asked, and as long again; the next "
+        in first.printed
+    )
+    assert re.search(r"process 1: stopped, as asked, after \d", first.printed)
+    for word in (
+        "deadline",
+        "SIGINT",
+        "died",
+        "KeyboardInterrupt",
+        "Traceback",
+        "most recent call",
+    ):
+        assert word not in first.printed, "nothing went wrong"
+    (log,) = (tmp_path / "records" / "1").glob("*.log")
+    assert f"what it printed on being stopped is in {log.name}\n" in first.printed
+    assert "KeyboardInterrupt" in log.read_text(), "kept for who asks"
     no_survivor(first)
     replays(tmp_path / "records" / "1", plan_of(UNITS[3:]), for_s=2.0)
     (tmp_path / "go").touch()

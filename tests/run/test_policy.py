@@ -253,7 +253,7 @@ def test_what_does_not_end_within_as_long_again_gets_another_turn_but_once() -> 
     assert said == Warn("checkpoint", f"{reason}: 0 units left for another step")
     state.apply(said)
     stop = next_action(state, 20.0)
-    why = f"{reason}, and as long again: it gets another turn"
+    why = f"{reason}, and as long again; the next step goes on"
     assert stop == Stop(1, "deadline", why, checkpoint=True)
     state.apply(stop)
     state.observe(Result("a", "died", case="a", ending="deadline", process=1))
