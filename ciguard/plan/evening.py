@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.plan.packing import Begun, halves, longest_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from ciguard.plan.packing import Border, Costs, Group
 
@@ -181,47 +181,15 @@ class Packed:
         if group.is_solid:
             yield _Move(group, 0, len(members), group.wall_s - setup_s, setup_s)
             return
-        exact = self._nearest(members, wanted_s, NEAR * mean_s)
-        first, behind = (self._snapped(members, cut, SNAP * mean_s) for cut in exact)
-        for one in dict.fromkeys([(first, behind), exact]):
-            if one[0] < one[1]:
-                moved_s = math.fsum(self._costs.walls_s[unit] for unit in members[slice(*one)])
-                yield _Move(group, *one, moved_s, setup_s)
-
-    def _nearest(self, members: Sequence[int], wanted_s: float, enough_s: float) -> tuple[int, int]:
-        """The neighbours that take most nearly so long, at least one, sought from the end."""
-        walls_s = self._costs.walls_s
-        best, best_s = (len(members) - 1, len(members)), math.inf
-        behind, moved_s = len(members), 0.0
-        for first in reversed(range(len(members))):
-            moved_s += walls_s[members[first]]
-            while moved_s > wanted_s and behind - first > 1:
-                if moved_s - wanted_s < best_s:
-                    best, best_s = (first, behind), moved_s - wanted_s
-                behind -= 1
-                moved_s -= walls_s[members[behind]]
-            if abs(moved_s - wanted_s) < best_s:
-                best, best_s = (first, behind), abs(moved_s - wanted_s)
-            if best_s <= enough_s:
-                break
-        return best
-
-    def _snapped(self, members: Sequence[int], cut: int, most_s: float) -> int:
-        """The nearest place in time at which the inner border changes, or the ends."""
-        if self._inner is None:
-            return cut
-        found, best_s = cut, most_s
-        for step in (-1, 1):
-            at, off_s = cut, 0.0
-            while off_s <= best_s:
-                if at in {0, len(members)} or (
-                    self._inner(members[at - 1]) != self._inner(members[at])
-                ):
-                    found, best_s = at, off_s
-                    break
-                off_s += self._costs.walls_s[members[at - 1 if step < 0 else at]]
-                at += step
-        return found
+        walls_s = [self._costs.walls_s[unit] for unit in members]
+        exact = nearest(walls_s, wanted_s, NEAR * mean_s)
+        cuts = exact
+        if self._inner is not None:
+            names = [self._inner(unit) for unit in members]
+            first, behind = (snapped(walls_s, names, cut, SNAP * mean_s) for cut in exact)
+            cuts = (first, behind) if first < behind else exact
+        for one in dict.fromkeys([cuts, exact]):
+            yield _Move(group, *one, math.fsum(walls_s[slice(*one)]), setup_s)
 
     def _make(self, move: _Move) -> None:
         longest = self._loads_s.index(self.longest_s)
@@ -269,6 +237,42 @@ class _Move:
             [replace(group, members=stays, wall_s=left_s, part_of=whole)],
             replace(group, members=goes, wall_s=self.added_s, part_of=whole),
         )
+
+
+def nearest(walls_s: Sequence[float], wanted_s: float, enough_s: float) -> tuple[int, int]:
+    """The neighbours that take most nearly so long, at least one, sought from the end.
+
+    Returns:
+        Where they begin, and the place behind them: the first found that is off by no more than
+        `enough_s`, else of all the one that is off least. O(units).
+    """
+    best, best_s = (0, len(walls_s)), math.inf
+    behind, moved_s = len(walls_s), 0.0
+    for first in reversed(range(len(walls_s))):
+        moved_s += walls_s[first]
+        while moved_s > wanted_s and behind - first > 1:
+            if moved_s - wanted_s < best_s:
+                best, best_s = (first, behind), moved_s - wanted_s
+            behind -= 1
+            moved_s -= walls_s[behind]
+        if abs(moved_s - wanted_s) < best_s:
+            best, best_s = (first, behind), abs(moved_s - wanted_s)
+        if best_s <= enough_s:
+            break
+    return best
+
+
+def snapped(walls_s: Sequence[float], names: Sequence[Hashable], cut: int, most_s: float) -> int:
+    """The place nearest in time to a cut at which names change, or an end; at most so far away."""
+    found, best_s = cut, math.inf
+    for step in (-1, 1):
+        at, off_s = cut, 0.0
+        while 0 < at < len(names) and names[at - 1] == names[at]:
+            off_s += walls_s[at - 1 if step < 0 else at]
+            at += step
+        if off_s <= most_s and off_s < best_s:
+            found, best_s = at, off_s
+    return found
 
 
 def _members(group: Group) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.plan.evening import EVEN, Packed, dealt, evenly
+from ciguard.plan.evening import EVEN, Packed, dealt, evenly, nearest, snapped
 from ciguard.plan.packing import Begun, Costs, Group, grouped
 
 if TYPE_CHECKING:
@@ -165,3 +165,63 @@ def test_the_floor_unit_ends_the_search() -> None:
     groups = grouped(costs, lambda unit: unit > 0)
     found = evenly(groups, [Begun()] * 2, costs)
     assert found.shards == ((0,), (1, 2, 3))
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=25), st.floats(0.1, 200))
+def test_the_nearest_neighbours_are_those_of_all(times: list[int], wanted_s: float) -> None:
+    walls_s = [float(one) for one in times]
+    first, behind = nearest(walls_s, wanted_s, 0.0)
+    assert 0 <= first < behind <= len(walls_s)
+    off_s = abs(sum(walls_s[first:behind]) - wanted_s)
+    ends = range(1, len(walls_s) + 1)
+    assert off_s == min(abs(sum(walls_s[a:b]) - wanted_s) for b in ends for a in range(b))
+
+
+def test_neighbours_that_are_near_enough_are_taken_from_the_end() -> None:
+    walls_s = [5.0, 3.0, 3.0, 1.9]
+    assert nearest(walls_s, 5.0, 0.0) == (0, 1)
+    assert nearest(walls_s, 5.0, 0.1) == (2, 4)
+    assert nearest([9.0, 9.0], 1.0, 0.0) == (1, 2), "one at least"
+    assert nearest([4.0, 4.0, 4.0], 7.0, 0.0) == (1, 3)
+    assert nearest([4.0, 4.0, 4.0], 5.0, 0.0) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("cut", "most_s", "expected"),
+    [
+        (3, 9.0, 3),  # names change here
+        (2, 9.0, 3),  # 1 s on, and 2 s to the beginning
+        (2, 0.9, 2),
+        (1, 9.0, 0),
+        (4, 9.0, 3),  # 4 s back, and 5 s on
+        (5, 4.0, 6),
+        (5, 0.0, 5),
+        (0, 9.0, 0),
+        (6, 9.0, 6),
+    ],
+)
+def test_a_cut_goes_to_the_nearest_border_in_time(cut: int, most_s: float, expected: int) -> None:
+    walls_s, names = [1.0, 1.0, 1.0, 4.0, 3.0, 2.0], "aaabbb"
+    assert snapped(walls_s, names, cut, most_s) == expected
+
+
+def obstructed(setup_s: float) -> tuple[list[Group], Costs]:
+    """A file of 16 s and 5 s, and 55 tests of 1 s that are in none."""
+    costs = Costs([16.0, 5.0] + [1.0] * 55, [setup_s] * 2 + [0.0] * 55)
+    return [costs.group((0, 1)), *(costs.group((unit,)) for unit in range(2, 57))], costs
+
+
+def test_a_group_that_no_move_gets_past_is_halved() -> None:
+    groups, costs = obstructed(0.0)
+    before = dealt(groups, [Begun()] * 4, costs)
+    before.level()
+    assert before.longest_s == 21.0
+    assert evenly(groups, [Begun()] * 4, costs).longest_s == 19.0
+    assert evenly(groups, [Begun()] * 4, costs, enough_s=21.0).longest_s == 21.0
+
+
+@pytest.mark.parametrize(("setup_s", "longest_s"), [(4.0, 21.0), (20.0, 36.0), (20.5, 41.5)])
+def test_halves_too_must_be_worth_their_set_up(setup_s: float, longest_s: float) -> None:
+    """Four shards wait 5 s less each."""
+    groups, costs = obstructed(setup_s)
+    assert evenly(groups, [Begun()] * 4, costs).longest_s == longest_s
