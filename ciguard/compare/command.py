@@ -18,7 +18,7 @@ from ciguard.compare.records import runs_of
 from ciguard.compare.scatter import scatter
 from ciguard.compare.sides import joined, newest_of_branch, run_of_history
 from ciguard.compare.text import render
-from ciguard.errors import UsageError
+from ciguard.errors import CiguardError, UsageError
 from ciguard.lookup.records import Lookup, Recorded
 from ciguard.lookup.references import Base, Branch, Place, Reference, RunId, This, parse
 from ciguard.repository.lineages import lineage_of
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ciguard.model.jobs import Job
 
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
+CARRIER: Final = "CIGUARD_HISTORY_CARRIER"
+ALONE: Final = "the two runs are compared without past runs"
 ROWS: Final = 200  # of a table in Markdown
 
 
@@ -75,7 +77,12 @@ FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {
 @click.command()
 @click.argument("base")
 @click.argument("head")
-@click.option("--history", "place", metavar="FILE|branch:NAME", help="Past runs: the baseline.")
+@click.option(
+    "--history",
+    "place",
+    metavar="FILE|branch:NAME",
+    help="Past runs: the baseline; else as configured.",
+)
 @click.option("--repo", "repository", metavar="OWNER/NAME", help="Of run ids; else the one around.")
 @click.option("--format", "shape", type=click.Choice(list(FORMATS)), default="text")
 @click.option("-o", "--output", metavar="FILE", help="Write it there, not to standard output.")
@@ -107,9 +114,7 @@ def command(
     timeouts, out of memory; 11 confirmed regressions; 12 inconclusive; 13 incomplete.
     """
     words = _fail_on(fail_on)
-    history = _history(invocation, place) if place is not None else None
-    if history is None and place is not None:
-        console.err(f"warning: {place}: there is no history yet")
+    history = _history(invocation, place) if place is not None else _configured(invocation)
     comparison = _compared(invocation, (base, head), history, repository)
     answer = FORMATS[shape](comparison)
     if output is None:
@@ -134,7 +139,33 @@ def _history(invocation: Invocation, place: str) -> History | None:
     from ciguard.history.carriers import load, open_carrier  # noqa: PLC0415
 
     loaded = load(open_carrier(place, invocation.folder, invocation.environ))
+    if not loaded.found:
+        console.err(f"warning: {place}: there is no history yet")
     return loaded.history if loaded.found else None
+
+
+def _configured(invocation: Invocation) -> History | None:
+    """The configuration's history. Nobody asked for it by name, so its absence is a note."""
+    if not (_has_configuration(invocation) or invocation.environ.get(CARRIER)):
+        return None
+    from ciguard.history.carriers import load, open_carrier, unusable  # noqa: PLC0415
+
+    config = invocation.config()
+    if not config.model_fields_set and not (invocation.folder / CONFIGURED[0]).exists():
+        return None  # a pyproject.toml that says nothing of us
+    place = config.history.carrier
+    try:
+        loaded = load(open_carrier(place, invocation.folder, invocation.environ))
+    except CiguardError as error:
+        console.err(f"note: {unusable(place, error, ALONE)}")
+        return None
+    if not loaded.found:
+        console.err(f"note: there is no history at {place} yet: {ALONE}")
+    return loaded.history if loaded.found else None
+
+
+def _has_configuration(invocation: Invocation) -> bool:
+    return any((invocation.folder / name).exists() for name in CONFIGURED)
 
 
 NOTHING_READ: Final = Recorded(())
@@ -276,7 +307,7 @@ def _around(
 
 def _prices(invocation: Invocation) -> Mapping[str, float]:
     """What a minute costs, by pool; nothing where nobody configured any."""
-    if not any((invocation.folder / name).exists() for name in CONFIGURED):
+    if not _has_configuration(invocation):
         return {}
     # Imported here: pydantic costs 0.1 s that a folder without configuration need not pay.
     from ciguard.configured import prices_of  # noqa: PLC0415

@@ -81,7 +81,12 @@ OWN_CONFIRMATION: Final = (
 @click.option(
     "--needs", metavar="JSON", help="GitHub's toJSON(needs): the text, a file that holds it, or -."
 )
-@click.option("--history", "place", metavar="FILE|branch:NAME", help="Past runs to compare with.")
+@click.option(
+    "--history",
+    "place",
+    metavar="FILE|branch:NAME",
+    help="Past runs to compare with; else as configured.",
+)
 @click.option(
     "--forgive",
     type=click.Choice(["none", "base"]),

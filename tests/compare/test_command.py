@@ -313,6 +313,46 @@ def test_two_runs_of_the_history(ciguard: Ciguard, place: Path) -> None:
     assert "candidate  run 12 of the history, main, 1 case" in done.stdout
 
 
+def test_the_configured_history_is_the_default(ciguard_here: Ciguard, place: Path) -> None:
+    by_flag = ciguard_here("compare", "3", "12", "--history", "history", cwd=place).stdout
+    told = ciguard_here("compare", "3", "12", cwd=place, expect=2)
+    assert "there is neither" in told.stderr  # nobody configured one
+    of_environ = ciguard_here("compare", "3", "12", cwd=place, CIGUARD_HISTORY_CARRIER="history")
+    assert of_environ.stdout == by_flag
+    (place / "pyproject.toml").write_text("[tool.other]\n")
+    assert "note: " not in ciguard_here("compare", "base", "head", cwd=place).stderr
+    (place / "pyproject.toml").write_text('[tool.ciguard.history]\ncarrier = "history"\n')
+    # A configuration has prices, too: those of GitHub's own runners, where it says nothing else.
+    by_flag = by_flag.replace("1 minute", "1 minute (0.006 USD)")
+    assert ciguard_here("compare", "3", "12", cwd=place).stdout == by_flag
+    (place / "ciguard.toml").write_text('[history]\ncarrier = "history"\n')
+    done = ciguard_here("compare", "3", "12", cwd=place)
+    assert (done.stdout, done.stderr) == (by_flag, "")
+    other = ciguard_here("compare", "3", "12", "--history", "none", cwd=place, expect=2)
+    assert "none: there is no history yet" in other.stderr
+
+
+UNUSABLE = [
+    ("", "cannot be used"),  # the default, a branch: of no repository
+    ('[history]\ncarrier = "nosuch"\n', "there is no history at nosuch yet"),
+    ('[history]\ncarrier = "head"\n', "cannot be used"),  # a folder
+    ('[history]\ncarrier = "damaged"\n', "cannot be used"),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), UNUSABLE)
+def test_a_configured_history_that_cannot_be_had_is_a_note(
+    ciguard_here: Ciguard, place: Path, text: str, why: str
+) -> None:
+    alone = ciguard_here("compare", "base", "head", cwd=place).stdout
+    (place / "damaged").write_bytes(b"ciguard history")
+    (place / "ciguard.toml").write_text(text)
+    done = ciguard_here("compare", "base", "head", cwd=place)
+    assert done.stderr.startswith("note: ")
+    assert why in done.stderr
+    assert done.stdout.splitlines()[0] == alone.splitlines()[0]
+
+
 def test_a_folder_that_is_in_the_history_is_not_counted_twice(
     ciguard: Ciguard, tmp_path: Path
 ) -> None:
