@@ -76,16 +76,20 @@ def _drop(plan: Plan, policy: Policy) -> Iterator[Finding]:
 
 
 def _empty_files(plan: Plan) -> Iterator[Finding]:
-    emptied = plan.inventory.emptied
+    emptied, listed = plan.inventory.emptied, plan.inventory.listed
+    # Of a list that somebody made nobody knows whether what it leaves out has tests.
+    without = "that the inventory does not name" if listed else "without a unit"
     fix = "a file without tests is renamed or removed; one with tests is broken"
+    if listed:
+        fix = "list its units as well, or leave it out of files of its [suite.NAME]"
     if emptied:
         files = counted(len(emptied), "test file")
-        what = f"{files} without a unit, and with some on the base: {_some(emptied)}"
+        what = f"{files} {without}, and with some on the base: {_some(emptied)}"
         yield Finding("incomplete", "emptied_file", what, fix=fix)
     files_ = plan.inventory.files.items()
     empty = sorted(path for path, units in files_ if not units and path not in emptied)
     if empty:
-        what = f"{counted(len(empty), 'test file')} without a unit: {_some(empty)}"
+        what = f"{counted(len(empty), 'test file')} {without}: {_some(empty)}"
         yield Finding("warning", "empty_file", what, fix=fix)
 
 

@@ -126,6 +126,7 @@ class InventorySummary:
 
     `base_collected` and `base_planned` (collected without the excluded ones) are the base's, by
     `base_source`; None where it is not known. `emptied` are files that have units there, none here.
+    `listed`: somebody named the units, and no framework was asked what a file holds.
     """
 
     collected: int
@@ -137,6 +138,7 @@ class InventorySummary:
     base_planned: int | None = None
     base_source: str = ""
     emptied: tuple[str, ...] = ()
+    listed: bool = False
 
 
 @dataclass(frozen=True, **SLOTS)

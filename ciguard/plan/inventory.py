@@ -45,6 +45,7 @@ class Inventory:
         excluded: by key, not in `units`.
         files: every test file, also those without a unit -> how many units it has.
         file_names: of each unit, where it is known.
+        listed: somebody named the units; no framework did.
     """
 
     units: tuple[InventoryUnit, ...]
@@ -53,6 +54,7 @@ class Inventory:
     excluded: tuple[Exclusion, ...]
     files: Mapping[str, int]
     file_names: tuple[str | None, ...]
+    listed: bool = False
 
     def kin(self, of_suite: Mapping[str, Kin]) -> Callable[[int], Sequence[Hashable]]:
         """Names of the groups of a unit by position, nearest first; no group is of two ways."""
@@ -100,6 +102,7 @@ class Inventory:
             files=dict(sorted(self.files.items())),
             hash=hashlib.sha256(json.dumps(keys).encode("ascii")).hexdigest(),
             excluded=self.excluded,
+            listed=self.listed,
         )
 
 
@@ -116,7 +119,7 @@ def inventory(
         units: all that exist.
         exclude: patterns by suite, as `fnmatch` reads them; an id itself always matches.
         files: test files that are there, whether they have a unit or not.
-        ordered: the order of `units` is the framework's own, and is kept within a shard.
+        ordered: a framework listed `units`; its order is kept within a shard.
 
     Raises:
         InputError: a unit is there twice.
@@ -146,6 +149,7 @@ def inventory(
         excluded=tuple(excluded),
         files={**dict.fromkeys(files, 0), **counts},
         file_names=tuple(one.get(names[position] or "") for position in planned),
+        listed=not ordered,
     )
 
 

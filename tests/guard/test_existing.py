@@ -237,6 +237,27 @@ def test_eighteen_of_638_is_incomplete_and_never_better(ciguard: Ciguard, tmp_pa
     assert ciguard("guard", *words, cwd=tmp_path).stdout.startswith("PASSED: all 638 units")
 
 
+def test_a_file_that_a_list_leaves_out_is_not_said_to_be_empty(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    (tmp_path / "tests").mkdir()
+    for name in ("good", "bad"):
+        (tmp_path / "tests" / f"test_{name}.py").write_text("def test_it(): pass\n")
+    (tmp_path / "units.json").write_text('{"1": ["tests/test_good.py::test_it"]}')
+    ciguard("plan", "--inventory", "units.json", "-o", "plan.json", cwd=tmp_path)
+    (tmp_path / "a" / "1").mkdir(parents=True)
+    (tmp_path / "a" / "1" / "r.xml").write_bytes(junit(["tests.test_good::test_it"]))
+    words = ("--plan", "plan.json", "--results", "a/{shard}/*.xml")
+    done = ciguard("guard", *words, cwd=tmp_path)
+    assert "1 test file that the inventory does not name: tests/test_bad.py" in done.stdout
+    assert (
+        "fix: list its units as well, or leave it out of files of its [suite.NAME]" in done.stdout
+    )
+    assert "without a unit" not in done.stdout
+    ciguard("plan", "--shards", "1", "-o", "own.json", cwd=tmp_path)
+    assert not json.loads((tmp_path / "own.json").read_text())["inventory"]["listed"]
+
+
 def test_one_kind_of_evidence_is_asked_for(ciguard: Ciguard, tmp_path: Path) -> None:
     both = ("--records", "r", "--results", "a/*/*")
     (tmp_path / "units.json").write_text('{"1": ["t"]}')
