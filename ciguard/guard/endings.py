@@ -37,6 +37,23 @@ ADVICE: Final[Mapping[Ending, str]] = {
     "unknown": "look at the log of its job, and run it again",
 }
 
+# What a leg says of its own end; why, only GitHub may know.
+WORDS: Final[Mapping[Ending, str]] = {
+    "timeout": "it hit a time limit",
+    "out_of_memory": "memory ran out",
+    "crash": "it crashed",
+    "deadline": "it stopped at its deadline",
+    "memory_guard": "it stopped before memory ran out",
+    "cancelled": "it was cancelled",
+    "superseded": "it was cancelled for a newer run",
+    "lost_runner": "its runner was lost",
+    "runner_shutdown": "its runner was shut down",
+    "disk_full": "its disk was full",
+    "setup_failed": "its tests could not be set up",
+    "never_started": "it did not start",
+    "unknown": "it does not say why it ended",
+}
+
 # Events in which a leg says what went wrong with itself.
 OF_THE_LEG: Final[Mapping[str, str]] = {
     "internal_error": "ciguard itself failed: ",
@@ -98,7 +115,7 @@ def leg_end(record: Record) -> LegEnd:
         return LegEnd("unknown", what, ADVICE["unknown"])
     ending = record.end.ending
     if ending != "completed":
-        return LegEnd(ending, f"it ended by {ending}{_last_output(record, ending)}", ADVICE[ending])
+        return LegEnd(ending, WORDS[ending] + _last_output(record, ending), ADVICE[ending])
     code = record.end.exit_code
     if code not in (None, ExitCode.OK, ExitCode.TESTS_FAILED, ExitCode.INCOMPLETE):
         return LegEnd(ending, f"it ended with exit code {code}", ADVICE["unknown"])

@@ -34,8 +34,8 @@ class LegProof:
     """One planned shard with all that its record says.
 
     `instead` is a record that its own would have been, and why it does not count; `causes` are
-    the leg's words on units without a result. `counts` are its final cases by outcome, `endings`
-    those that went wrong, by ending where it is more than a failure.
+    the leg's words on units without a result. `counts` are its final cases by outcome, `bad` those
+    that went wrong, `endings` of them those that did more than fail, by ending.
     """
 
     shard: Shard
@@ -48,6 +48,7 @@ class LegProof:
     instead: Finding | None = None
     counts: Mapping[Outcome, int] = field(default_factory=dict)
     endings: Mapping[Ending, int] = field(default_factory=dict)
+    bad: int = 0
 
 
 def leg_proof(
@@ -77,6 +78,7 @@ def leg_proof(
         causes(record),
         counts={outcome: outcomes[outcome] for outcome in OUTCOMES if outcomes[outcome]},
         endings={ending: bad[ending] for ending in ENDINGS[1:] if bad[ending]},
+        bad=bad.total(),
     )
 
 
@@ -262,4 +264,5 @@ def leg_row(leg: LegProof, lost: int) -> Leg:
         run_attempt=header.run_attempt if header is not None else None,
         counts=leg.counts,
         endings=leg.endings,
+        bad=leg.bad,
     )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.causes import line_of
 from ciguard.guard.naming import some
-from ciguard.model import BAD_OUTCOMES
 from ciguard.text import counted, duration, one_line, size, table, unit_name
 
 if TYPE_CHECKING:
@@ -96,18 +95,17 @@ def _legs(verdict: Verdict) -> str:
     endings = [one for one in _ENDINGS if one in verdict.endings]
     known = any(leg.peak_bytes or leg.predicted_peak_bytes for leg in verdict.legs)
     never = () if known else _PEAKS
+    rows = [(*_HEAD, *(_ENDINGS[one] for one in endings))]
+    rows += [(*_leg(leg), *_counts(leg, endings)) for leg in verdict.legs]
+    if endings and len(verdict.legs) > 1:
+        rows.append((*_sum(verdict), *_counts(verdict, endings)))
     text = ""
-    for how in (True, False):
-        rows = [(*_HEAD, *(_ENDINGS[one] for one in endings))]
-        rows += [(*_leg(leg, how=how), *_counts(leg, endings)) for leg in verdict.legs]
-        if endings and len(verdict.legs) > 1:
-            rows.append((*_sum(verdict), *_counts(verdict, endings)))
-        for left_out in _LEFT_OUT if not how else _LEFT_OUT[:1]:
-            gone = {*left_out, *never}
-            shown = [tuple(c for n, c in enumerate(row) if n not in gone) for row in rows]
-            text = table(shown, right=frozenset(range(2, len(rows[0]))))
-            if max(map(len, text.splitlines())) <= COLUMNS:
-                return text
+    for left_out in _LEFT_OUT:
+        gone = {*left_out, *never}
+        shown = [tuple(c for n, c in enumerate(row) if n not in gone) for row in rows]
+        text = table(shown, right=frozenset(range(2, len(rows[0]))))
+        if max(map(len, text.splitlines())) <= COLUMNS:
+            return text
     return text
 
 
@@ -119,24 +117,21 @@ def _counts(of: Leg | Verdict, endings: Sequence[Ending]) -> list[str]:
 def _sum(verdict: Verdict) -> tuple[str, ...]:
     """The last row of a table in which something is counted."""
     counts = verdict.counts
-    bad = sum(counts.get(outcome, 0) for outcome in BAD_OUTCOMES)
+    bad = sum(leg.bad for leg in verdict.legs)
     units = f"{verdict.ended:,}/{verdict.planned:,}"
     return ("all", "", "", "", "", "", units, f"{bad:,}", f"{counts.get('skipped', 0):,}")
 
 
-def _leg(leg: Leg, *, how: bool) -> tuple[str, ...]:
-    """A row; `how` says whether with how the peak was measured."""
-    bad = sum(leg.counts.get(outcome, 0) for outcome in BAD_OUTCOMES)
-    measured_by = leg.peak_measured_by if how else None
+def _leg(leg: Leg) -> tuple[str, ...]:
     return (
         one_line(leg.shard, 20),
         leg.ending if leg.recorded or leg.ending != "unknown" else "no record",
         duration(leg.wall_s),
         duration(leg.predicted_wall_s),
-        " ".join(filter(None, (size(leg.peak_bytes), measured_by))),
+        size(leg.peak_bytes),
         size(leg.predicted_peak_bytes),
         f"{leg.ended:,}/{leg.planned:,}",
-        f"{bad:,}",
+        f"{leg.bad:,}",
         f"{leg.counts.get('skipped', 0):,}",
     )
 

@@ -48,9 +48,10 @@ class Leg:
     """A planned shard and what its record says.
 
     `recorded` is False where there is no record; then at most its ending is known. `ended` counts
-    planned units with a final result, `counts` final cases by outcome, `endings` those that went
-    wrong otherwise than by a failure, by how. `wall_s` is a lower bound
-    where the record was cut; a prediction is None where the plan knew no unit of the shard.
+    planned units with a final result, `counts` final cases by outcome. `bad` are those that went
+    wrong: what was stopped with its leg died, and is none of them. `endings` are those that went
+    wrong otherwise than by a failure, by how. `wall_s` is a lower bound where the record was cut; a
+    prediction is None where the plan knew no unit of the shard.
     """
 
     shard: str
@@ -66,6 +67,7 @@ class Leg:
     run_attempt: int | None = None
     counts: Mapping[Outcome, int] = field(default_factory=dict)
     endings: Mapping[Ending, int] = field(default_factory=dict)
+    bad: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -412,7 +412,9 @@ INTEGRITY = {
     "resumed behind the end": shown(
         "incomplete", damages.resumed_behind_the_end, "1 line behind the end of the leg", "unknown"
     ),
-    "two ends": shown("incomplete", damages.a_worse_end_before, "it ended by deadline", "deadline"),
+    "two ends": shown(
+        "incomplete", damages.a_worse_end_before, "it stopped at its deadline", "deadline"
+    ),
     "a step that went on and was lost": shown(
         "incomplete", damages.gone_on_and_lost, GONE_ON, "unknown"
     ),

@@ -10,7 +10,9 @@ from guard.world import World
 
 from ciguard.guard.annotations import annotations_of
 from ciguard.guard.as_json import as_json
+from ciguard.guard.text import render
 from ciguard.model import (
+    ENDINGS,
     EndLine,
     EventLine,
     ProcessEndLine,
@@ -22,6 +24,8 @@ from ciguard.model import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ciguard.model import Ending
 
 
 def test_an_exit_that_no_result_explains_is_named() -> None:
@@ -101,7 +105,7 @@ def test_a_leg_that_could_not_begin_quotes_its_last_output() -> None:
     detail = "exit code 1\npython: No module named x\n\n"
     world.legs["01"].own.insert(0, EventLine("last_output", 1.0, 1, detail=detail))
     (finding,) = world.prove().findings
-    assert finding.what == "shard 01: it ended by setup_failed: python: No module named x"
+    assert finding.what == "shard 01: its tests could not be set up: python: No module named x"
 
 
 def test_a_lost_record_names_its_units_and_what_to_do() -> None:
@@ -132,12 +136,40 @@ def test_a_missing_unit_has_a_reason(damage: Callable[[World], None], reason: st
     ]
 
 
+def test_what_was_stopped_with_its_leg_is_no_failure_in_any_place() -> None:
+    world = World()
+    damages.stopped_at_the_deadline(world)
+    world.result("01", "b.t::three", outcome="failed")
+    verdict = world.prove()
+    assert "; 1 of 8 units failed" in verdict.headline
+    assert [(leg.bad, leg.counts.get("died", 0)) for leg in verdict.legs] == [
+        (1, 1),
+        (0, 0),
+        (0, 0),
+    ]
+    rows = [line.split() for line in render(verdict).splitlines()]
+    (head,) = [row for row in rows if row[:1] == ["shard"] and "bad" in row]
+    told = [
+        row[head.index("bad") - len(head)] for row in rows if row[:1] in (["01"], ["02"], ["03"])
+    ]
+    assert told == ["1", "0", "0"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS[1:])
+def test_how_a_leg_ended_is_said_in_words(ending: Ending) -> None:
+    world = World()
+    world.end("01", ending=ending, exit_code=13)
+    (said,) = [one.what for one in world.prove().findings if one.kind == ending]
+    assert "_" not in said
+    assert "ended by" not in said
+
+
 def test_not_started_in_a_leg_that_was_stopped() -> None:
     world = World()
     world.drop("01", Result, StartLine, unit="b.t::three")
     world.end("01", ending="deadline", exit_code=13)
     (missing,) = world.prove().missing
-    assert missing.reason == "it was not started: it ended by deadline"
+    assert missing.reason == "it was not started: it stopped at its deadline"
 
 
 def test_what_a_damaged_record_lost_is_not_called_vanished() -> None:
