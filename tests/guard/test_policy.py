@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from guard.world import two_suites as suites_plan
 
 from ciguard.codec.base_runs import KnownFailure
 from ciguard.codec.quarantine import Entry
+from ciguard.codec.record import encode
 from ciguard.guard.annotations import outputs_of
 from ciguard.guard.as_json import as_json
 from ciguard.guard.needs import Job
@@ -25,6 +27,7 @@ from ciguard.model import (
     Exclusion,
     InventorySummary,
     ProcessEndLine,
+    ProcessLine,
     Result,
     StartLine,
 )
@@ -33,6 +36,8 @@ from ciguard.report.markdown import Limit, characters, markdown
 
 if TYPE_CHECKING:
     from conftest import Golden
+
+    from ciguard.model import Line
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "guard"
 SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN"}
@@ -139,6 +144,44 @@ def test_a_process_that_crashed_is_not_excused_by_a_failure(quarantined: bool) -
     (finding,) = [one for one in verdict.findings if one.level == "failed"]
     assert finding.what.startswith("shard 01: process 1 ended by crash (killed by SIGSEGV)")
     assert finding.fix == "look why it ended"
+
+
+# Where a process was killed, and what the run is with the unit before it in quarantine.
+KILLED_WHERE = [
+    ("in the unit", "passed", []),
+    ("between units", "passed", ["unblamed"]),
+    ("behind the last unit", "failed", ["unblamed"]),
+]
+
+
+@pytest.mark.parametrize(("where", "state", "kinds"), KILLED_WHERE)
+def test_a_quarantined_unit_excuses_its_own_crash_and_no_other(
+    where: str, state: str, kinds: list[str]
+) -> None:
+    world = World(policy=Policy(quarantine=(entry("a.t::two"),)))
+    in_it = where == "in the unit"
+    how = {"outcome": "died", "ending": "crash"} if in_it else {"outcome": "failed"}
+    world.result("01", "a.t::two", **how)
+    leg = world.legs["01"]
+    more: list[Line] = []
+    if where != "behind the last unit":  # the third unit runs in another process
+        more = [ProcessLine(2, 1, reason="restart"), ProcessEndLine(2, "completed", 0, 1.0)]
+        third = [
+            replace(line, process=2)
+            for line in leg.inner
+            if isinstance(line, Result | StartLine) and line.unit == "b.t::three"
+        ]
+        world.drop("01", Result, StartLine, unit="b.t::three")
+        world.extra[f"{leg.folder}/process-002.jsonl"] = b"".join(map(encode, third))
+    (at,) = [at for at, line in enumerate(leg.own) if isinstance(line, ProcessEndLine)]
+    leg.own[at : at + 1] = [
+        EventLine("last_output", 3.0, 1, detail="killed by SIGKILL\n"),
+        ProcessEndLine(1, "crash", -9, 3.0),
+        *more,
+    ]
+    verdict = world.prove()
+    assert (verdict.state, [one.kind for one in verdict.findings]) == (state, kinds)
+    assert [one.result.unit for one in verdict.quarantined] == ["a.t::two"]
 
 
 JOBS = [("failure", "passed"), ("cancelled", "incomplete"), ("skipped", "incomplete")]
