@@ -88,21 +88,31 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     )
     yield from _guarded("git", lambda: _git(invocation))
     yield from _guarded("tests", lambda: _tests(invocation, config))
-    yield _install(config)
+    # Without an origin there is no workflow to run: what only that needs is not missed here.
+    origin = remote_url(invocation.folder, invocation.environ)
+    worst = error if origin else warning
+    yield _install(config, worst)
     yield from _guarded("workflow", lambda: _workflow(invocation, config))
-    yield from _guarded("history", lambda: _history(invocation, config))
+    is_branch = config.history.carrier.startswith("branch:")
+    yield from _guarded(
+        "history", lambda: _history(invocation, config), worst if is_branch else error
+    )
     if not offline:
         yield from _guarded("GitHub", lambda: _github(invocation, config, repo))
     yield from _machine(invocation)
 
 
-def _guarded(name: str, look: Callable[[], Iterator[Check]]) -> Iterator[Check]:
+def _guarded(
+    name: str,
+    look: Callable[[], Iterator[Check]],
+    told: Callable[[str, str, str], Check] = error,
+) -> Iterator[Check]:
     """The checks; where one of them cannot be made, that."""
     try:
         yield from look()
     except CiguardError as problem:
         where = f"{problem.where}: " if problem.where else ""
-        yield error(name, f"{where}{problem.what}", problem.fix)
+        yield told(name, f"{where}{problem.what}", problem.fix)
 
 
 def _git(invocation: Invocation) -> Iterator[Check]:
@@ -143,14 +153,14 @@ def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
                 yield ok(words, said)
 
 
-def _install(config: Config) -> Check:
+def _install(config: Config, told: Callable[[str, str, str], Check]) -> Check:
     wanted = config.install or running_requirement()
     if wanted:
         return ok("install", f"workflows install {wanted}")
     fix = (
         'set install = "git+https://HOST/OWNER/REPOSITORY@COMMIT": the index\'s ciguard is another'
     )
-    return error("install", "a workflow does not know where ciguard comes from", fix)
+    return told("install", "a workflow does not know where ciguard comes from", fix)
 
 
 def _workflow(invocation: Invocation, config: Config) -> Iterator[Check]:

@@ -100,6 +100,24 @@ def test_a_history_that_no_other_machine_has_is_a_warning(folder: Path, ciguard:
     assert 'fix: set carrier = "branch:ciguard-history"' in done.stdout
 
 
+def test_without_an_origin_nothing_is_missed_that_only_a_workflow_needs(
+    folder: Path, ciguard: Ciguard
+) -> None:
+    words = ("doctor", "--offline", "--format", "json")
+    (folder / "ciguard.toml").write_text("", "utf-8")
+    found = checks(ciguard(*words, cwd=folder, expect=3).stdout)
+    assert found["install"]["level"] == "error"
+    subprocess.run(["git", "remote", "remove", "origin"], cwd=folder, check=True)
+    found = checks(ciguard(*words, cwd=folder).stdout)
+    assert {found[name]["level"] for name in ("git", "install", "history")} == {"warning"}
+    assert all(found[name]["fix"] for name in ("git", "install", "history"))
+    # By hand a file of the history is read: that it cannot be is an error, origin or not.
+    (folder / "damaged").write_bytes(b"ciguard history")
+    (folder / "ciguard.toml").write_text('[history]\ncarrier = "damaged"\n', "utf-8")
+    found = checks(ciguard(*words, cwd=folder, expect=3).stdout)
+    assert found["history"]["level"] == "error"
+
+
 def test_a_mistake_in_the_configuration_hides_the_rest(folder: Path, ciguard: Ciguard) -> None:
     (folder / "ciguard.toml").write_text("[plan]\nshard = 2\n", "utf-8")
     done = ciguard("doctor", "--format", "json", cwd=folder, expect=3)
