@@ -113,14 +113,9 @@ class Comparison:
         return tuple(one for one in both if one.named) if self.unjudged else both
 
     @property
-    def limit_name(self) -> str:
-        """What `limit_of` is of every leg: "budget" of its tests, or "memory" of its machine."""
-        planned = any(leg.budget_bytes is not None for leg in self.legs)
-        return "budget" if planned else "memory"
-
-    def limit_of(self, leg: LegChange) -> int | None:
-        """What the leg's peak must stay below, in bytes: never of two kinds in one comparison."""
-        return leg.budget_bytes if self.limit_name == "budget" else leg.memory_bytes
+    def has_budgets(self) -> bool:
+        """Say that a plan gives the legs a budget: without one there is no column for it."""
+        return any(leg.budget_bytes is not None for leg in self.legs)
 
     def of_kind(self, kind: Kind) -> tuple[Transition, ...]:
         """The transitions of one kind."""

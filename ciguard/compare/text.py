@@ -24,6 +24,7 @@ ASIDE: Final = " " * 11
 LISTED: Final = 10  # cases of a kind by name; all are in the JSON
 NAMED: Final = 3  # lost units by name: they say less than their number
 MESSAGE_LINES: Final = 3
+RUNNER_MEMORY: Final = "runner memory"
 
 
 def render(comparison: Comparison) -> str:
@@ -149,25 +150,27 @@ def _legs(comparison: Comparison) -> str:
     """A row a leg; where that is too wide, how a leg ended stands below its numbers."""
     if not comparison.legs:
         return ""
-    head = ("leg", "ending", "wall", "peak", comparison.limit_name, "speed")
-    rows = [head, *(_leg(leg, comparison.limit_of(leg)) for leg in comparison.legs)]
-    text = table(rows, right=frozenset({4, 5}))
+    limits = ("budget",) * comparison.has_budgets + (RUNNER_MEMORY,)
+    rows = [("leg", "ending", "wall", "peak", *limits, "speed")]
+    rows += [_leg(leg, has_budget=comparison.has_budgets) for leg in comparison.legs]
+    text = table(rows, right=frozenset({4, 5, 6}))
     if max(map(len, text.splitlines())) <= COLUMNS:
         return text
-    narrow = table([(row[0], *row[2:]) for row in rows], right=frozenset({3, 4})).splitlines()
+    narrow = table([(row[0], *row[2:]) for row in rows], right=frozenset({3, 4, 5})).splitlines()
     lines = narrow[:1]
     for leg, line in zip(comparison.legs, narrow[1:], strict=True):
         lines += [line] if leg.endings == "completed" else [line, f"    {leg.endings}"]
     return "\n".join(lines)
 
 
-def _leg(leg: LegChange, limit_bytes: int | None) -> tuple[str, ...]:
+def _leg(leg: LegChange, *, has_budget: bool) -> tuple[str, ...]:
     return (
         one_line(leg.shard or "-", 12),
         leg.endings,
         f"{duration(leg.wall_before_s)} -> {duration(leg.wall_after_s)}",
         f"{size(leg.peak_before_bytes)} -> {size(leg.peak_after_bytes)}",
-        size(limit_bytes),
+        *((size(leg.budget_bytes),) if has_budget else ()),
+        size(leg.memory_bytes),
         "-" if leg.speed is None else f"{leg.speed:.2f}",
     )
 

@@ -151,21 +151,18 @@ def test_what_a_whole_run_takes_is_not_told_of_one_that_lacks_a_test() -> None:
     assert json.loads(said["json"])["totals"]["makespan_after_s"] is None
 
 
-def test_the_limit_has_one_meaning_and_its_name() -> None:
+def test_budget_and_memory_have_one_meaning_each_and_its_name() -> None:
     head, base = (run_of({"01": [case("a")]}, run_id=n) for n in (2, 1))
     plan = make_plan({"01": ("a",)})
     budgeted = replace(plan, shards=tuple(replace(s, budget_bytes=7 << 30) for s in plan.shards))
-    for known, name, value in (
-        (None, "memory", "16.0 GiB"),
-        (plan, "memory", "16.0 GiB"),
-        (budgeted, "budget", "7.00 GiB"),
-    ):
+    for known, has_budget in ((None, False), (plan, False), (budgeted, True)):
         found = compare_run(head, None, [base], plan=known)
         for shape in ("text", "markdown"):
-            (heading,) = [line for line in FORMATS[shape](found).splitlines() if "speed" in line]
-            assert name in heading
-            assert "limit" not in heading
-            assert value in FORMATS[shape](found)
+            text = FORMATS[shape](found)
+            (heading,) = [line for line in text.splitlines() if "speed" in line]
+            assert "runner memory" in heading
+            assert "16.0 GiB" in text
+            assert ("budget" in heading, "7.00 GiB" in text) == (has_budget, has_budget)
 
 
 def test_why_nothing_is_judged_yet_is_said_once() -> None:
