@@ -102,7 +102,14 @@ OWN_CONFIRMATION: Final = (
 )
 @click.option("--values", metavar="FILE", help="Write what this pull request's next run needs.")
 @click.option("--github", is_flag=True, help="Write the job's summary, annotations, outputs.")
-@click.option("-o", "--output", metavar="FILE", help="Write the Markdown here as well.")
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["markdown", "html"]),
+    default="markdown",
+    help="Of what is printed. JSON: --comparison here, and `ciguard guard --json`.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write what is printed here as well.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -124,6 +131,7 @@ def command(
     confirmation: str | None,
     values: str | None,
     github: bool,
+    shape: str,
     output: str | None,
 ) -> int:
     """Guard a run, compare it with the history, and say so once.
@@ -147,16 +155,17 @@ def command(
         console.err(f"ciguard report: {error}")
         answer = Answer(None, int(error.exit_code), _in_words(error), lacking=NOT_JUDGED)
     text = answer.text(SUMMARY)
-    console.out(text)
-    if output is not None:
-        files.write(invocation.folder / output, text.encode("utf-8", "replace"))
-    if page is not None:
-        written = html(
+    told_as = {"markdown": text}
+    if page is not None or shape == "html":
+        told_as["html"] = html(
             *(answer.contents, answer.records, answer.templates),
             headline=answer.headline,
             why=answer.why,
         )
-        files.write(invocation.folder / page, written.encode("utf-8", "replace"))
+    console.out(told_as[shape])
+    for path, form in ((output, shape), (page, "html")):
+        if path is not None:
+            files.write(invocation.folder / path, told_as[form].encode("utf-8", "replace"))
     for name, why in sorted(answer.templates.complaints.items()):
         console.err(f"warning: {TEMPLATES}{name}: {why}; ciguard's own is used")
     told = tell(invocation.environ, answer, comment=comments, check=checks, issue=issues)

@@ -71,6 +71,21 @@ def job(tmp_path: Path, ciguard_here: Ciguard, server: FakeGitHub) -> Job:
     return Job(tmp_path, ciguard_here, server)
 
 
+def test_what_is_printed_may_be_the_page(job: Job) -> None:
+    job.world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
+    words = ("--format", "html", "-o", "same.html", "--html", "page.html", "--github")
+    done = job.report(*words, expect=10)
+    assert done.stdout.startswith("<!doctype html>")
+    page = (job.folder / "page.html").read_text("utf-8")
+    assert page == (job.folder / "same.html").read_text("utf-8")
+    assert page.count("a.t::two") == done.stdout.count("a.t::two") > 0
+    # The summary is Markdown whatever is printed.
+    assert (job.folder / "summary.md").read_text("utf-8").startswith("### :x: FAILED")
+    assert job.report("--format", "markdown", expect=10).stdout == job.report(expect=10).stdout
+    refused = job.report("--format", "json", expect=2).stderr
+    assert "'json' is not one of 'markdown', 'html'" in refused
+
+
 def test_one_comment_is_created_left_alone_and_updated(job: Job, server: FakeGitHub) -> None:
     assert "comment created" in job.report("--comment").stderr
     (first,) = server.bodies()
