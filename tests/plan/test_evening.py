@@ -79,13 +79,28 @@ def test_two_equal_files_of_three_are_not_left_in_one_of_two_shards() -> None:
     ]
 
 
+@pytest.mark.parametrize("unit_s", [1 / 1024, 1.0, 1024.0])
 @pytest.mark.parametrize(
-    ("setup_s", "expected"), [(4.0, [15, 15]), (10.0, [15, 15]), (10.5, [20, 10])]
+    ("setup_s", "expected"), [(0, [15, 15]), (4, [15, 15]), (10, [15, 15]), (10.5, [20, 10])]
 )
-def test_a_set_up_paid_twice_must_be_worth_it(setup_s: float, expected: list[int]) -> None:
-    """Two shards wait 5 s less each."""
-    groups, costs = equal([10, 10, 10], [setup_s] * 3)
+def test_a_set_up_paid_twice_must_be_worth_it(
+    setup_s: float, expected: list[int], unit_s: float
+) -> None:
+    """Two shards wait 5 s less each, whatever a second is."""
+    costs = Costs([unit_s] * 30, [setup_s * unit_s] * 30)
+    groups = grouped(costs, lambda unit: unit // 10)
     assert sizes(evenly(groups, [Begun()] * 2, costs)) == expected
+
+
+def test_what_is_empty_and_what_may_be_divided() -> None:
+    groups, costs = equal([2, 1])
+    pair, single = groups
+    assert Packed([[pair], []], [Begun()] * 2, costs).has_empty
+    assert not Packed([[pair], [single]], [Begun()] * 2, costs).has_empty
+    assert not Packed([[pair], []], [Begun(), Begun(1.0, (9,))], costs).has_empty
+    assert Packed([[single, pair], []], [Begun()] * 2, costs).obstacle() == pair
+    assert Packed([[single], []], [Begun()] * 2, costs).obstacle() is None
+    assert Packed([], [], costs).longest_s == 0.0
 
 
 def test_a_file_is_cut_where_that_is_cheapest() -> None:
