@@ -21,11 +21,40 @@ def test_commands_of_the_readme_work(tmp_path: Path, ciguard: Ciguard) -> None:
     shop = tmp_path / "shop"
     shutil.copytree(ROOT / "demo" / "suite", shop)
     verbs = set()
+    planned = ""
     for line in block[1].splitlines():
         program, *words = shlex.split(line)
         assert program == "ciguard"
-        ciguard(*words, cwd=shop)
+        done = ciguard(*words, cwd=shop)
+        planned = done.stdout if words[0] == "plan" else planned
         verbs.add(words[0])
     assert verbs == {"plan", "run", "guard", "history", "compare", "report"}
     comment = (shop / "comment.md").read_text(encoding="utf-8")
     assert "all 23 units of 2 shards" in comment.splitlines()[0]
+    # What is shown of a plan comes from the demo: other numbers in lines of the same form.
+    shown = re.search(r"```text\n(.*?)```", readme, flags=re.DOTALL)
+    assert shown is not None
+    said = {form(line) for line in planned.splitlines()}
+    assert {form(line) for line in shown[1].splitlines()} <= said
+
+
+def form(line: str) -> tuple[str, ...]:
+    """Its words, without numbers, bars and the test that is the longest."""
+    words = re.sub(r"\S*::\S*|[█▌░]+|[\d.,%]+|\b(s|min|KiB|MiB)\b", "", line).split()
+    return tuple(words)
+
+
+def test_a_beginner_finds_first_what_a_beginner_needs() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 270
+    titles = re.findall(r"(?m)^## (.*)$", readme)
+    assert titles[:6] == [
+        *("Install", "See it work", "In your repository", "By hand", "The words"),
+        "What to configure first",
+    ]
+    beginning = readme.partition("## Commands")[0]
+    for word in ("pip install", 'install = "git+', "timeout", "tries", "quarantine.toml"):
+        assert word in beginning
+    table = beginning.partition("## The words")[2]
+    for word in ("unit", "case", "shard", "leg", "record", "pool", "95 %", "makespan", "floor"):
+        assert re.search(rf"(?m)^\| [^|]*{word}[^|]* \| ", table), word
