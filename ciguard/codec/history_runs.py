@@ -19,12 +19,19 @@ PROPOSALS: Final = ("pull_request", "pull_request_target", "merge_group")
 
 @dataclass(frozen=True, slots=True)
 class SuiteCost:
-    """What a suite costs a process before its first unit: the least seen in a leg."""
+    """What a process of a suite costs beside its units, as one leg saw it.
+
+    `base_bytes`: resident memory before the first unit, the least seen; the rest are medians.
+    `between_s`: from the end of a unit to the start of the next one, the mean of a process.
+    `setup_s`, `teardown_s`: before the first unit and behind the last one.
+    """
 
     suite: str = ""
     variant: str = ""
-    base_bytes: int | None = None  # resident memory
+    base_bytes: int | None = None
     setup_s: float | None = None
+    teardown_s: float | None = None
+    between_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,8 @@ class HistoryLeg:
     runner: Runner = NO_RUNNER
     processes: int | None = None  # tested processes alive at once, at most
     wall_s: float | None = None  # a lower bound where not complete
+    start_s: float | None = None  # until its first process
+    end_s: float | None = None  # behind the end of its last process
     peak_bytes: int | None = None  # largest sample of the whole process tree
     process_peak_bytes: int | None = None  # largest high-water mark of one process
     units_planned: int | None = None

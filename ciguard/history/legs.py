@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ciguard.codec.history_runs import HistoryLeg, SuiteCost
+from ciguard.codec.history_runs import HistoryLeg
+from ciguard.history.costs import costs, end_s, start_s
 from ciguard.model import ShardLine, UnitKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ciguard.model import Plan, ProcessLine, Record, Shard
-
-
-def _least(numbers: Iterable[float | None]) -> float | None:
-    return min((number for number in numbers if number is not None), default=None)
+    from ciguard.model import Plan, Record, Shard
 
 
 def _most(numbers: Iterable[float | None]) -> float | None:
@@ -43,29 +40,6 @@ def _side_by_side(record: Record) -> int | None:
     return most or None
 
 
-def _cost(record: Record, processes: Sequence[ProcessLine]) -> tuple[int | None, float | None]:
-    first_start = {line.process: line.at_s for line in reversed(record.starts)}
-    first_rss = {line.process: line.rss_before_bytes for line in reversed(record.results)}
-    setups = (
-        max(0.0, started - line.at_s)
-        for line in processes
-        if line.at_s is not None and (started := first_start.get(line.process)) is not None
-    )
-    return _whole(_least(first_rss.get(line.process) for line in processes)), _least(setups)
-
-
-def _costs(record: Record) -> tuple[SuiteCost, ...]:
-    """What each suite's processes cost before their first unit, the least seen."""
-    ways: dict[tuple[str, str], list[ProcessLine]] = {}
-    for line in record.processes:
-        ways.setdefault((line.suite, line.variant), []).append(line)
-    return tuple(
-        SuiteCost(*way, *cost)
-        for way in sorted(ways)
-        if (cost := _cost(record, ways[way])) != (None, None)
-    )
-
-
 def _shard(plan: Plan | None, header: ShardLine) -> Shard | None:
     if plan is None or header.plan_id != plan.id:
         return None
@@ -92,10 +66,12 @@ def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
         runner=header.runner,
         processes=_side_by_side(record),
         wall_s=record.wall_s,
+        start_s=start_s(record),
+        end_s=end_s(record),
         peak_bytes=record.peak_bytes,
         process_peak_bytes=_whole(_most(line.peak_bytes or None for line in record.process_ends)),
         units_planned=len(wanted) if shard is not None else None,
-        costs=_costs(record),
+        costs=costs(record),
         lost=() if ending == "completed" else _lost(record, wanted),
     )
 

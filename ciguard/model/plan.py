@@ -22,6 +22,7 @@ class Suite:
 
     `base_bytes`: resident memory of its process before the first unit, learned from records.
     `setup_s`: what a process costs before its first unit starts.
+    `teardown_s`: what it costs behind its last one.
     """
 
     framework: str
@@ -33,6 +34,7 @@ class Suite:
     list_command: tuple[str, ...] = ()  # where the framework cannot list its units by itself
     base_bytes: int | None = None
     setup_s: float = 0.0
+    teardown_s: float = 0.0
     exclude: tuple[str, ...] = ()  # patterns of units that nobody is to run
     results: tuple[str, ...] = ()  # globs of files with results, below `cwd`
 

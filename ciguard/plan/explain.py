@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SHOWN: Final = 8
 ROUNDED_S: Final = 1e-6  # so far an estimate is from the value that it was raised to
 WIDTH: Final = 80
+NEAR: Final = 3  # ids that are named where none is called so
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,29 @@ def position_of(basis: Basis, text: str) -> int:
         named = ", ".join(unit_name(keys[place]) for place in found[:SHOWN])
         what = f"{counted(len(found), 'unit')} are called like {text!r:.100}"
         raise InputError(what, where="--explain", fix=f"give the whole id; there are {named}")
-    near = difflib.get_close_matches(text, [key.unit for key in keys], n=3, cutoff=0.5)
-    fix = f"did you mean {', '.join(near)}?" if near else "look at the inventory"
+    ids = [key.unit for key in keys]
+    near = _near(text, ids)
+    there = f"give one of {counted(len(ids), 'unit')}, such as {', '.join(ids[:NEAR])}"
+    fix = f"did you mean {', '.join(near)}?" if near else there
     raise InputError(f"no planned unit is called {text!r:.100}", where="--explain", fix=fix)
+
+
+def _near(text: str, ids: Sequence[str]) -> list[str]:
+    """Ids that look like it, else those whose last part does."""
+    found = difflib.get_close_matches(text, ids, n=NEAR, cutoff=0.5)
+    if found:
+        return found
+    last: dict[str, str] = {}
+    for one in ids:
+        last.setdefault(_last_part(one).lower(), one)
+    return [last[name] for name in difflib.get_close_matches(text.lower(), last, NEAR, 0.4)]
+
+
+def _last_part(unit: str) -> str:
+    """A test's own name: without folder, file, class and parameters."""
+    name = unit.split("[", 1)[0]
+    separator = next((one for one in ("::", "/", ".") if one in name), None)
+    return name.rsplit(separator, 1)[1] if separator else name
 
 
 def explained(case: Case) -> str:
@@ -149,15 +170,28 @@ def _siblings(case: Case) -> str:
 
 
 def _beside(case: Case, shard: Shard) -> list[tuple[str, str]]:
+    """What its shard takes besides its tests: each number is a median of recent legs."""
     overheads = case.basis.overheads
     rows = []
-    ratio = overheads.ratio.get((case.unit.suite, shard.pool))
-    if ratio is not None:
-        rows.append(("overhead", f"x {ratio:.3g}: what legs of its suite take beside their tests"))
     place = overheads.file[case.position] if overheads.file else -1
     if place >= 0 and overheads.setup_s[place]:
         what = duration(overheads.setup_s[place])
         rows.append(("fixtures", f"{what}, shared by its file and paid once a shard"))
+    suite, leg = case.basis.suites[case.unit.suite], overheads.leg(shard.pool)
+    gap_s = overheads.gap_s(case.unit.suite, shard.pool)
+    parts = [
+        (suite.setup_s, suite.teardown_s, "of each process of its suite"),
+        (leg.start_s, leg.end_s, "of the leg"),
+    ]
+    said = [
+        f"{duration(start_s)} start, {duration(end_s)} end {of}"
+        for start_s, end_s, of in parts
+        if start_s + end_s > 0
+    ]
+    said += [f"{1000 * gap_s:.3g} ms behind each unit of its suite"] * (gap_s > 0)
+    wall = f"{duration(shard.predicted.wall_s)} of its shard"
+    rows.append(("wall", f"{wall}, beside its tests:" if said else wall))
+    rows += [("", one) for one in said]
     return rows
 
 

@@ -16,28 +16,35 @@ if TYPE_CHECKING:
     from ciguard.plan.limits import Spread
 
 WORTH_NAMING: Final = 0.5  # of the longest unit
+SHOWN_S: Final = 0.1  # beside a test: less need not be said
 MIB: Final = 1 << 20
 
 
 def findings(
-    plan: Plan, spreads: Sequence[Spread], *, target_wall_s: float | None, risk: float
+    plan: Plan,
+    spreads: Sequence[Spread],
+    *,
+    target_wall_s: float | None,
+    floor_s: float,
+    risk: float,
 ) -> tuple[str, ...]:
     """Say it in one line each.
 
     Args:
         spreads: of the shards, in their order.
         target_wall_s: None where the number of shards was given.
+        floor_s: what a shard of the floor unit alone takes.
         risk: accepted P(any shard passes the legs' own deadline).
     """
     return (
-        *_target(plan, target_wall_s),
+        *_target(plan, target_wall_s, floor_s),
         *_late(plan),
         *_risky(plan, spreads, risk),
         *_heavy(plan),
     )
 
 
-def _target(plan: Plan, target_wall_s: float | None) -> Iterator[str]:
+def _target(plan: Plan, target_wall_s: float | None, floor_s: float) -> Iterator[str]:
     makespan_s = max(shard.predicted.wall_s for shard in plan.shards)
     for one in plan.choices:
         if one.chosen:  # shards beyond what the pools run at once come in waves
@@ -47,9 +54,11 @@ def _target(plan: Plan, target_wall_s: float | None) -> Iterator[str]:
         return
     said = f"the target of {duration(target_wall_s)} cannot be kept: "
     floor = plan.floor
-    if floor is not None and floor.wall_s + plan.suites[floor.suite].setup_s > target_wall_s:
+    if floor is not None and floor_s > target_wall_s:
         guessed = "" if floor.known else ", as its siblings do: nobody has measured it"
-        yield f"{said}{one_line(floor.unit)} alone takes {duration(floor.wall_s)}{guessed}"
+        around_s = floor_s - floor.wall_s
+        more = f" and {duration(around_s)} to start and end" if around_s >= SHOWN_S else ""
+        yield f"{said}{one_line(floor.unit)} alone takes {duration(floor.wall_s)}{more}{guessed}"
     else:
         why = f"{len(plan.shards)} shards take {duration(makespan_s)}"
         most = f", and a matrix has at most {MOST_SHARDS}" * (len(plan.shards) >= MOST_SHARDS)

@@ -1,7 +1,8 @@
 """A plan whose shards somebody else has chosen: the contract of a run that exists already. Pure.
 
 Nothing is moved. A unit may be in several shards, as it is in many a matrix written by hand: the
-guard says so. What a shard is expected to take is the sum of what its units do.
+guard says so. What a shard is expected to take is the sum of what its units do, of the start and
+end of a process for each of its suites and variants, and of the leg's own.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from ciguard.plan.base import counted_on
 from ciguard.plan.inventory import named
 from ciguard.plan.limits import Spread
 from ciguard.plan.planning import DIGITS, Origin, Planned
-from ciguard.plan.works import planned_units
+from ciguard.plan.works import Works, planned_units
 from ciguard.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.codec.inventory import InventoryUnit
-    from ciguard.model import PlannedUnit, UnitKey
+    from ciguard.model import UnitKey
+    from ciguard.plan.shards import Work
     from ciguard.plan.works import Basis, Wishes
 
 
@@ -63,24 +65,27 @@ def plan_of_given(basis: Basis, given: Given, wishes: Wishes, origin: Origin) ->
     """Make the plan: every unit in its own shards, by name; the same bytes for the same input."""
     units = planned_units(basis)
     pool = next(iter(basis.pools))
-    homes: dict[str, list[PlannedUnit]] = defaultdict(list)
-    variances_s2: dict[str, float] = defaultdict(float)
-    for unit, variance_s2 in zip(units, basis.estimates.variance_s2.tolist(), strict=True):
+    making = Works(basis, units, replace(wishes, processes=1))
+    homes: dict[str, list[int]] = defaultdict(list)
+    for position, unit in enumerate(units):
         for name in given.shards[unit.key]:
-            homes[name].append(unit)
-            variances_s2[name] += variance_s2
+            homes[name].append(position)
+    pools = {
+        name: wishes.pool_of.get(units[members[0]].suite) or pool for name, members in homes.items()
+    }
+    works = {name: making.of(name, range(len(units))) for name in sorted({*pools.values()})}
     shards = tuple(
         Shard(
             key=name,
-            pool=wishes.pool_of.get(members[0].suite) or pool,
-            units=tuple(members),
-            predicted=_prediction(members, variances_s2[name], basis.estimates.speed_spread),
+            pool=pools[name],
+            units=tuple(units[position] for position in members),
+            predicted=_prediction(works[pools[name]], members),
             timeout_minutes=wishes.limit.step_minutes,
         )
         for name, members in sorted(homes.items())
     )
     longest = max(units, key=lambda unit: (unit.wall_s, unit.key))
-    bound_s = max(longest.wall_s, sum(unit.wall_s for unit in units) / len(shards))
+    bound_s = min(work.bound_s(len(shards)) for work in works.values())
     makespan_s = max(shard.predicted.wall_s for shard in shards)
     found = Plan(
         id="",
@@ -103,11 +108,12 @@ def plan_of_given(basis: Basis, given: Given, wishes: Wishes, origin: Origin) ->
     return Planned(codec.decode(content, "plan"), content, ())
 
 
-def _prediction(
-    units: Sequence[PlannedUnit], variance_s2: float, speed_spread: float
-) -> Prediction:
-    wall_s = round(sum(unit.wall_s for unit in units), DIGITS)
-    return Prediction(wall_s, round(Spread(variance_s2, 1, speed_spread).p95_s(wall_s), DIGITS))
+def _prediction(work: Work, members: Sequence[int]) -> Prediction:
+    beside_s = work.leg.both_s + sum(work.processes_s(members))
+    wall_s = round(beside_s + work.takes_s(members), DIGITS)
+    variance_s2 = sum(work.variances_s2[member] for member in members)
+    spread = Spread(variance_s2, 1, work.speed_spread, work.leg.spread_s)
+    return Prediction(wall_s, round(spread.p95_s(wall_s), DIGITS))
 
 
 def _oddities(given: Given, planned: Sequence[str]) -> list[str]:

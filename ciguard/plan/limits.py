@@ -75,16 +75,20 @@ class Spread:
         variance_s2: sum over the units of the shard.
         slots: processes side by side; each has its part of the variance.
         speed_spread: standard deviation of the logarithm of the runs' common speed.
+        beside_s: scale of what the leg takes beside its tests.
     """
 
     variance_s2: float
     slots: int
     speed_spread: float
+    beside_s: float = 0.0
 
     def own_s(self, wall_s: float) -> float:
         """Scale of what is the shard's own, apart from the common speed."""
         return math.hypot(
-            OWN_RATIO * math.sqrt(self.variance_s2 / self.slots), LEAST_RATIO * wall_s
+            OWN_RATIO * math.sqrt(self.variance_s2 / self.slots),
+            LEAST_RATIO * wall_s,
+            self.beside_s,
         )
 
     def p95_s(self, wall_s: float) -> float:

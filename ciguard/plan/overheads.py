@@ -1,8 +1,10 @@
-"""What a shard takes besides its tests: shared fixtures, and the learned overhead ratio. Pure.
+"""What a shard takes besides its tests: its own start and end, gaps, shared fixtures. Pure.
 
 A result's `wall_s` leaves out the set-up of fixtures that tests share, and no test knows of what
-lies between two tests (reports, hooks, garbage). Both are learned from legs that ended by
-themselves, and a shard is planned with them.
+lies between two tests (reports, hooks, garbage), nor of what the leg does before its first process
+and behind the last one. All of it adds up, and none of it grows with the time that tests take: a
+ratio of a leg's wall time to its tests' blames a long test for what a short leg's start took. It is
+learned from legs that ended by themselves; what a process takes to start and to end is its suite's.
 """
 
 from __future__ import annotations
@@ -22,16 +24,34 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.codec.history import History
+    from ciguard.codec.history_runs import HistoryLeg
     from ciguard.plan.inventory import Inventory
 
     Floats = NDArray[np.float64]
 
 DEPTH: Final = 8  # legs that a file's set-up is the median of
-LEGS: Final = 40  # newest ones that an overhead ratio is the median of
-LEAST_LEGS: Final = 3  # one leg may have been disturbed
-LEAST_S: Final = 5.0  # of tests in a leg: below, starting up is most of what is seen
-MOST_RATIO: Final = 3.0  # a leg that waits longer for something else tells of that
+LEGS: Final = 40  # newest ones that tell of a pool's legs
+LEAST_LEGS: Final = 3  # fewer tell of no spread
+MAD_RATIO: Final = 1.3075  # scale of Student's t with 3 degrees of freedom / median deviation
 DIGITS: Final = 4
+GAP_DIGITS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class LegCost:
+    """What legs of a pool take beside their processes, and how far legs are from each other.
+
+    `spread_s` is of all that a leg takes beside its tests, its processes' starts and ends included.
+    """
+
+    start_s: float = 0.0
+    end_s: float = 0.0
+    spread_s: float = 0.0
+
+    @property
+    def both_s(self) -> float:
+        """Paid once a leg."""
+        return self.start_s + self.end_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +59,29 @@ class Overheads:
     """What comes on top of the tests' own times.
 
     Attributes:
-        ratio: by suite and pool, a leg's wall time without set-ups / sum of its tests' times; 1
-            where nobody knows.
+        between_s: by suite and pool, from the end of a unit to the start of the next one; where a
+            pool is "", of all pools.
         file: by position in the inventory, the file it is in (an index), or -1; empty where nobody
             has seen a shared fixture.
         setup_s: by that index, what the fixtures that its tests share take in each process.
+        legs: by pool; "" is any that has had no leg.
     """
 
-    ratio: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    between_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
     file: Sequence[int] = ()
     setup_s: Sequence[float] = ()
+    legs: Mapping[str, LegCost] = field(default_factory=dict)
+
+    def gap_s(self, suite: str, pool: str) -> float:
+        """Behind each unit of a suite; 0 where nobody has measured it."""
+        return self.between_s.get((suite, pool), self.between_s.get((suite, ""), 0.0))
+
+    def leg(self, pool: str) -> LegCost:
+        """What each leg of a pool takes; as elsewhere where it has had none."""
+        return self.legs.get(pool, self.legs.get("", NO_COST))
+
+
+NO_COST: Final = LegCost()
 
 
 def overheads(history: History, found: Inventory, unit_of_key: NDArray[np.int64]) -> Overheads:
@@ -57,11 +90,13 @@ def overheads(history: History, found: Inventory, unit_of_key: NDArray[np.int64]
     Args:
         unit_of_key: for each key of the history, its position in the inventory, or < 0.
     """
-    ratios = _ratios(history)
+    recent = [leg for leg in reversed(legs(history)) if leg.complete]
+    gaps, costs = _gaps(recent), _legs(recent)
     if not (history.values.setup_s > 0).any():
-        return Overheads(ratios)
+        return Overheads(gaps, legs=costs)
     files, count = found.file_places()
-    return Overheads(ratios, files, _setups_s(history, files, count, unit_of_key))
+    setups_s = _setups_s(history, files, count, unit_of_key)
+    return Overheads(gaps, files, setups_s, costs)
 
 
 def _setups_s(
@@ -93,31 +128,47 @@ def _setups_s(
     return setup_s
 
 
-def _ratios(history: History) -> dict[tuple[str, str], float]:
-    values = history.values
-    there = legs(history)
-    if not any(one.complete and one.costs for one in there):
-        return {}
-    leg = leg_of(history, values)
-    tests_s = np.bincount(leg, np.nan_to_num(values.wall_s), minlength=len(there))
-    setups_s = np.bincount(leg, np.nan_to_num(values.setup_s), minlength=len(there))
-    numbers = np.bincount(leg, minlength=len(there))
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for position in range(len(there) - 1, -1, -1):
-        one = there[position]
-        suites = {cost.suite for cost in one.costs}
-        # Older legs have lost values to newer ones: what is left of them is no sum.
-        whole = one.units_planned is None or numbers[position] >= one.units_planned
-        if not one.complete or one.wall_s is None or len(suites) != 1 or not whole:
-            continue
-        if tests_s[position] < LEAST_S:
-            continue
-        beside_s = sum(cost.setup_s or 0.0 for cost in one.costs) + float(setups_s[position])
-        alone_s = float(tests_s[position]) / (one.processes or 1)
-        ratio = (one.wall_s - beside_s) / alone_s
-        found[(suites.pop(), one.runner.pool or "")].append(min(max(ratio, 1.0), MOST_RATIO))
-    return {
-        way: round(median(ratios[:LEGS]), DIGITS)
-        for way, ratios in sorted(found.items())
-        if len(ratios) >= LEAST_LEGS
-    }
+def _gaps(recent: Sequence[HistoryLeg]) -> dict[tuple[str, str], float]:
+    told: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for leg in recent:
+        for cost in leg.costs:
+            if cost.between_s is not None:
+                for pool in {leg.runner.pool, ""}:
+                    told[cost.suite, pool].append(cost.between_s)
+    return {way: round(median(told[way][:LEGS]), GAP_DIGITS) for way in sorted(told)}
+
+
+def _legs(recent: Sequence[HistoryLeg]) -> dict[str, LegCost]:
+    told: dict[str, list[HistoryLeg]] = defaultdict(list)
+    for leg in recent:
+        if leg.start_s is not None:
+            for pool in {leg.runner.pool, ""}:
+                told[pool].append(leg)
+    return {pool: _leg_cost(told[pool][:LEGS]) for pool in sorted(told)}
+
+
+def _leg_cost(legs: Sequence[HistoryLeg]) -> LegCost:
+    starts_s = [leg.start_s for leg in legs if leg.start_s is not None]
+    ends_s = [leg.end_s for leg in legs if leg.end_s is not None]
+    return LegCost(
+        start_s=round(median(starts_s), DIGITS),
+        end_s=round(median(ends_s), DIGITS) if ends_s else 0.0,
+        spread_s=_spread_s(legs),
+    )
+
+
+def _spread_s(legs: Sequence[HistoryLeg]) -> float:
+    """How far legs of the same suites are from their median, by that deviation's own median."""
+    alike: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
+    for leg in legs:
+        beside_s = [leg.start_s, leg.end_s]
+        beside_s += [part for cost in leg.costs for part in (cost.setup_s, cost.teardown_s)]
+        ways = tuple((cost.suite, cost.variant) for cost in leg.costs)
+        alike[ways].append(sum(part for part in beside_s if part is not None))
+    off_s = [
+        abs(one - median(beside_s))
+        for beside_s in alike.values()
+        if len(beside_s) >= LEAST_LEGS
+        for one in beside_s
+    ]
+    return round(MAD_RATIO * median(off_s), DIGITS) if off_s else 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ciguard.plan.estimates import DEPTH, DIGITS, SPEED_SPREAD, Past, most_of
 from ciguard.plan.inventory import ways
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
     Floats = NDArray[np.float64]
     Positions = NDArray[np.int64]
+
+T = TypeVar("T", int, float)
 
 PRIOR_LEGS: Final = 8  # so many legs weigh as much as what is usual elsewhere
 COSTS: Final = 20  # legs that tell what a suite's process costs
@@ -247,7 +249,7 @@ def _speed_spread(speed: Floats) -> float | None:
 
 
 def costed(suites: Mapping[str, Suite], history: History) -> dict[str, Suite]:
-    """Suites with what their processes cost before their first unit: the median of recent legs.
+    """Suites with what their processes cost beside their units: the median of recent legs.
 
     Of variants the dearest counts: the plan keeps one number a suite.
     """
@@ -258,11 +260,20 @@ def costed(suites: Mapping[str, Suite], history: History) -> dict[str, Suite]:
     found = {}
     for name, suite in suites.items():
         ways = [entries[:COSTS] for entries in told.get(name, {}).values()]
-        bases = [[one.base_bytes for one in way if one.base_bytes is not None] for way in ways]
-        setups = [[one.setup_s for one in way if one.setup_s is not None] for way in ways]
         found[name] = replace(
             suite,
-            base_bytes=max((int(median(way)) for way in bases if way), default=None),
-            setup_s=round(max((median(way) for way in setups if way), default=0.0), DIGITS),
+            base_bytes=_dearest([[one.base_bytes for one in way] for way in ways], int),
+            setup_s=_dearest([[one.setup_s for one in way] for way in ways], _seconds) or 0.0,
+            teardown_s=_dearest([[one.teardown_s for one in way] for way in ways], _seconds) or 0.0,
         )
     return found
+
+
+def _dearest(ways: Sequence[Sequence[float | None]], rounded: Callable[[float], T]) -> T | None:
+    told = [[one for one in way if one is not None] for way in ways]
+    found = max((median(way) for way in told if way), default=None)
+    return None if found is None else rounded(found)
+
+
+def _seconds(number: float) -> float:
+    return round(number, DIGITS)

@@ -65,7 +65,7 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
     shards = _keyed(works, distributions, wishes.limit)
     pools = {name: basis.pools[name] for name in sorted({shard.pool for shard in shards})}
     bound_s = max(one.bound_s for one in distributions)
-    floor_work = max(works, key=lambda work: work.alone_s(work.floor))
+    floor_s, floor = max((work.alone_s(work.floor), -work.floor) for work in works)
     found = Plan(
         id="",
         suites={name: basis.suites[name] for name in sorted({unit.suite for unit in units})},
@@ -75,7 +75,7 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
         lower_bound_s=round(bound_s, DIGITS),
         gap=_gap(max(one.makespan_s for one in distributions), bound_s),
         inventory=counted_on(basis.inventory.summary(), origin.base),
-        floor=units[floor_work.floor],
+        floor=units[-floor],
         history=origin.history,
         repository=origin.repository,
         workflow=origin.workflow,
@@ -92,7 +92,8 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
         walls_s = [shard.predicted.wall_s for shard in shards]
         chance = chance_over(wishes.limit.deadline_s, walls_s, spreads)
         found = replace(found, risk=round(chance, RISK_DIGITS))
-    said = findings(found, spreads, target_wall_s=_target_s(wishes), risk=wishes.risk)
+    target_s = _target_s(wishes)
+    said = findings(found, spreads, target_wall_s=target_s, floor_s=floor_s, risk=wishes.risk)
     notes = [*origin.notes, *assigned.notes, *_shortage(found, wishes), *_of_base(basis)]
     notes += _divided(works, shards, basis)
     found = replace(found, warnings=(*notes, *said))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ciguard.model import PlannedUnit, Suite
+    from ciguard.plan.overheads import LegCost
     from ciguard.plan.packing import Border, Group
     from ciguard.plan.suspects import Suspicion
 
@@ -69,11 +70,10 @@ class Work:
     @cached_property
     def walls_s(self) -> tuple[float, ...]:
         """What each unit costs a shard, by position, of the whole inventory."""
-        ratios = self.overheads.ratio
-        if not ratios:
+        if not self.overheads.between_s:
             return tuple(unit.wall_s for unit in self.units)
-        by_suite = {name: ratios.get((name, self.pool), 1.0) for name in self.suites}
-        return tuple(unit.wall_s * by_suite[unit.suite] for unit in self.units)
+        by_suite = {name: self.overheads.gap_s(name, self.pool) for name in self.suites}
+        return tuple(unit.wall_s + by_suite[unit.suite] for unit in self.units)
 
     @cached_property
     def setups_s(self) -> tuple[float, ...] | None:
@@ -94,10 +94,15 @@ class Work:
         return max(sorted(self.positions), key=self.alone_s)
 
     @cached_property
-    def least_setup_s(self) -> float:
-        """What any process needs before its first unit."""
+    def leg(self) -> LegCost:
+        """What each of its shards takes beside its processes."""
+        return self.overheads.leg(self.pool)
+
+    @cached_property
+    def least_process_s(self) -> float:
+        """What any process takes beside its units."""
         names = {self.units[position].suite for position in self.positions}
-        return min(self.suites[name].setup_s for name in names)
+        return min(beside_s(self.suites[name]) for name in names)
 
     def takes_s(self, positions: Iterable[int]) -> float:
         """What units take in one process together, once it has started."""
@@ -112,30 +117,41 @@ class Work:
     def solid_s(self) -> float:
         """What the longest group that the suite keeps together takes by itself."""
         return max(
-            (self.takes_s(one) / self.processes + self.least_setup_s for one in self.marked),
+            (self.takes_s(one) / self.processes + self.least_shard_s for one in self.marked),
             default=0.0,
         )
+
+    @property
+    def least_shard_s(self) -> float:
+        """What any shard takes beside its units."""
+        return self.leg.both_s + self.least_process_s
 
     @cached_property
     def pieces(self) -> int:
         """Shards that can be filled without dividing what the suite keeps together."""
         return len(self.positions) - sum(len(one) - 1 for one in self.marked)
 
-    def setup_s(self, positions: Iterable[int]) -> float:
-        """What the processes of these units' suites and variants need before their first unit."""
+    def processes_s(self, positions: Iterable[int]) -> list[float]:
+        """What a process of each of these units' suites and variants takes beside its units."""
         ways = {self.units[position].key[:2] for position in positions}
-        return math.fsum(self.suites[suite].setup_s for suite, _ in ways)
+        return sorted(beside_s(self.suites[suite]) for suite, _ in ways)
 
     def alone_s(self, position: int) -> float:
-        """What a unit takes by itself, with what its process and its fixtures need first."""
+        """What a shard of this unit alone takes: with its fixtures, its process, and the leg."""
         setup_s = self.setups_s[position] if self.setups_s is not None else 0.0
-        return self.walls_s[position] + setup_s + self.suites[self.units[position].suite].setup_s
+        process_s = beside_s(self.suites[self.units[position].suite])
+        return math.fsum((self.leg.both_s, process_s, self.walls_s[position], setup_s))
 
     def bound_s(self, shard_count: int) -> float:
         """The least wall time that this many shards can have."""
         slots = shard_count * self.processes
         floor_s = self.alone_s(self.floor)
-        return lower_bound_s(self.total_s, floor_s, slots, setup_s=self.least_setup_s)
+        return lower_bound_s(self.total_s, floor_s, slots, setup_s=self.least_shard_s)
+
+
+def beside_s(suite: Suite) -> float:
+    """What a process of the suite takes beside its units."""
+    return suite.setup_s + suite.teardown_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +214,8 @@ def packing(
     if border is None:
         packed = dealt(groups, begun, costs)
     else:
-        enough_load_s = (enough_s - work.setup_s(work.positions)) * work.processes
+        beside_tests_s = work.leg.both_s + math.fsum(work.processes_s(work.positions))
+        enough_load_s = (enough_s - beside_tests_s) * work.processes
         packed = evenly(groups, begun, costs, inner, enough_load_s)
     if homes:
         packed = kept(groups, homes, packed, costs, work.borders)
@@ -225,8 +242,8 @@ def _shard(work: Work, members: Sequence[int]) -> tuple[Shard, Spread]:
         shard, work.suites, lambda taken: work.takes_s(ordered[unit] for unit in taken)
     )
     variance_s2 = math.fsum(work.variances_s2[member] for member in members)
-    spread = Spread(variance_s2, processes, work.speed_spread)
-    wall_s = round(expected.wall_s, DIGITS)
+    spread = Spread(variance_s2, processes, work.speed_spread, work.leg.spread_s)
+    wall_s = round(work.leg.both_s + expected.wall_s, DIGITS)
     measured = any(unit.peak_delta_bytes is not None for unit in units)
     prediction = Prediction(
         wall_s=wall_s,
@@ -250,7 +267,9 @@ def outlined_s(work: Work, shard_count: int) -> list[float]:
     for members in packed:
         slots = min(work.processes, len(members))
         longest_s = max(work.alone_s(member) for member in members) if slots > 1 else 0.0
-        wall_s = (work.takes_s(members) + work.setup_s(members)) / slots
+        starts_s = work.processes_s(members)
+        starts_s += [starts_s[0]] * (slots - len(starts_s))  # each place has at least one process
+        wall_s = work.leg.both_s + (work.takes_s(members) + math.fsum(starts_s)) / slots
         found.append(max(wall_s, longest_s))
     return found
 
@@ -261,20 +280,22 @@ def fitting(
     """The smallest number of shards that keeps the target and the limit.
 
     A target or limit that the floor unit alone breaks, or a group that the suite keeps together,
-    cannot be kept by any number: then the number is the smallest that gets down to it.
+    cannot be kept by any number: then the number is the smallest that gets down to it, but for 1 %.
 
-    Jobs beyond the pool's concurrency cap wait
-    for others, so that they can only serve the limit. The base's number is taken where it does as
-    well and is at most a tenth larger.
+    Jobs beyond the pool's concurrency cap wait for others, so that they can only serve the limit.
+    The base's number is taken where it does as well and is at most a tenth larger.
 
     Args:
         risk: P(any shard passes `deadline_s`) that is accepted.
         most: shards allowed.
     """
     floor = work.floor
-    alone = Spread(work.variances_s2[floor], 1, work.speed_spread)
+    alone = Spread(work.variances_s2[floor], 1, work.speed_spread, work.leg.spread_s)
     floor_s = work.alone_s(floor)
-    aim_s = max(target_wall_s, floor_s, work.solid_s) * (1 + ROUNDING)
+    least_s = max(floor_s, work.solid_s)
+    # Where the target cannot be kept, the last 1 % is not worth a shard.
+    aim_s = target_wall_s if least_s <= target_wall_s else least_s / WORTH_RATIO
+    aim_s *= 1 + ROUNDING
     most = min(most, work.pieces)
     cap = most if work.concurrency is None else work.concurrency
     least = next((count for count in range(1, most) if work.bound_s(count) <= aim_s), most)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ciguard.model import Shard, Suite
+    from ciguard.run.state import Start
 
 # What a shard would take if nobody stopped it: whether that passes the limit is the question.
 _UNSTOPPED = LegPolicy(guard_rail="off", deadline_s=None)
@@ -40,7 +41,7 @@ def course(
     suites: Mapping[str, Suite],
     takes_s: Callable[[Sequence[int]], float] | None = None,
 ) -> Course:
-    """Run the shard on paper: every process takes its suite's set-up and its units' estimates.
+    """Run the shard on paper: a process takes its suite's start and end and its units' estimates.
 
     O(processes started x units).
 
@@ -51,9 +52,12 @@ def course(
     took_s = takes_s or (lambda units: math.fsum(shard.units[unit].wall_s for unit in units))
     state = State(shard, suites, _UNSTOPPED)
     wall_s, peak_bytes = 0.0, 0
-    for _, end_s in on_paper(
-        state, lambda start: suites[start.suite].setup_s + took_s(start.units)
-    ):
+
+    def length_s(start: Start) -> float:
+        suite = suites[start.suite]
+        return suite.setup_s + took_s(start.units) + suite.teardown_s
+
+    for _, end_s in on_paper(state, length_s):
         wall_s = max(wall_s, end_s)
         held = sum(one.start.predicted_peak_bytes for one in state.running.values())
         peak_bytes = max(peak_bytes, held)

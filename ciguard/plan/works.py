@@ -317,7 +317,7 @@ def arranged(
     """
     works = making.all(pools)
     found = works, made(works, wishes)
-    if not any(work.setup_s(work.positions) > work.least_setup_s for work in works):
+    if not any(sum(work.processes_s(work.positions)) > work.least_process_s for work in works):
         return found
     works = making.all(pools, apart=True)
     other = works, made(works, wishes)

@@ -82,7 +82,9 @@ def _of_one_process(shard: Shard, place: int, suites: Mapping[str, Suite]) -> Sh
     state = State(shard, suites, LegPolicy(guard_rail="off"))
 
     def length_s(start: Start) -> float:
-        return suites[start.suite].setup_s + sum(shard.units[one].wall_s for one in start.units)
+        suite = suites[start.suite]
+        tests_s = sum(shard.units[one].wall_s for one in start.units)
+        return suite.setup_s + tests_s + suite.teardown_s
 
     units = next(start.units for start, _ in on_paper(state, length_s) if place in start.units)
     company = tuple(shard.units[one] for one in units[: units.index(place) + 1])

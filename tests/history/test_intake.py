@@ -132,7 +132,8 @@ def test_what_is_remembered_of_a_leg() -> None:
     (leg,) = history_of([record]).runs[0].legs
     assert (leg.ending, leg.complete, leg.wall_s) == ("unknown", False, 30.0)
     assert (leg.peak_bytes, leg.process_peak_bytes, leg.processes) == (900, 400, 2)
-    assert leg.costs == (SuiteCost("unit", "", 60, 0.25),)
+    assert leg.costs == (SuiteCost("unit", "", 60, 0.625),)
+    assert (leg.start_s, leg.end_s) == (0.5, None)
     assert (leg.runner.pool, leg.job, leg.shard) == ("linux", "tests (03)", "03")
     assert leg.lost == ()
 

@@ -14,7 +14,7 @@ from ciguard.plan.estimates import Past, estimates, no_past
 from ciguard.plan.explain import Case, explained, position_of
 from ciguard.plan.inventory import inventory
 from ciguard.plan.limits import limit
-from ciguard.plan.overheads import Overheads
+from ciguard.plan.overheads import LegCost, Overheads
 from ciguard.plan.planning import Origin, plan
 from ciguard.plan.suspects import Suspicion
 from ciguard.plan.works import Basis, Wishes
@@ -98,11 +98,15 @@ def test_what_comes_on_top_and_who_is_suspected_and_where_it_was() -> None:
     text = said(
         past((0, 2.0, False)),
         "one",
-        overheads=Overheads({("", "linux"): 1.25}, (0, 0, 1, 1), (0.5, 0.0)),
+        overheads=Overheads(
+            {("", "linux"): 0.0021}, (0, 0, 1, 1), (0.5, 0.0), {"linux": LegCost(0.4, 0.1)}
+        ),
         suspicions=(Suspicion((0, 2), 2),),
         base=base,
     )
-    assert "overhead  x 1.25: what legs of its suite take beside their tests" in text
+    assert "of its shard, beside its tests:" in text
+    assert "0.40 s start, 0.10 s end of the leg" in text
+    assert "2.1 ms behind each unit of its suite" in text
     assert "fixtures  0.50 s, shared by its file and paid once a shard" in text
     assert "one of 2 units of which one may have killed 2 shards" in text
     assert "they run apart from all others" in text
@@ -117,3 +121,9 @@ def test_a_part_of_an_id_will_do_where_one_has_it() -> None:
     with pytest.raises(InputError, match="no planned unit is called") as raised:
         said(no_past(), "a.py::oen")
     assert raised.value.fix == "did you mean a.py::one, a.py::two, b.py::three?"
+    with pytest.raises(InputError) as raised:
+        said(no_past(), "thrre")
+    assert raised.value.fix == "did you mean b.py::three?"
+    with pytest.raises(InputError) as raised:
+        said(no_past(), "qqq")
+    assert raised.value.fix == "give one of 4 units, such as a.py::one, a.py::two, b.py::three"

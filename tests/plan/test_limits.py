@@ -47,6 +47,7 @@ def test_what_is_a_shards_own() -> None:
     assert Spread(0.0, 1, 0.0).own_s(100.0) == pytest.approx(2.0)
     assert Spread(1e4, 1, 0.0).own_s(0.0) == pytest.approx(40.0)
     assert Spread(1e4, 4, 0.0).own_s(0.0) == pytest.approx(20.0)
+    assert Spread(0.0, 4, 0.0, beside_s=3.0).own_s(200.0) == pytest.approx(5.0)
 
 
 def test_one_shard_is_over_as_often_as_students_t_says() -> None:

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ciguard.codec.history import WORDS, History, of_columns
+from ciguard.codec.history import WORDS, History, no_values, of_columns
 from ciguard.codec.history_runs import HistoryLeg, HistoryRun, SuiteCost
 from ciguard.codec.inventory import InventoryUnit
 from ciguard.model import CaseKey, Runner
 from ciguard.plan.inventory import inventory
-from ciguard.plan.overheads import MOST_RATIO, Overheads, overheads
+from ciguard.plan.overheads import LegCost, Overheads, overheads
 from ciguard.plan.past import places_of
 
 UNITS = ("a.py::t1", "a.py::t2", "b.py::t1", "free")
@@ -52,29 +52,55 @@ def learned(
     return overheads(history, there, places_of(history, there).unit_of_key)
 
 
-def test_a_legs_time_beside_its_tests_is_a_ratio() -> None:
-    """33 s of a leg, 2 s of them its start and 1 s a fixture: 30 s for 20 s of tests."""
-    found = learned({"a.py::t1": [20.0] * 3}, {"a.py::t1": [1.0] * 3}, wall_s=33.0)
-    assert found.ratio == {("", "linux"): 1.5}
+def of_legs(*told: HistoryLeg) -> Overheads:
+    """One leg a run, oldest first."""
+    there = inventory([InventoryUnit(unit) for unit in UNITS], exclude={}, ordered=True)
+    runs = tuple(HistoryRun(number, legs=(one,)) for number, one in enumerate(told, 1))
+    history = History(no_values(), runs, ())
+    return overheads(history, there, np.zeros(0, np.int64))
 
 
-@pytest.mark.parametrize(
-    ("walls_s", "leg", "expected"),
-    [
-        ([20.0] * 2, {"wall_s": 32.0}, None),  # two legs are too few
-        ([1.0] * 3, {"wall_s": 32.0}, None),  # so is a second of tests
-        ([20.0] * 3, {"wall_s": 32.0, "complete": False}, None),
-        ([20.0] * 3, {"wall_s": 32.0, "units_planned": 2}, None),  # one value is gone by now
-        ([20.0] * 3, {"wall_s": 12.0, "processes": 2}, 1.0),
-        ([20.0] * 3, {"wall_s": 15.0}, 1.0),  # xdist inside: no leg is faster than its tests
-        ([20.0] * 3, {"wall_s": 500.0}, MOST_RATIO),
-    ],
-)
-def test_what_a_ratio_is_learned_from(
-    walls_s: list[float], leg: dict[str, Any], expected: float | None
-) -> None:
-    found = learned({"a.py::t1": walls_s}, **leg)
-    assert found.ratio.get(("", "linux")) == expected
+def leg(start_s: float, end_s: float, *costs: SuiteCost, **facts: Any) -> HistoryLeg:
+    told: dict[str, Any] = {"complete": True, "runner": Runner(pool="linux"), **facts}
+    return HistoryLeg("01", start_s=start_s, end_s=end_s, costs=costs, **told)
+
+
+def cost(between_s: float | None, setup_s: float = 2.0, suite: str = "") -> SuiteCost:
+    return SuiteCost(suite, "", None, setup_s, 1.0, between_s)
+
+
+def test_what_a_leg_takes_is_the_median_of_its_pool() -> None:
+    found = of_legs(
+        leg(0.5, 0.1, cost(0.002)),
+        leg(0.7, 0.3, cost(0.004)),
+        leg(9.0, 0.2, cost(0.003)),
+        leg(4.0, 2.0, cost(0.1), runner=Runner(pool="slow")),
+        leg(99.0, 99.0, cost(9.0), complete=False),
+    )
+    linux = found.leg("linux")
+    assert (linux.start_s, linux.end_s) == (0.7, 0.2)
+    assert linux.both_s == pytest.approx(0.9)
+    assert found.gap_s("", "linux") == 0.003
+    assert (found.leg("slow").start_s, found.gap_s("", "slow")) == (4.0, 0.1)
+    assert found.leg("new").start_s == 2.35, "a pool without legs is as all are"
+    assert found.gap_s("", "new") == 0.0035
+    assert found.gap_s("other suite", "linux") == 0.0
+
+
+def test_a_leg_of_long_tests_and_one_of_short_ones_teach_the_same() -> None:
+    """A ratio of a short leg's wall time would be multiplied onto a long test."""
+    found = of_legs(*[leg(2.0, 1.0, cost(0.0), wall_s=wall_s) for wall_s in (4.0, 400.0, 5.0)])
+    assert found.leg("linux") == LegCost(2.0, 1.0)
+    assert found.gap_s("", "linux") == 0.0
+
+
+def test_how_far_legs_are_apart() -> None:
+    """3.2, 5.2 and 4.2 s beside the tests: 1 s off in the middle; two suites are not compared."""
+    legs = [leg(0.1, 0.1, cost(0.0, setup_s)) for setup_s in (2.0, 4.0, 3.0)]
+    both = leg(0.1, 0.1, cost(0.0), cost(0.0, 50.0, "slow"))
+    assert of_legs(*legs).leg("linux").spread_s == pytest.approx(1.3075)
+    assert of_legs(*legs, both).leg("linux").spread_s == pytest.approx(1.3075)
+    assert of_legs(*legs[:2]).leg("linux").spread_s == 0.0, "two legs tell of no spread"
 
 
 def test_a_files_fixtures_are_what_most_legs_show() -> None:

@@ -146,13 +146,14 @@ def test_a_suites_cost_is_the_median_of_legs_that_ended() -> None:
 
     runs = (
         run(1, True, SuiteCost("s", "x", 10, 1.0), SuiteCost("s", "y", 90, 3.0)),
-        run(2, True, SuiteCost("s", "x", 20, 2.0)),
+        run(2, True, SuiteCost("s", "x", 20, 2.0, 0.25)),
         run(3, True, SuiteCost("s", "x", 30, None)),
         run(4, False, SuiteCost("s", "x", 999, 999.0)),
     )
     suites = {"s": suite(0.0, None, "x", "y"), "new": suite()}
     found = costed(suites, replace(history([]), runs=runs))
     assert (found["s"].base_bytes, found["s"].setup_s) == (90, 3.0)
+    assert found["s"].teardown_s == 0.25
     assert (found["new"].base_bytes, found["new"].setup_s) == (None, 0.0)
 
 

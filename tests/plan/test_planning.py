@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ from plan.making import GIB, planned, suite
 from ciguard.codec import plan as codec
 from ciguard.codec.inventory import InventoryUnit
 from ciguard.errors import UsageError
-from ciguard.plan.overheads import Overheads
+from ciguard.plan.overheads import LegCost, Overheads
 from ciguard.plan.suspects import Suspicion
 
 if TYPE_CHECKING:
@@ -90,14 +91,46 @@ def test_the_smallest_number_of_shards_that_keeps_the_target() -> None:
 
 
 def test_what_comes_on_top_is_planned_with() -> None:
-    """Two files of 10 s, one sets up for 5 s; legs take a fifth more than their tests."""
+    """Two files of 10 s, one sets up for 5 s; 0.2 s a gap; 2 s a process, 1.5 s a leg."""
     units = {f"{file}.py::t{number}": 1.0 for file in "ab" for number in range(10)}
-    overheads = Overheads({("", "linux"): 1.2}, (0,) * 10 + (1,) * 10, (5.0, 0.0))
+    leg = LegCost(0.5, 1.0)
+    overheads = Overheads({("", "linux"): 0.2}, (0,) * 10 + (1,) * 10, (5.0, 0.0), {"linux": leg})
     made = planned(units, shards=2, overheads=overheads, suites={"": suite(2.0)}).plan
-    assert sum(shard.predicted.wall_s for shard in made.shards) >= 2 * 2 + 20 * 1.2 + 5
-    assert made.lower_bound_s == pytest.approx((20 * 1.2 + 5) / 2 + 2)
+    assert sum(shard.predicted.wall_s for shard in made.shards) >= 2 * 3.5 + 20 * 1.2 + 5
+    assert made.lower_bound_s == pytest.approx((20 * 1.2 + 5) / 2 + 3.5)
     assert made.gap < 0.35
     assert [unit.wall_s for shard in made.shards for unit in shard.units] == [1.0] * 20
+
+
+def test_a_long_test_alone_takes_itself_and_what_a_leg_takes() -> None:
+    """No more than that, however dear legs of short tests were beside theirs."""
+    overheads = Overheads({("", "linux"): 0.01}, legs={"linux": LegCost(0.3, 0.1)})
+    there = {"": replace(suite(0.5), teardown_s=0.2)}
+    made = planned(
+        {"long": 4.0, "a": 0.5, "b": 0.5}, shards=2, group="none", overheads=overheads, suites=there
+    )
+    walls_s = [shard.predicted.wall_s for shard in made.plan.shards]
+    assert walls_s == pytest.approx([1.1 + 4.01, 1.1 + 2 * 0.51])
+    assert made.plan.lower_bound_s == pytest.approx(5.11)
+    assert [one.wall_s for one in made.plan.choices if one.shards == 2] == [5.11]
+
+
+def test_out_of_reach_the_last_hundredth_is_not_worth_a_shard() -> None:
+    """5.97 s is the floor: four shards of 6.00 s and five of 5.97 s do as well."""
+    walls_s = {"long": 5.97} | {f"t{number:02}": 1.0 for number in range(18)}
+    made = planned(walls_s, target_wall_s=5.0, group="none").plan
+    assert len(made.shards) == 4
+    assert made.stopped_by == "the floor unit alone takes as long"
+    within = planned(walls_s, target_wall_s=5.98, group="none").plan
+    assert len(within.shards) == 5, "a target that can be kept is kept"
+
+
+def test_a_target_may_be_out_of_reach_for_what_is_beside_the_test() -> None:
+    overheads = Overheads(legs={"linux": LegCost(1.5, 0.42)})
+    made = planned({"a": 4.05}, target_wall_s=5.0, overheads=overheads).plan
+    assert made.warnings == (
+        "the target of 5.00 s cannot be kept: a alone takes 4.05 s and 1.92 s to start and end",
+    )
 
 
 def test_only_files_with_dear_fixtures_stay_together() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from plan.making import suite
 
 from ciguard.model import PlannedUnit, Prediction, Shard
@@ -23,6 +25,13 @@ def test_one_process_takes_its_set_up_and_the_sum_of_its_units() -> None:
     assert found.wall_s == 6.0
     assert found.peak_bytes == 170 * MIB
     assert found.processes_started == 1
+
+
+def test_every_process_ends_as_well_as_it_starts() -> None:
+    suites = {"": replace(suite(3.0, 100 * MIB), teardown_s=0.5)}
+    units = [unit(name, 1.0, 300, 300) for name in "abcd"]
+    found = course(shard(*units, budget_bytes=1024 * MIB), suites)
+    assert found.wall_s == 2 * 3.5 + 4.0
 
 
 def test_two_processes_share_the_time_and_add_their_peaks() -> None:
