@@ -133,7 +133,8 @@ class Work:
 
     def processes_s(self, positions: Iterable[int]) -> list[float]:
         """What a process of each of these units' suites and variants takes beside its units."""
-        ways = {self.units[position].key[:2] for position in positions}
+        units = map(self.units.__getitem__, positions)
+        ways = {(unit.suite, unit.variant) for unit in units}  # its key would be made for each
         return sorted(beside_s(self.suites[suite]) for suite, _ in ways)
 
     def alone_s(self, position: int) -> float:
