@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 def check(folder: Path, shape: Shape) -> None:
     leg, plan = run_hostile(folder, shape)
     record = leg.record()
-    assert differences(record.results, shape) == {}, leg.printed[-4000:]
+    assert differences(record, shape) == {}, leg.printed[-4000:]
     assert leg.process.returncode == 10
     assert record.end is not None
     assert (record.end.ending, record.end.exit_code) == ("completed", 10)
