@@ -14,11 +14,11 @@ from io import BytesIO
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.codec import jsonlines
 from ciguard.codec.base import FILE, LEFT_OUT
 from ciguard.codec.heard import with_heard_times
+from ciguard.codec.jsonlines import MUCH_BYTES, reader
 from ciguard.codec.peaks import with_peaks
-from ciguard.codec.record import LineError, decode, encode, with_defaults
+from ciguard.codec.record import LineError, encode
 from ciguard.model import (
     DefaultsLine,
     EndLine,
@@ -37,7 +37,6 @@ from ciguard.model import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ciguard.codec.jsonlines import Parse
     from ciguard.model import CaseKey, Line
 
 MAX_DAMAGE: Final = 20  # places named in one file; a file of garbage is one finding, not a million
@@ -63,18 +62,18 @@ class _File(NamedTuple):
 
 @dataclass(slots=True)
 class _Budget:
-    """How many lines may still be read."""
+    """How many lines may still be read, and whether that is much."""
 
     left: int
+    much: bool
 
 
-def _decoded(
-    source: str, content: bytes, damage: list[str], budget: _Budget, parse: Parse
-) -> Iterator[Line]:
+def _decoded(source: str, content: bytes, damage: list[str], budget: _Budget) -> Iterator[Line]:
     """Decode a file; what cannot be read is named in `damage`, and reading goes on behind it."""
     if not content:
         damage.append(f"{source}: empty")
     wrong = 0
+    read = reader(DefaultsLine(), much=budget.much)
     # One by one: a file of nothing but line ends would take 8 bytes a line in a list.
     lines = BytesIO(content)
     # Programs on Windows begin a file with a byte order mark; the first line says whose it is.
@@ -88,13 +87,16 @@ def _decoded(
         if not bare.strip():
             continue
         try:
-            line = decode(bare, parse)
+            line = read(bare)
         except LineError as error:
             wrong += 1
             if wrong <= MAX_DAMAGE:
                 what = str(error) if piece.endswith(b"\n") else "cut"
                 damage.append(f"{source}:{number}: {what}")
             continue
+        if isinstance(line, (ShardLine, DefaultsLine)):
+            defaults = line if isinstance(line, DefaultsLine) else DefaultsLine()
+            read = reader(defaults, much=budget.much)
         if line is not None:
             yield line
     if wrong > MAX_DAMAGE:
@@ -106,19 +108,17 @@ def _identity(line: ShardLine | DefaultsLine, folder: str) -> _Identity:
     return (*named, folder if named == ("", "", None, None) else "")
 
 
-def _read_file(source: str, content: bytes, budget: _Budget, parse: Parse) -> _File:
+def _read_file(source: str, content: bytes, budget: _Budget) -> _File:
     file = _File(source, source.rpartition("/")[0], [], [], [])
     lines: list[Line] = []
     file.blocks.append((None, lines))
-    defaults = DefaultsLine()
-    for line in _decoded(source, content, file.damage, budget, parse):
+    for line in _decoded(source, content, file.damage, budget):
         if isinstance(line, (ShardLine, DefaultsLine)):
             leg, lines = _identity(line, file.folder), []
             file.legs.append(leg)
             file.blocks.append((leg, lines))
-            defaults = line if isinstance(line, DefaultsLine) else DefaultsLine()
         if not isinstance(line, DefaultsLine):
-            lines.append(with_defaults(line, defaults))
+            lines.append(line)
     return file._replace(blocks=[block for block in file.blocks if block[1]])
 
 
@@ -361,11 +361,10 @@ def read_records(
         key = identity if identity is not None else file.folder
         return legs.setdefault(key, _Gathering(file.source, _claimed(identity)))
 
-    budget = _Budget(MAX_LINES)
     ordered = sorted(files)
-    parse = jsonlines.parser(sum(len(content) for _, content in ordered))
-    read = [_read_file(source, content, budget, parse) for source, content in ordered]
-    for file, owner in _owners(read):
+    size = sum(len(content) for _, content in ordered)
+    budget = _Budget(MAX_LINES, much=size >= MUCH_BYTES)
+    for file, owner in _owners([_read_file(*found, budget) for found in ordered]):
         leg_of(owner, file).damage.extend(file.damage)
         for identity, lines in file.blocks:
             gathering = leg_of(identity or owner, file)

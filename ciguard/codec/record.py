@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields
 from typing import Any, Callable, Final, Mapping, NamedTuple, cast
 
 from ciguard.model import (
@@ -118,7 +118,9 @@ CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-class _Field(NamedTuple):
+class Field(NamedTuple):
+    """How one field of a dataclass stands in JSON, and what its values may be."""
+
     name: str
     word: str
     check: Callable[[Any], Any]
@@ -158,7 +160,7 @@ class Shape:
     def __init__(self, kind: Callable[..., Any], checks: Mapping[str, Callable[[Any], Any]]):
         self.kind = kind
         self.fields = tuple(
-            _Field(
+            Field(
                 name=field.name,
                 word=_WORD_FOR.get(field.name, field.name),
                 check=checks[cast("str", field.type)],
@@ -178,8 +180,11 @@ class Shape:
             if field.default is MISSING and field.default_factory is MISSING
         )
 
-    def build(self, content: Any) -> Any:
+    def build(self, content: Any, defaults: DefaultsLine | None = None) -> Any:
         """The value that a JSON object says; unknown keys are skipped, null is an absent key.
+
+        Args:
+            defaults: for a line about a unit, what the first line of its file says of them all.
 
         Raises:
             LineError: with the path to the key that is missing or wrong.
@@ -204,10 +209,14 @@ class Shape:
                 values[field.name] = _checked(field, item)
         if not self._required <= values.keys():
             raise LineError(f"{min(self._required - values.keys())} is missing")
+        if defaults is not None and self.kind in _OF_UNITS:
+            _complete(values, defaults)
+            if self.kind is Result and not values.get("case"):
+                values["case"] = values["unit"]
         return self.kind(**values)
 
 
-def _checked(field: _Field, item: Any) -> Any:
+def _checked(field: Field, item: Any) -> Any:
     try:
         item = field.check(item)
     except LineError as error:
@@ -217,6 +226,20 @@ def _checked(field: _Field, item: Any) -> Any:
     return item
 
 
+def _complete(values: dict[str, Any], defaults: DefaultsLine) -> None:
+    """Fill what a program left out; the process is the first line's, whatever a later one claims.
+
+    Here and not in the line made of it: to copy that takes as long as to read it.
+    """
+    if defaults.suite and not values.get("suite"):
+        values["suite"] = defaults.suite
+    if defaults.variant and not values.get("variant"):
+        values["variant"] = defaults.variant
+    if defaults.process is not None:
+        values["process"] = defaults.process
+
+
+_OF_UNITS: Final = (StartLine, Result, EventLine, PeakLine)
 _RUNNER: Final = Shape(Runner, CHECKS)
 CHECKS["Runner"] = _RUNNER.build
 
@@ -234,7 +257,7 @@ _LINES: Final[dict[str, Callable[..., Line]]] = {
     "end": EndLine,
 }
 _WORD_OF: Final[dict[Any, str]] = {kind: word for word, kind in _LINES.items()}
-_SHAPES: Final[dict[Any, Shape]] = {
+SHAPES: Final[dict[Any, Shape]] = {
     Runner: _RUNNER,
     **{kind: Shape(kind, CHECKS) for kind in _LINES.values()},
 }
@@ -243,7 +266,7 @@ _SHAPES: Final[dict[Any, Shape]] = {
 def _as_json(value: Any) -> dict[str, Any]:
     """The fields that say something: what was not measured is left out, never null or 0."""
     found: dict[str, Any] = {}
-    for field in _SHAPES[type(value)].fields:
+    for field in SHAPES[type(value)].fields:
         item = getattr(value, field.name)
         if item is None or (isinstance(item, (tuple, dict)) and not item):
             continue
@@ -281,7 +304,7 @@ def _json(text: str) -> Any:
     return content if end == len(text) else _DECODER.decode(text)
 
 
-def parsed(text: bytes) -> Any:
+def _parsed(text: bytes) -> Any:
     """What a line says as JSON.
 
     Raises:
@@ -295,43 +318,24 @@ def parsed(text: bytes) -> Any:
         raise LineError("no JSON") from None
 
 
-def decode(text: bytes, parse: Callable[[bytes], Any] = parsed) -> Line | None:
+def decode(text: bytes, defaults: DefaultsLine | None = None) -> Line | None:
     """Read one line without its end; None for a type that this schema does not know.
 
     Args:
-        parse: another reader of JSON that says exactly what `parsed` does.
+        defaults: what the first line of its file says of them all; None: read it as it stands.
 
     Raises:
         LineError: it is no JSON object with a type, or a value is not what its key says.
     """
     if len(text) > MAX_LINE_BYTES:
         raise LineError(f"{len(text)} bytes in one line, {MAX_LINE_BYTES} are allowed")
-    content = parse(text)
+    content = _parsed(text)
     if not isinstance(content, dict) or not isinstance(content.get("type"), str):
         raise LineError("no object with a type")
     kind = _LINES.get(content["type"])
     if kind is None:
         return None
-    line = cast("Line", _SHAPES[kind].build(content))
+    line = cast("Line", SHAPES[kind].build(content, defaults))
     if isinstance(line, ShardLine) and line.schema > SCHEMA:
         raise LineError(f"schema {line.schema} is newer than {SCHEMA}: update ciguard")
     return line
-
-
-def with_defaults(line: Line, defaults: DefaultsLine) -> Line:
-    """Fill what a program left out because the first line of its file says it.
-
-    That line also says which process it is, whatever a later one claims.
-    """
-    if not isinstance(line, (StartLine, Result, EventLine, PeakLine)):
-        return line
-    changes: dict[str, Any] = {}
-    if isinstance(line, Result) and not line.case:
-        changes["case"] = line.unit
-    if not line.suite and defaults.suite:
-        changes["suite"] = defaults.suite
-    if not line.variant and defaults.variant:
-        changes["variant"] = defaults.variant
-    if defaults.process is not None and line.process != defaults.process:
-        changes["process"] = defaults.process
-    return replace(line, **changes) if changes else line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, Tuple, Union
 
-from ciguard.codec.record import LineError, decode, encode, with_defaults
+from ciguard.codec.record import LineError, decode, encode
 from ciguard.errors import InputError
 from ciguard.model import DefaultsLine, ShardLine
 from ciguard.run.ended import Earlier, OldLeg, joined, last_one_ended
@@ -92,14 +92,17 @@ def _legs(folder: str, head: ShardLine) -> Iterator[OldLeg]:
 
 def _lines(path: str) -> List[Line]:
     """What of a file can be read: its leg may have been killed at any byte."""
-    found = []
+    found: List[Line] = []
+    defaults = DefaultsLine()
     try:
         with open(path, "rb") as stream:
             for content in stream:
                 try:
-                    line = decode(content.rstrip(b"\n"))
+                    line = decode(content.rstrip(b"\n"), defaults)
                 except LineError:
                     continue
+                if isinstance(line, (ShardLine, DefaultsLine)):
+                    defaults = line if isinstance(line, DefaultsLine) else DefaultsLine()
                 if line is not None:
                     found.append(line)
     except OSError as error:
@@ -129,14 +132,13 @@ def _named(line: Union[ShardLine, DefaultsLine]) -> ShardLine:
 
 
 def _owned(lines: Sequence[Line], key: Identity, only: Optional[Identity]) -> Iterator[Line]:
-    """The lines of one leg, with what the first line of its file says of them all."""
-    leg, defaults = only, DefaultsLine()
+    """The lines of one leg."""
+    leg = only
     for line in lines:
         if isinstance(line, (ShardLine, DefaultsLine)):
             leg = _identity(line)
-            defaults = line if isinstance(line, DefaultsLine) else DefaultsLine()
         elif leg == key:
-            yield with_defaults(line, defaults)
+            yield line
 
 
 def _check(line: Union[ShardLine, DefaultsLine], head: ShardLine, path: str) -> None:

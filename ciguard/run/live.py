@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Iterator, Mapping, Sequence, cast
+from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
-from ciguard.codec.record import LineError, decode, encode, with_defaults
+from ciguard.codec.record import LineError, decode, encode
 from ciguard.model import EventLine, Result, StartLine
 from ciguard.run.causes import Said
 from ciguard.run.frameworks.base import MARKED_BY
@@ -92,28 +92,23 @@ class Live:
         for tail in tuple(self._tails.values()):
             for content in tail.lines():
                 try:
-                    line = decode(content)
+                    line = decode(content, self._defaults)
                 except LineError as error:
                     where = f"line {tail.seen} of {tail.name} cannot be read: {error}"
                     self.said.unreadable = self.said.unreadable or where
                     continue
                 if isinstance(line, (StartLine, Result)):
-                    owned = self._owned(line)
+                    if isinstance(line, Result):
+                        self.peak_bytes = max(self.peak_bytes, line.peak_bytes or 0)
                     if self.windows is not None:
-                        self.windows.hear(owned)
-                    yield owned
+                        self.windows.hear(line)
+                    yield line
                 elif isinstance(line, EventLine):
-                    self.said.add(cast("EventLine", with_defaults(line, self._defaults)))
+                    self.said.add(line)
 
     def peaks(self) -> Sequence[PeakLine]:
         """Of the results among the lines just read: what they do not say of their memory."""
         return self.windows.told() if self.windows is not None else ()
-
-    def _owned(self, line: Union[StartLine, Result]) -> Union[StartLine, Result]:
-        line = cast("Union[StartLine, Result]", with_defaults(line, self._defaults))
-        if isinstance(line, Result):
-            self.peak_bytes = max(self.peak_bytes, line.peak_bytes or 0)
-        return line
 
     def restore(self) -> None:
         """Write its files anew where they were removed. Raises OSError where that cannot be."""

@@ -1,41 +1,80 @@
-"""The fast parser says what the standard library's says, whatever the bytes."""
+"""The fast reader says what the exact one says, whatever the bytes."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ciguard.codec.gathering import read_records
-from ciguard.codec.jsonlines import MUCH_BYTES, Parse, parser
-from ciguard.codec.record import LineError, encode, parsed
-from ciguard.model import Result
+from ciguard.codec.jsonlines import MUCH_BYTES, Read, reader
+from ciguard.codec.record import MAX_INTEGER, MAX_LINE_BYTES, LineError, encode
+from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, DefaultsLine, Result
 
-FAST = parser(MUCH_BYTES)
+NOTHING = DefaultsLine()
+KEYS = ["type", "try", "unknown", *(field.name for field in fields(Result))]
 
-numbers = st.integers(-(1 << 70), 1 << 70) | st.floats(allow_nan=False, allow_infinity=False)
+numbers = (
+    st.integers(-3, 3)
+    | st.integers(-(1 << 70), 1 << 70)
+    | st.floats(allow_nan=False)
+    | st.sampled_from([MAX_INTEGER, -MAX_INTEGER, MAX_INTEGER + 1, float(MAX_INTEGER), 2.0, -0.0])
+)
+words = st.sampled_from([*OUTCOMES, *ENDINGS, *MEASURED_BY, "", "result", "start", "unit", "event"])
 values = st.recursive(
-    st.none() | st.booleans() | numbers | st.text(),
+    st.none() | st.booleans() | numbers | words | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=12,
+    max_leaves=4,
+)
+right = st.fixed_dictionaries(
+    {"type": st.sampled_from(["result", "start"]), "unit": st.text(min_size=1)},
+    optional={
+        "suite": st.sampled_from(["", "unit"]),
+        "variant": st.sampled_from(["", "gpu"]),
+        "case": st.text(max_size=3),
+        "outcome": st.sampled_from(OUTCOMES),
+        "ending": st.sampled_from(ENDINGS),
+        "measured_by": st.sampled_from(MEASURED_BY),
+        "process": st.integers(0, 3),
+        "wall_s": st.floats(0, 1e9) | st.integers(0, 9),
+        "retained_bytes": st.integers(-(1 << 40), 1 << 40),
+        "assumed": st.booleans(),
+    },
+)
+first_lines = st.builds(
+    DefaultsLine,
+    suite=st.sampled_from(["", "unit"]),
+    variant=st.sampled_from(["", "gpu"]),
+    process=st.none() | st.integers(0, 3),
 )
 
 
-def said(parse: Parse, text: bytes) -> tuple[str, Any]:
+def said(read: Read, text: bytes) -> tuple[str, str]:
     try:
-        return "value", repr(parse(text))
+        return "value", repr(read(text))  # 1 is not 1.0, 0.0 not -0.0
     except LineError as error:
         return "error", str(error)
 
 
-@given(values, st.booleans())
-def test_any_json_is_read_alike(value: Any, ascii_only: bool) -> None:
-    text = json.dumps(value, ensure_ascii=ascii_only).encode()
-    assert FAST(text) == parsed(text) == value
-    assert said(FAST, text) == said(parsed, text)  # 1 is not 1.0, 0.0 not -0.0
+def alike(text: bytes, defaults: DefaultsLine = NOTHING) -> tuple[str, str]:
+    fast = said(reader(defaults, much=True), text)
+    assert fast == said(reader(defaults, much=False), text)
+    return fast
+
+
+@settings(max_examples=400)
+@given(
+    right, st.dictionaries(st.sampled_from(KEYS), values, max_size=2), first_lines, st.booleans()
+)
+def test_any_line_is_read_alike(
+    line: dict[str, Any], wrong: dict[str, Any], defaults: DefaultsLine, ascii_only: bool
+) -> None:
+    text = json.dumps({"outcome": "passed", **line, **wrong}, ensure_ascii=ascii_only)
+    alike(text.encode("utf-8", "surrogatepass"), defaults)
 
 
 @given(
@@ -45,31 +84,61 @@ def test_any_json_is_read_alike(value: Any, ascii_only: bool) -> None:
     )
 )
 def test_any_bytes_are_refused_alike(text: bytes) -> None:
-    assert said(FAST, text) == said(parsed, text)
+    alike(text)
+    alike(b'{"type":"start","unit":"a","at_s":' + text + b"}")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b'{"a":1,"a":2}',
-        b'"\\ud800"',
-        b'"\xed\xa0\x80"',
-        b'"\xff"',
-        b'{"a":NaN}',
-        b"-Infinity",
-        b"1e400",
-        b"-0",
-        b"1" * 400,
-        b"1" * 5000,
-        b"[" * 150 + b"]" * 150,
-        b"\xef\xbb\xbf{}",
-        b"{}{}",
-        b'"\x01"',
-        b"01",
-    ],
-)
-def test_odd_lines_are_read_alike(text: bytes) -> None:
-    assert said(FAST, text) == said(parsed, text)
+ODD = [
+    b'{"a":1,"a":2}',
+    b'"\\ud800"',
+    b'"\xed\xa0\x80"',
+    b'"\xff"',
+    b"NaN",
+    b"-Infinity",
+    b"1e400",
+    b"-0",
+    b"-0.0",
+    b"1.0",
+    b"true",
+    b"1" * 400,
+    b"1" * 5000,
+    b"[" * 150 + b"]" * 150,
+    b"\xef\xbb\xbf{}",
+    b"{}{}",
+    b'"\x01"',
+    b"01",
+    b'1,"at_s":2',
+    b'1,"type":"event"',
+    b'1,"outcome":null,"outcome":"passed"',
+    b"1}",
+]
+
+
+@pytest.mark.parametrize("text", ODD)
+@pytest.mark.parametrize("key", ["at_s", "process", "unit", "line", "outcome", "unknown"])
+def test_odd_lines_are_read_alike(text: bytes, key: str) -> None:
+    alike(text)
+    for kind in ("result", "start"):
+        begin = f'{{"type":"{kind}","unit":"a","outcome":"passed","{key}":'.encode()
+        alike(begin + text + b"}")
+        alike(begin + text + b"}", DefaultsLine(suite="unit", process=1))
+
+
+def test_what_the_first_line_says_is_filled_in_and_its_process_wins() -> None:
+    defaults = DefaultsLine(suite="unit", variant="gpu", process=2)
+    own = '"suite":"other","variant":"","process":7,"case":""'
+    for line, suite in (("", "unit"), (f",{own}", "other")):
+        kind, value = alike(
+            f'{{"type":"result","unit":"a","outcome":"passed"{line}}}'.encode(), defaults
+        )
+        place = {"suite": suite, "variant": "gpu", "case": "a", "process": 2}
+        assert (kind, value) == ("value", repr(Result("a", "passed", **place)))  # type: ignore[arg-type]
+
+
+def test_a_line_that_is_too_long_is_refused_alike() -> None:
+    line = b'{"type":"start","unit":"%s"}'
+    assert alike(line % (b"a" * (MAX_LINE_BYTES - len(line) + 2)))[0] == "value"
+    assert alike(line % (b"a" * (MAX_LINE_BYTES - len(line) + 3)))[0] == "error"
 
 
 def test_much_is_read_as_little_is() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ciguard.codec.record import LineError, decode, with_defaults
+from ciguard.codec.record import LineError, decode
 from ciguard.model import (
     DefaultsLine,
     EndLine,
@@ -41,15 +41,14 @@ class _Files:
     def take(self, name: str, count: int) -> None:
         for content in self._lines[name][self._taken[name] : count]:
             try:
-                line = decode(content)
+                # A worker's lines before the leg found its file say everything themselves.
+                line = decode(content, self._defaults.get(name, DefaultsLine()))
             except LineError:
                 continue  # as the leg did
             if isinstance(line, DefaultsLine):
                 self._defaults[name] = line
             elif isinstance(line, (StartLine, Result)):
-                # A worker's lines before the leg found its file say everything themselves.
-                defaults = self._defaults.get(name, DefaultsLine())
-                self._state.observe(with_defaults(line, defaults))
+                self._state.observe(line)
         self._taken[name] = max(count, self._taken[name])
 
     def take_all_of(self, process: int) -> None:
