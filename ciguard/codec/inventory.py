@@ -88,20 +88,29 @@ def assigned(
     Raises:
         InputError: a suite or variant that is not configured; names those that are.
     """
-    only = next(iter(suites)) if len(suites) == 1 else ""
+    ways: dict[tuple[str, str], tuple[str, str]] = {}
     found = []
     for unit in units:
-        suite = unit.suite or only
-        if suite not in suites:
-            raise InputError(f"no suite {suite!r}", where=where, fix=_known(suites))
-        variants = suites[suite].variants
-        variant = unit.variant or (next(iter(variants)) if len(variants) == 1 else "")
-        if variant not in variants:
-            what = f"no variant {variant!r} of suite {suite!r}"
-            raise InputError(what, where=where, fix=_known(variants))
-        same = suite == unit.suite and variant == unit.variant
-        found.append(unit if same else replace(unit, suite=suite, variant=variant))
+        said = (unit.suite, unit.variant)
+        way = ways.get(said)
+        if way is None:
+            way = ways[said] = _way(*said, suites, where)
+        found.append(unit if way == said else replace(unit, suite=way[0], variant=way[1]))
     return tuple(found)
+
+
+def _way(suite: str, variant: str, suites: Mapping[str, Suite], where: str) -> tuple[str, str]:
+    if not suite and len(suites) == 1:
+        (suite,) = suites
+    if suite not in suites:
+        raise InputError(f"no suite {suite!r}", where=where, fix=_known(suites))
+    variants = suites[suite].variants
+    if not variant and len(variants) == 1:
+        (variant,) = variants
+    if variant not in variants:
+        what = f"no variant {variant!r} of suite {suite!r}"
+        raise InputError(what, where=where, fix=_known(variants))
+    return suite, variant
 
 
 def _known(names: Iterable[str]) -> str:

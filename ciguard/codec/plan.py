@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from typing import Any, Callable, Final, Mapping
 
 from ciguard.codec.record import CHECKS, LineError, Shape, flag
@@ -50,7 +51,7 @@ def _plain(value: Any) -> Any:
 
 def _units_as_json(units: tuple[PlannedUnit, ...], columns: bool) -> Any:
     if columns:
-        return {key: [getattr(unit, key) for unit in units] for key in _UNIT_KEYS}
+        return {key: list(map(attrgetter(key), units)) for key in _UNIT_KEYS}
     return [{key: getattr(unit, key) for key in _UNIT_KEYS} for unit in units]
 
 

@@ -51,10 +51,11 @@ def parts(group: NDArray[np.int32], groups: int) -> Iterator[tuple[slice, slice]
     Args:
         group: as for `bounds`.
     """
-    edges = bounds(group, groups)
-    for begin in range(0, groups, PART):
-        end = min(begin + PART, groups)
-        yield slice(begin, end), slice(int(edges[begin]), int(edges[end]))
+    begins = [*range(0, groups, PART), groups]
+    # In the type of the groups: with another one all of those would be copied first.
+    edges = np.searchsorted(group, np.array(begins, group.dtype)).tolist()
+    for (begin, end), (first, last) in zip(pairwise(begins), pairwise(edges), strict=True):
+        yield slice(begin, end), slice(first, last)
 
 
 def latest(

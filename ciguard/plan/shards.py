@@ -91,7 +91,13 @@ class Work:
     @cached_property
     def floor(self) -> int:
         """The unit that no number of shards can go below; ties go to the first key."""
-        return max(sorted(self.positions), key=self.alone_s)
+        process_s = {name: beside_s(suite) for name, suite in self.suites.items()}
+
+        def beyond_leg_s(position: int) -> float:  # which is the same for all
+            setup_s = self.setups_s[position] if self.setups_s is not None else 0.0
+            return process_s[self.units[position].suite] + self.walls_s[position] + setup_s
+
+        return max(sorted(self.positions), key=beyond_leg_s)
 
     @cached_property
     def leg(self) -> LegCost:
