@@ -25,9 +25,10 @@ from recordings import FOLDER, content
 from ciguard.model import LegPolicy, PlannedUnit, Prediction, Shard, Suite
 from ciguard.plan.estimates import Past, estimates
 from ciguard.plan.packing import Costs, grouped, longest_first
+from ciguard.run.actions import Start
 from ciguard.run.frameworks import pytest
 from ciguard.run.policy import next_action
-from ciguard.run.state import Start, State
+from ciguard.run.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -24,11 +24,11 @@ ROOT = Path(__file__).parent.parent
 # What the arithmetic of every verb speaks. `rendering` only reads the package's own templates.
 SPOKEN = (
     *("__version__", "errors", "model", "codec", "lookup.references", "runners", "text"),
-    *("run.on_paper", "run.policy", "run.state", "run.frameworks"),
+    *("run.actions", "run.on_paper", "run.policy", "run.state", "run.frameworks"),
 )
 # The arithmetic of a leg, of which the planner knows what it simulates.
 PURE_OF_RUN = frozenset(
-    f"run.{name}" for name in ("again", "on_paper", "policy", "search", "state")
+    f"run.{name}" for name in ("actions", "again", "on_paper", "policy", "search", "state")
 )
 AT_THE_RIM = (
     *("config", "configured", "console", "files", "github", "history", "invocation"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ciguard.model import Shard, Suite
-    from ciguard.run.state import Start
+    from ciguard.run.actions import Start
 
 # What a shard would take if nobody stopped it: whether that passes the limit is the question.
 _UNSTOPPED = LegPolicy(guard_rail="off", deadline_s=None)

@@ -6,7 +6,7 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import MEMORY, Result
-from ciguard.run.running import NEVER_S
+from ciguard.run.actions import NEVER_S
 from ciguard.run.wording import last_line, last_words
 
 if TYPE_CHECKING:

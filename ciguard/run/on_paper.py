@@ -9,8 +9,8 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Callable, Iterator
 
+from ciguard.run.actions import Start, Wait
 from ciguard.run.policy import next_action
-from ciguard.run.state import Start, Wait
 
 if TYPE_CHECKING:
     from typing import List, Tuple

@@ -12,20 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
 from ciguard.model import EventLine, ProcessLine
+from ciguard.run.actions import Action, Finish, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.search import half
-from ciguard.run.state import (
-    MIB,
-    UNKNOWN_DELTA_BYTES,
-    Action,
-    Finish,
-    Recycle,
-    Start,
-    State,
-    Stop,
-    Wait,
-    Warn,
-    predicted_peak_bytes,
-)
+from ciguard.run.state import MIB, UNKNOWN_DELTA_BYTES, State, predicted_peak_bytes
 from ciguard.run.wording import counted, shortened
 
 if TYPE_CHECKING:

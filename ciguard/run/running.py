@@ -6,13 +6,13 @@ Changed by `state` alone. Standard library only, Python 3.8+ (travels in the leg
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from ciguard.run.actions import NEVER_S
 
 if TYPE_CHECKING:
     from ciguard.model import Ending, Result
-    from ciguard.run.state import Start
-
-NEVER_S: Final = float("inf")
+    from ciguard.run.actions import Start
 
 
 @dataclass

@@ -15,7 +15,7 @@ from ciguard.run.wording import counted, key_name
 
 if TYPE_CHECKING:
     from ciguard.model import Shard, Suite, UnitKey
-    from ciguard.run.state import Start
+    from ciguard.run.actions import Start
 
 NAMED: Final = 5  # units in an error
 

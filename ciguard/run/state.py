@@ -1,4 +1,4 @@
-"""What a leg's rules look at: its actions, its running processes, its units. Changes by two doors.
+"""What a leg's rules look at: its running processes and its units. Changes by two doors.
 
 A `State` is told lines of the record (`observe`) and its own decisions (`apply`), and nothing else,
 so that a real record can be replayed to the same decisions in the same order. Rules: `policy.py`.
@@ -7,13 +7,11 @@ Standard library only, Python 3.8+ (travels in the leg).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Callable, Final, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Callable, Final, Mapping, Sequence
 
 from ciguard.model import (
     BAD_OUTCOMES,
     MEMORY,
-    SLOTS,
     Ending,
     EventLine,
     Line,
@@ -24,9 +22,10 @@ from ciguard.model import (
     StartLine,
     UnitKey,
 )
+from ciguard.run.actions import NEVER_S, Action, Recycle, Start, Stop, Warn
 from ciguard.run.again import Again, victims_alone, whole_process
 from ciguard.run.ended import FAILED_BEFORE
-from ciguard.run.running import NEVER_S, Running
+from ciguard.run.running import Running
 from ciguard.run.search import file_to_blame, is_silent
 
 if TYPE_CHECKING:
@@ -39,78 +38,6 @@ MEMORY_BACK_S: Final = 2.0
 OBEYS_WITHIN_S: Final = 5.0
 UNKNOWN_BASE_BYTES: Final = 50 * MIB  # a Python with a test framework and nothing else: 40-60 MiB
 UNKNOWN_DELTA_BYTES: Final = 50 * MIB  # most tests need less; the guard rail is for the others
-
-
-@dataclass(frozen=True, **SLOTS)
-class Start:
-    """Start a process for these units, given as positions in the shard."""
-
-    process: int
-    units: tuple[int, ...]
-    suite: str
-    variant: str
-    predicted_peak_bytes: int
-    reason: str
-    alone: bool = False
-    repeats: int = 0  # how often a process with these units was begun before
-    at_s: float = field(default=NEVER_S, compare=False)
-
-
-@dataclass(frozen=True, **SLOTS)
-class Stop:
-    """End a process now: politely, but for `memory_guard`, which cannot wait.
-
-    `unit` is the one to blame; the others that were open had no part in it and get another turn.
-    None: whatever was open is the culprit set. `checkpoint`: only a step is over.
-    """
-
-    process: int
-    ending: Ending
-    reason: str
-    unit: int | None = None
-    checkpoint: bool = False
-
-
-@dataclass(frozen=True, **SLOTS)
-class Recycle:
-    """Let a process stop behind the unit that it is at; the rest goes to a fresh one.
-
-    `at_s` is when: what it begins long after, it begins although it was told.
-    """
-
-    process: int
-    reason: str
-    at_s: float = field(default=NEVER_S, compare=False)
-
-
-@dataclass(frozen=True, **SLOTS)
-class Warn:
-    """Say it in the record and go on (`guard_rail = "observe"`: would have killed)."""
-
-    kind: str
-    reason: str
-
-
-@dataclass(frozen=True, **SLOTS)
-class Wait:
-    """Nothing to decide before something is observed, or before this moment."""
-
-    until_s: float | None = None
-
-
-@dataclass(frozen=True, **SLOTS)
-class Finish:
-    """The leg is over; units without a result stay without one.
-
-    `checkpoint`: only this step of it is; the next one goes on.
-    """
-
-    ending: Ending
-    reason: str
-    checkpoint: bool = False
-
-
-Action = Union[Start, Stop, Recycle, Warn, Wait, Finish]
 
 
 class State:

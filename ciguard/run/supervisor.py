@@ -22,6 +22,7 @@ from ciguard.model import (
     SampleLine,
     StartLine,
 )
+from ciguard.run.actions import Finish, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.aftermath import Aftermath
 from ciguard.run.batches import defaults_line, write_batch
 from ciguard.run.causes import not_run
@@ -36,7 +37,7 @@ from ciguard.run.policy import decision_line, next_action
 from ciguard.run.progress import Progress
 from ciguard.run.resultfiles import ResultFiles
 from ciguard.run.signals import Signals
-from ciguard.run.state import Finish, Recycle, Start, State, Stop, Wait, Warn
+from ciguard.run.state import State
 from ciguard.run.verdict import Tally, Verdict, verdict
 from ciguard.run.wording import counted, short_name
 

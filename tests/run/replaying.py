@@ -15,9 +15,10 @@ from ciguard.model import (
     Result,
     StartLine,
 )
+from ciguard.run.actions import Finish, Recycle, Start, Stop, Warn
 from ciguard.run.frameworks.table import framework
 from ciguard.run.policy import decision_line, next_action
-from ciguard.run.state import Finish, Recycle, Start, State, Stop, Warn
+from ciguard.run.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

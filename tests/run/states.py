@@ -12,14 +12,11 @@ from ciguard.model import (
     StartLine,
     Suite,
 )
+from ciguard.run.actions import Start
 from ciguard.run.policy import (
     next_action,
 )
-from ciguard.run.state import (
-    MIB,
-    Start,
-    State,
-)
+from ciguard.run.state import MIB, State
 
 OFF = LegPolicy(guard_rail="off")
 GIB = 1024 * MIB

@@ -19,9 +19,10 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.model import Runner as Machine
+from ciguard.run.actions import Finish, Wait, Warn
 from ciguard.run.again import Again
 from ciguard.run.policy import decision_line, next_action
-from ciguard.run.state import MIB, Finish, State, Wait, Warn
+from ciguard.run.state import MIB, State
 
 
 def end(state: State, process: int, **outcomes: Outcome) -> None:

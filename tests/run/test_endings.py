@@ -8,9 +8,10 @@ import pytest
 
 from ciguard.model import LegPolicy as Policy
 from ciguard.model import PlannedUnit, Prediction, SampleLine, Shard, StartLine, Suite
+from ciguard.run.actions import Start
 from ciguard.run.endings import OUTPUT_BYTES, died, exit_words, last_output, signal_name
 from ciguard.run.policy import next_action
-from ciguard.run.state import Start, State
+from ciguard.run.state import State
 
 
 def running_state() -> State:

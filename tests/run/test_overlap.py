@@ -9,9 +9,10 @@ from run.legs import plan_of, start_shard
 from run.replaying import replays
 
 from ciguard.model import LegPolicy, PlannedUnit, ProcessEndLine, Result, StartLine, Suite
+from ciguard.run.actions import Start, Wait
 from ciguard.run.endings import died
 from ciguard.run.policy import next_action
-from ciguard.run.state import Start, State, Wait
+from ciguard.run.state import State
 
 if TYPE_CHECKING:
     from pathlib import Path

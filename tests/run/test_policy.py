@@ -18,25 +18,14 @@ from ciguard.model import (
     SampleLine,
     StartLine,
 )
+from ciguard.run.actions import Action, Finish, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.endings import is_unexplained
 from ciguard.run.policy import (
     IDLE_PROCESSES,
     decision_line,
     next_action,
 )
-from ciguard.run.state import (
-    MIB,
-    UNKNOWN_BASE_BYTES,
-    UNKNOWN_DELTA_BYTES,
-    Action,
-    Finish,
-    Recycle,
-    Start,
-    Stop,
-    Wait,
-    Warn,
-    predicted_peak_bytes,
-)
+from ciguard.run.state import MIB, UNKNOWN_BASE_BYTES, UNKNOWN_DELTA_BYTES, predicted_peak_bytes
 
 
 def test_every_unit_of_one_suite_goes_into_one_process() -> None:

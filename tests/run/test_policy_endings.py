@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ciguard.model import Result
+from ciguard.run.actions import Start
 from ciguard.run.endings import ending_of, is_unexplained
 from ciguard.run.running import Running
-from ciguard.run.state import Start
 
 if TYPE_CHECKING:
     from ciguard.model import (

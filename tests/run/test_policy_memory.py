@@ -11,18 +11,13 @@ from ciguard.model import (
     ShardLine,
 )
 from ciguard.model import Runner as Machine
+from ciguard.run.actions import Action, Stop, Wait, Warn
 from ciguard.run.policy import (
     floors,
     kill_helps,
     next_action,
 )
-from ciguard.run.state import (
-    MIB,
-    Action,
-    Stop,
-    Wait,
-    Warn,
-)
+from ciguard.run.state import MIB
 
 
 @pytest.mark.parametrize(

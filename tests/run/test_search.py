@@ -8,10 +8,10 @@ import pytest
 from run.states import finish_all, start, state_of
 
 from ciguard.model import LegPolicy, PlannedUnit, ProcessEndLine, Result, StartLine
+from ciguard.run.actions import Finish, Start
 from ciguard.run.policy import IDLE_PROCESSES, next_action
 from ciguard.run.running import Running
 from ciguard.run.search import file_to_blame, half
-from ciguard.run.state import Finish, Start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

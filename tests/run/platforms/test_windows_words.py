@@ -10,12 +10,13 @@ import pytest
 from ciguard.codec.record import decode
 from ciguard.model import LegPolicy as Policy
 from ciguard.model import PlannedUnit, Prediction, Result, Shard, Suite
+from ciguard.run.actions import Start
 from ciguard.run.endings import ending_of, exit_words, killed_by
 from ciguard.run.platforms import windows_api as api
 from ciguard.run.platforms.base import UNKNOWN
 from ciguard.run.platforms.windows_words import folded, place_of
 from ciguard.run.policy import next_action
-from ciguard.run.state import Start, State
+from ciguard.run.state import State
 
 if TYPE_CHECKING:
     from pathlib import Path
