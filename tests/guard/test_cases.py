@@ -13,7 +13,8 @@ import jsonschema
 import pytest
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Login
-from guard.cases import CASES, DEATHS, Case
+from guard.cases.jobs import DEATHS
+from guard.cases.table import CASES
 from guard.platform import FAILED, STEPS, TOKEN, environ_of, job, tell
 from guard.world import World, make_plan
 from repository.test_policies import Checkout
@@ -28,6 +29,8 @@ from ciguard.model import ENDINGS, EndLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from guard.cases.case import Case
 
     from ciguard.model.jobs import Job
 
