@@ -174,19 +174,15 @@ class Works:
     def _at_home(
         self, pool: str, positions: Sequence[int]
     ) -> tuple[dict[int, int], tuple[str, ...]]:
-        """Where the base has these units, and the keys of its shards for them.
+        """Where the base has these units, numbered without the shards that hold none of them.
 
-        A pool's shards are those of one command after the other: each begins where its units do.
+        A pool's shards may be those of several commands, one's between another's.
         """
         of_pool = self._homes.get(pool, {})
         found = {place: of_pool[place] for place in positions if place in of_pool}
-        if not found:
-            return found, ()
-        if len(found) == len(of_pool):
-            return found, self._keys[pool]
-        first, last = min(found.values()), max(found.values())
-        at_home = {place: home - first for place, home in found.items()}
-        return at_home, self._keys[pool][first : last + 1]
+        numbers = {home: number for number, home in enumerate(sorted({*found.values()}))}
+        keys = tuple(self._keys[pool][home] for home in numbers)
+        return {place: numbers[home] for place, home in found.items()}, keys
 
     def all(self, pools: Sequence[str], *, apart: bool = False) -> list[Work]:
         """All units' work, by pool and command.

@@ -81,6 +81,27 @@ def test_shards_of_several_commands_are_each_kept() -> None:
     assert again.moved == ()
 
 
+def test_a_command_keeps_shards_that_lie_around_those_of_another() -> None:
+    """Shard 05 came later, behind those of the other command."""
+    suites = {"one": suite(), "two": replace(suite(), command=("other",))}
+
+    def made(count: int, base: Plan | None) -> Plan:
+        pairs = [(InventoryUnit(f"t{n}", "one"), 10.0) for n in range(20)]
+        pairs += [(InventoryUnit(f"t{n}", "two"), 10.0) for n in range(count)]
+        return planned(
+            pairs,
+            suites=suites,
+            group="none",
+            target_wall_s=110.0,
+            base=of_plan(base) if base else None,
+        ).plan
+
+    grown = made(30, made(20, None))
+    assert [shard.units[0].suite for shard in grown.shards] == ["two", "two", "one", "one", "two"]
+    assert made(30, grown).moved == ()
+    assert made(31, grown).moved == ()
+
+
 def test_one_shard_more_than_needed_is_kept() -> None:
     before = planned(WALLS_S, group="none", shards=13).plan
     fresh = planned(WALLS_S, group="none", target_wall_s=50.0).plan
