@@ -18,7 +18,7 @@ from ciguard.text import counted, duration, one_line, size, table, unit_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ciguard.model import Plan, PlannedUnit, Shard
+    from ciguard.model import Plan, PlannedUnit, Shard, UnitKey
     from ciguard.plan.estimates import Past
     from ciguard.plan.works import Basis
 
@@ -26,6 +26,7 @@ SHOWN: Final = 8
 ROUNDED_S: Final = 1e-6  # so far an estimate is from the value that it was raised to
 WIDTH: Final = 80
 NEAR: Final = 3  # ids that are named where none is called so
+NAME_WIDTH: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +56,38 @@ class Case:
 
 
 def position_of(basis: Basis, text: str) -> int:
-    """Find the unit that is meant: its id, or a part that only one id has.
+    """Find the unit that is meant: its id, its name, or a part that only one has.
 
     Raises:
         InputError: none or several; names those that are near.
     """
     keys = basis.inventory.keys
-    tests: tuple[Callable[[str], bool], ...] = (
-        lambda unit: unit == text,
-        lambda unit: unit.endswith((f":{text}", f".{text}", f"/{text}")),
-        lambda unit: text in unit,
+    tests: tuple[Callable[[UnitKey], bool], ...] = (
+        lambda key: key.unit == text,
+        lambda key: _named(key) == text,
+        lambda key: key.unit.endswith((f":{text}", f".{text}", f"/{text}")),
+        lambda key: text in _named(key),
     )
-    alike = ([place for place, key in enumerate(keys) if test(key.unit)] for test in tests)
+    alike = ([place for place, key in enumerate(keys) if test(key)] for test in tests)
     found = next((places for places in alike if places), [])
     if len(found) == 1:
         return found[0]
     if found:
-        named = ", ".join(unit_name(keys[place]) for place in found[:SHOWN])
+        shown = [_named(keys[place]) for place in found[:SHOWN]]
+        more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
         what = f"{counted(len(found), 'unit')} are called like {text!r:.100}"
-        raise InputError(what, where="--explain", fix=f"give the whole id; there are {named}")
-    ids = [key.unit for key in keys]
-    near = _near(text, ids)
-    there = f"give one of {counted(len(ids), 'unit')}, such as {', '.join(ids[:NEAR])}"
+        fix = f"give one as it stands here: {', '.join(shown)}{more}"
+        raise InputError(what, where="--explain", fix=fix)
+    first = {key.unit: key for key in reversed(keys)}
+    near = [_named(first[unit]) for unit in _near(text, [*dict.fromkeys(key.unit for key in keys)])]
+    some = ", ".join(_named(key) for key in keys[:NEAR])
+    there = f"give one of {counted(len(keys), 'unit')}, such as {some}"
     fix = f"did you mean {', '.join(near)}?" if near else there
     raise InputError(f"no planned unit is called {text!r:.100}", where="--explain", fix=fix)
+
+
+def _named(key: UnitKey) -> str:
+    return unit_name(key, NAME_WIDTH)
 
 
 def _near(text: str, ids: Sequence[str]) -> list[str]:
@@ -114,8 +123,7 @@ def explained(case: Case) -> str:
     ]
     if case.unit.timeout_s is not None:
         rows.append(("limit", f"{duration(case.unit.timeout_s)}: over it, the leg stops it"))
-    name = unit_name(case.unit.key, 2000)
-    return f"{name}\n\n{table(rows)}\n"
+    return f"{_named(case.unit.key)}\n\n{table(rows)}\n"
 
 
 def _values(column: Sequence[float], flags: Sequence[bool]) -> str:

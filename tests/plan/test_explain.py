@@ -127,3 +127,30 @@ def test_a_part_of_an_id_will_do_where_one_has_it() -> None:
     with pytest.raises(InputError) as raised:
         said(no_past(), "qqq")
     assert raised.value.fix == "give one of 4 units, such as a.py::one, a.py::two, b.py::three"
+
+
+def test_a_unit_of_several_variants_is_meant_as_it_is_shown() -> None:
+    units = [InventoryUnit(one, "web", way) for one in UNITS for way in ("cov", "plain")]
+    there = inventory(units, exclude={}, ordered=True)
+    found = Basis(there, estimates(no_past(), 8, lambda _: [""]), {}, {}, {})
+    with pytest.raises(InputError, match="2 units are called like") as raised:
+        position_of(found, "a.py::one")
+    shown = raised.value.fix.partition(": ")[2].split(", ")
+    assert shown == ["[web/cov] a.py::one", "[web/plain] a.py::one"]
+    keys = [UnitKey("web", way, "a.py::one") for way in ("cov", "plain")]
+    assert [there.keys[position_of(found, name)] for name in shown] == keys
+    with pytest.raises(InputError) as raised:
+        position_of(found, "a.py::oen")
+    assert raised.value.fix.startswith("did you mean [web/cov] a.py::one, [web/cov] a.py::two")
+    with pytest.raises(InputError) as raised:
+        position_of(found, "web")
+    assert raised.value.fix.count("[web/") == 8
+
+
+def test_names_in_errors_cannot_write_to_the_terminal() -> None:
+    there = inventory([InventoryUnit("\x1b[2Ja"), InventoryUnit("b\nc")], exclude={}, ordered=True)
+    found = Basis(there, estimates(no_past(), 2, lambda _: [""]), {}, {}, {})
+    with pytest.raises(InputError) as raised:
+        position_of(found, "qqqqq")
+    assert raised.value.fix.isprintable()
+    assert position_of(found, "b\nc") == 1
