@@ -184,7 +184,7 @@ def _beside(case: Case, shard: Shard) -> list[tuple[str, str]]:
     place = overheads.file[case.position] if overheads.file else -1
     if place >= 0 and overheads.setup_s[place]:
         what = duration(overheads.setup_s[place])
-        rows.append(("fixtures", f"{what}, shared by its file and paid once a shard"))
+        rows.append(("fixtures", f"{what}, shared by its file, paid once a process"))
     suite, leg = case.basis.suites[case.unit.suite], overheads.leg(shard.pool)
     gap_s = overheads.gap_s(case.unit.suite, shard.pool)
     parts = [

@@ -107,7 +107,7 @@ def test_what_comes_on_top_and_who_is_suspected_and_where_it_was() -> None:
     assert "of its shard, beside its tests:" in text
     assert "0.40 s start, 0.10 s end of the leg" in text
     assert "2.1 ms behind each unit of its suite" in text
-    assert "fixtures  0.50 s, shared by its file and paid once a shard" in text
+    assert "fixtures  0.50 s, shared by its file, paid once a process" in text
     assert "one of 2 units of which one may have killed 2 shards" in text
     assert "they run apart from all others" in text
     assert "run 7 had it in shard 09" in text
