@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import Prediction, Shard
@@ -15,7 +16,7 @@ from ciguard.plan.packing import Begun, Costs, grouped, lower_bound_s, scattered
 from ciguard.plan.simulate import course
 from ciguard.plan.sticky import kept
 from ciguard.plan.suspects import placed
-from ciguard.text import duration
+from ciguard.text import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,6 +49,7 @@ class Work:
         homes: by position, the number of the shard in which the base's plan has it.
         base_keys: of the shards that the base's plan has for this work.
         suspicions: units that may have killed shards.
+        deadline_s, risk: when a leg stops itself, and the accepted P(any shard gets there).
     """
 
     pool: str
@@ -66,6 +68,8 @@ class Work:
     base_keys: tuple[str, ...] = ()
     suspicions: Sequence[Suspicion] = ()
     concurrency: int | None = None
+    deadline_s: float = math.inf
+    risk: float = 0.0
 
     @cached_property
     def walls_s(self) -> tuple[float, ...]:
@@ -120,12 +124,50 @@ class Work:
         return math.fsum(walls_s)
 
     @cached_property
-    def solid_s(self) -> float:
-        """What the longest group that the suite keeps together takes by itself."""
-        return max(
-            (self.takes_s(one) / self.processes + self.least_shard_s for one in self.marked),
-            default=0.0,
-        )
+    def hopeless(self) -> tuple[tuple[int, ...], ...]:
+        """Units, and groups that the suite keeps together, that alone pass the deadline.
+
+        At this risk; longest first. No number of shards helps them, and the others are to keep it.
+        """
+        return tuple(takewhile(self._is_hopeless, self._longest_blocks()))
+
+    @cached_property
+    def hopeful_s(self) -> float:
+        """What a shard of the longest unit or group takes that is not hopeless."""
+        hopeful = dropwhile(self._is_hopeless, self._longest_blocks())
+        return next(map(self.block_s, hopeful), 0.0)
+
+    def _longest_blocks(self) -> Iterator[tuple[int, ...]]:
+        """Units by themselves, or with those that the suite keeps with them, longest first."""
+        longest = max(((self.floor,), *self.marked), key=self.block_s)
+        if not self._is_hopeless(longest):
+            yield longest  # sorting a million takes a second, and nobody asks for the next
+            return
+        taken = {unit for members in self.marked for unit in members}
+        blocks = [*self.marked, *((one,) for one in self.positions if one not in taken)]
+        yield from sorted(blocks, key=lambda block: (-self.block_s(block), block))
+
+    def _is_hopeless(self, members: Sequence[int]) -> bool:
+        spread = self.spread(members, min(self.processes, len(members)))
+        return chance_over(self.deadline_s, [self.block_s(members)], [spread]) > self.risk
+
+    def block_s(self, members: Sequence[int]) -> float:
+        """What a shard of nothing but units that stay together takes at least."""
+        alone_s = max(map(self.alone_s, members))
+        if len(members) == 1:
+            return alone_s
+        return max(alone_s, self.takes_s(members) / self.processes + self.least_shard_s)
+
+    @cached_property
+    def safe_s(self) -> float:
+        """What a shard may take so that it keeps the deadline on slow machines, at this risk."""
+        room = limit_of(self.risk, [1.0], [Spread(0.0, 1, self.speed_spread)])
+        return self.deadline_s / room
+
+    def spread(self, members: Sequence[int], processes: int) -> Spread:
+        """How far a shard of these units may be off."""
+        variance_s2 = math.fsum(self.variances_s2[member] for member in members)
+        return Spread(variance_s2, processes, self.speed_spread, self.leg.spread_s)
 
     @property
     def least_shard_s(self) -> float:
@@ -163,12 +205,18 @@ def beside_s(suite: Suite) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """One pool's shards, still without keys; `split` are first units of groups over several."""
+    """One pool's shards, still without keys.
+
+    Attributes:
+        split: first units of groups that are in several shards.
+        hopeless: shards, by place, with a unit that alone passes the deadline.
+    """
 
     shards: tuple[Shard, ...]
     spreads: tuple[Spread, ...]
     bound_s: float
     split: tuple[int, ...]
+    hopeless: frozenset[int] = frozenset()
     stopped_by: str = ""
 
     @property
@@ -176,10 +224,21 @@ class Distribution:
         """Wall time of the longest shard, as predicted."""
         return max(shard.predicted.wall_s for shard in self.shards)
 
-    def is_within(self, deadline_s: float, risk: float) -> bool:
-        """Say whether all shards keep the deadline but for this risk."""
-        walls_s = [shard.predicted.wall_s for shard in self.shards]
-        return chance_over(deadline_s, walls_s, self.spreads) <= risk
+    @property
+    def others_s(self) -> float:
+        """Wall time of the longest shard that is not hopeless."""
+        return max((shard.predicted.wall_s for shard, _ in self._others()), default=0.0)
+
+    def keeps(self, deadline_s: float, risk: float) -> bool:
+        """Say whether the shards that are not hopeless keep the deadline but for this risk."""
+        others = list(self._others())
+        walls_s = [shard.predicted.wall_s for shard, _ in others]
+        return not others or chance_over(deadline_s, walls_s, [two for _, two in others]) <= risk
+
+    def _others(self) -> Iterator[tuple[Shard, Spread]]:
+        for place, pair in enumerate(zip(self.shards, self.spreads, strict=True)):
+            if place not in self.hopeless:
+                yield pair
 
 
 def distributed(work: Work, shard_count: int, enough_s: float = 0.0) -> Distribution:
@@ -191,11 +250,13 @@ def distributed(work: Work, shard_count: int, enough_s: float = 0.0) -> Distribu
     count = min(shard_count, len(work.positions))
     groups, packed = packing(work, count, work.homes, enough_s)
     made = [_shard(work, members) for members in packed]
+    lost = {unit for block in work.hopeless for unit in block}
     return Distribution(
         tuple(shard for shard, _ in made),
         tuple(spread for _, spread in made),
         work.bound_s(count),
         scattered(groups, packed),
+        frozenset(place for place, units in enumerate(packed) if not lost.isdisjoint(units)),
     )
 
 
@@ -208,10 +269,13 @@ def packing(
         count: of shards, at most as many as there are units.
     """
     marked = work.marked if count <= work.pieces else ()  # else they are divided anyway
+    lost = _lost(work, count, homes) if marked == work.marked else {}
+    gone = {unit for block in lost.values() for unit in block}
+    positions = [position for position in work.positions if position not in gone]
     own, spread = placed(
-        work.suspicions, work.positions, count, marked=marked, walls_s=work.walls_s
+        work.suspicions, positions, count - len(lost), marked=marked, walls_s=work.walls_s
     )
-    apart = {unit for members in (*own, *spread) for unit in members}
+    apart = gone.union(*own, *spread)
     rest = [position for position in work.positions if position not in apart]
     at_least = sum(not members for members in spread)
     border, inner = (*work.borders, None, None)[:2]
@@ -225,12 +289,34 @@ def packing(
         enough_load_s = (enough_s - beside_tests_s) * work.processes
         packed = evenly(groups, begun, costs, inner, enough_load_s)
     if homes:
+        others = [place for place in range(count) if place not in lost]
+        left = {place: number for number, place in enumerate(others)}
+        homes = {unit: left[place] for unit, place in homes.items() if place in left}
         packed = kept(groups, homes, packed, costs, work.borders)
     shards = [
         tuple(sorted((*one.members, *more)))
         for one, more in zip(packed.begun, packed.shards, strict=True)
     ]
-    return packed.groups, (*shards, *own)
+    theirs = iter((*shards, *own))
+    return packed.groups, tuple(lost.get(place) or next(theirs) for place in range(count))
+
+
+def _lost(work: Work, count: int, homes: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
+    """By place, hopeless blocks that take longer than is left for each of the other shards.
+
+    In a shard of its own such a block takes no other along, and nothing gets longer by it. It stays
+    where the base has it, or is among the first, which start first.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    left_s = work.total_s if work.hopeless else 0.0
+    for block in work.hopeless[: count - 1]:
+        if work.block_s(block) < left_s / ((count - len(found)) * work.processes):
+            break
+        left_s -= work.takes_s(block)
+        wished = homes.get(block[0], count)
+        free = [place for place in range(count) if place not in found]
+        found[wished if wished in free else free[0]] = block
+    return found
 
 
 def _shard(work: Work, members: Sequence[int]) -> tuple[Shard, Spread]:
@@ -248,8 +334,7 @@ def _shard(work: Work, members: Sequence[int]) -> tuple[Shard, Spread]:
     expected = course(
         shard, work.suites, lambda taken: work.takes_s(ordered[unit] for unit in taken)
     )
-    variance_s2 = math.fsum(work.variances_s2[member] for member in members)
-    spread = Spread(variance_s2, processes, work.speed_spread, work.leg.spread_s)
+    spread = work.spread(members, processes)
     wall_s = round(work.leg.both_s + expected.wall_s, DIGITS)
     measured = any(unit.peak_delta_bytes is not None for unit in units)
     prediction = Prediction(
@@ -261,8 +346,10 @@ def _shard(work: Work, members: Sequence[int]) -> tuple[Shard, Spread]:
 
 
 def even(work: Work, shard_count: int) -> Distribution:
-    """Exactly `shard_count` shards as equal as can be."""
-    found = distributed(work, shard_count)
+    """Exactly `shard_count` shards as equal as can be, but for what alone breaks the limit."""
+    lost = work.hopeless
+    enough_s = min(work.safe_s, work.block_s(lost[-1])) if lost else 0.0
+    found = distributed(work, shard_count, enough_s)
     return replace(found, stopped_by="so many were asked for")
 
 
@@ -281,46 +368,61 @@ def outlined_s(work: Work, shard_count: int) -> list[float]:
     return found
 
 
-def fitting(
-    work: Work, target_wall_s: float, deadline_s: float, risk: float, most: int
-) -> Distribution:
+def fitting(work: Work, target_wall_s: float, most: int) -> Distribution:
     """The smallest number of shards that keeps the target and the limit.
 
-    A target or limit that the floor unit alone breaks, or a group that the suite keeps together,
-    cannot be kept by any number: then the number is the smallest that gets down to it, but for 1 %.
+    A target that the floor unit alone breaks, or a group that the suite keeps together, cannot be
+    kept by any number: then the number is the smallest that gets down to it, but for 1 %. What
+    alone breaks the limit ends there, and is no reason for the others to break it, too.
 
     Jobs beyond the pool's concurrency cap wait for others, so that they can only serve the limit.
     The base's number is taken where it does as well and is at most a tenth larger.
 
     Args:
-        risk: P(any shard passes `deadline_s`) that is accepted.
         most: shards allowed.
     """
-    floor = work.floor
-    alone = Spread(work.variances_s2[floor], 1, work.speed_spread, work.leg.spread_s)
-    floor_s = work.alone_s(floor)
-    least_s = max(floor_s, work.solid_s)
+    deadline_s, risk = work.deadline_s, work.risk
+    least_s = work.hopeful_s
+    if work.hopeless:  # the run takes until they are stopped
+        least_s = max(least_s, min(deadline_s, work.block_s(work.hopeless[0])))
     # Where the target cannot be kept, the last 1 % is not worth a shard.
     aim_s = target_wall_s if least_s <= target_wall_s else least_s / WORTH_RATIO
     aim_s *= 1 + ROUNDING
+    enough_s = min(aim_s, work.safe_s)
     most = min(most, work.pieces)
     cap = most if work.concurrency is None else work.concurrency
-    least = next((count for count in range(1, most) if work.bound_s(count) <= aim_s), most)
-    least = min(least, max(cap, 1))
-    can_keep = chance_over(deadline_s, [floor_s], [alone]) <= risk
-    room = limit_of(risk, [aim_s], [Spread(0.0, 1, work.speed_spread)]) / aim_s
+    least = _least(work, aim_s, cap, most)
     best: Distribution | None = None
     for count in _counts(least, most, len(work.base_keys)):
-        # On the slowest machine that the risk leaves, a shard may have no more than this.
-        enough_s = min(aim_s, deadline_s / room) if can_keep else aim_s
         found = distributed(work, count, enough_s)
-        is_short = found.makespan_s <= aim_s
-        if (is_short or count >= cap) and (not can_keep or found.is_within(deadline_s, risk)):
+        is_short = found.others_s <= aim_s
+        if (is_short or count >= cap) and found.keeps(deadline_s, risk):
             return replace(found, stopped_by=_reason(work, found, target_wall_s))
-        if best is None or found.makespan_s < WORTH_RATIO * best.makespan_s:
+        if best is None or found.others_s < WORTH_RATIO * best.others_s:
             best = found
     assert best is not None  # least <= most
     return replace(best, stopped_by="more would save nothing")
+
+
+def _least(work: Work, aim_s: float, cap: int, most: int) -> int:
+    """The number from which on equal shards would keep the time and the limit: no others do sooner.
+
+    Each hopeless block has its own shard; the others share the rest.
+    """
+    lost = {unit for block in work.hopeless for unit in block}
+    others = [unit for unit in work.positions if unit not in lost] if lost else work.positions
+    if not others:
+        return min(len(work.hopeless), most)
+    total_s = work.takes_s(others) if lost else work.total_s
+    spread = work.spread(others, work.processes)
+    for count in range(1, most - len(work.hopeless)):
+        mean_s = total_s / (count * work.processes) + work.least_shard_s
+        if mean_s > aim_s and count + len(work.hopeless) < cap:
+            continue
+        one = replace(spread, variance_s2=spread.variance_s2 / count)
+        if chance_over(work.deadline_s, [mean_s] * count, [one] * count) <= work.risk:
+            return count + len(work.hopeless)
+    return most
 
 
 def _counts(least: int, most: int, base: int) -> Iterator[int]:
@@ -332,9 +434,12 @@ def _counts(least: int, most: int, base: int) -> Iterator[int]:
 def _reason(work: Work, found: Distribution, target_wall_s: float) -> str:
     if found.makespan_s <= target_wall_s * (1 + ROUNDING):
         return f"they keep {duration(target_wall_s)}"
+    if found.hopeless:
+        late = counted(sum(map(len, work.hopeless)), "unit")
+        return f"all but {late} keep {duration(work.deadline_s)}"
     if work.alone_s(work.floor) >= found.makespan_s * FLOOR_RATIO:
         return "the floor unit alone takes as long"
-    if work.solid_s >= found.makespan_s * FLOOR_RATIO:
+    if work.hopeful_s >= found.makespan_s * FLOOR_RATIO:
         return "a group that the suite keeps together takes as long"
     if work.concurrency is None:
         is_most = len(found.shards) >= MOST_SHARDS

@@ -169,6 +169,8 @@ class Works:
             base_keys=base_keys,
             suspicions=self._basis.suspicions,
             concurrency=self._basis.pools[pool].concurrency if concurrency is None else concurrency,
+            deadline_s=self._wishes.limit.deadline_s,
+            risk=self._wishes.risk,
         )
 
     def _at_home(
@@ -286,7 +288,7 @@ def made(works: Sequence[Work], wishes: Wishes) -> list[Distribution]:
         most = MOST_SHARDS - len(works) + 1
         found = []
         for work in works:
-            one = fitting(work, wishes.target_wall_s, wishes.limit.deadline_s, wishes.risk, most)
+            one = fitting(work, wishes.target_wall_s, most)
             most -= len(one.shards) - 1
             found.append(one)
         return found
@@ -329,5 +331,5 @@ def _worse(
         return (makespan_s,)
     deadline_s = wishes.limit.deadline_s
     late_s = max(0.0, makespan_s - wishes.target_wall_s * (1 + ROUNDING))
-    risky = sum(not one.is_within(deadline_s, wishes.risk) for one in distributions)
+    risky = sum(not one.keeps(deadline_s, wishes.risk) for one in distributions)
     return late_s, risky, sum(len(one.shards) for one in distributions), makespan_s
