@@ -10,17 +10,23 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ciguard.compare.baseline import usable
 from ciguard.compare.normalise import MANY
+from ciguard.compare.runs import places
 from ciguard.compare.statistics import counts, medians
 from ciguard.compare.vocabulary import CONFIRMING
 from ciguard.compare.wholes import Leak
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
+
+    from numpy.typing import NDArray
 
     from ciguard.compare.runs import Run
     from ciguard.compare.statistics import Flags, Floats
     from ciguard.compare.vocabulary import Tier
+
+    Counts = NDArray[np.int64]
 
 TESTS: Final = 20  # of a process, before its growth is called steady
 LEFT_OUT: Final = 0.1
@@ -37,29 +43,37 @@ def leaks(
     Args:
         comparable: cases that ran to their good end.
         kept: (cases, 20) of the baseline, NaN where there are fewer; None without one.
-        previous: an earlier run of the same change: what leaked there, too, is confirmed.
+        previous: an earlier run of the same change: what leaked there, too, beyond the same
+            baseline, is confirmed.
     """
     if run.retained_bytes is None or run.process is None:
         return ()
     before = np.full(len(run.keys), np.nan) if kept is None else medians(kept)
     number = np.zeros(len(run.keys), np.int64) if kept is None else counts(kept)
-    again = {leak.shard for leak in _found(previous)} if previous is not None else set()
+    again = _suspected(previous, run, before, number) if previous is not None else frozenset()
     return tuple(
         sorted(_judged(run, comparable, before, number, again), key=lambda leak: -leak.steady_bytes)
     )
 
 
-def _found(run: Run) -> Iterator[Leak]:
-    nothing = np.full(len(run.keys), np.nan)
-    everything = np.ones(len(run.keys), np.bool_)
-    if run.retained_bytes is not None and run.process is not None:
-        yield from _judged(run, everything, nothing, np.zeros(len(run.keys), np.int64), set())
+def _suspected(previous: Run, run: Run, before: Floats, number: Counts) -> frozenset[str]:
+    """The shards of an earlier run that leaked there by the same baseline.
+
+    Growth alone confirms nothing: a suite that always kept much keeps it in each run.
+    """
+    if previous.retained_bytes is None or previous.process is None:
+        return frozenset()
+    place = places(previous, run)
+    there = place >= 0
+    usual, known = np.full(len(place), np.nan), np.zeros(len(place), np.int64)
+    usual[there], known[there] = before[place[there]], number[place[there]]
+    found = _judged(previous, usable(previous), usual, known, frozenset())
+    return frozenset(leak.shard for leak in found if leak.tier == "suspect")
 
 
 def _judged(
-    run: Run, comparable: Flags, before: Floats, number: np.ndarray[tuple[int], np.dtype[np.int64]],
-    again: set[str],
-) -> Iterator[Leak]:  # fmt: skip
+    run: Run, comparable: Flags, before: Floats, number: Counts, again: Collection[str]
+) -> Iterator[Leak]:
     assert run.retained_bytes is not None
     assert run.process is not None
     kept = np.where(comparable, run.retained_bytes, np.nan)

@@ -235,6 +235,21 @@ def test_a_leak_is_a_finding_of_its_own() -> None:
     assert [one.tier for one in once.leaks] == ["suspect"]
 
 
+def test_growth_that_was_always_there_confirms_no_leak() -> None:
+    bases = [growing(2.0, n) for n in range(1, 13)]
+    (leak,) = compare_run(growing(4.0, 20), None, bases, previous=growing(2.0, 19)).leaks
+    assert leak.tier == "suspect"
+    (leak,) = compare_run(growing(4.0, 20), None, bases, previous=growing(3.9, 19)).leaks
+    assert leak.tier == "confirmed"
+
+
+def test_an_earlier_run_of_other_tests_confirms_no_leak() -> None:
+    bases = [growing(0.01, n) for n in range(1, 13)]
+    other = run_of({"01": [case(f"o{n:02}", retained_bytes=2 * MIB) for n in range(60)]}, run_id=19)
+    (leak,) = compare_run(growing(2.0, 20), None, bases, previous=other).leaks
+    assert leak.tier == "suspect"
+
+
 NO_LEAK = [
     growing(0.01, 20),
     growing(0.0, 20, first=500.0),  # a large module, loaded once
