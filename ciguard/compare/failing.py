@@ -31,9 +31,11 @@ _INCONCLUSIVE: Final = ("not enough data", "too noisy to judge", "not measured")
 
 def failing(comparison: Comparison, fail_on: Collection[str]) -> tuple[str, ...]:
     """The words of `fail_on` that this comparison gives a reason for, in the order of `WORDS`."""
+    leaked = any(leak.tier == "confirmed" for leak in comparison.leaks)
+    slower = comparison.pace.word == "slower"
     found = {
-        "memory": bool(comparison.memory.of_tier("confirmed")),
-        "duration": bool(comparison.durations.of_tier("confirmed")),
+        "memory": bool(comparison.memory.of_tier("confirmed")) or leaked,
+        "duration": bool(comparison.durations.of_tier("confirmed")) or slower,
         "incomplete": bool(comparison.reasons),
     }
     for word, kinds in _KINDS.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from compare.making import case, died, run_of
 from compare.test_comparing import Past, factor
+from compare.test_whole import BASES, growing, paced
 
 from ciguard.compare import failing
 from ciguard.compare.comparing import compare_run
@@ -29,6 +30,15 @@ def confirmed(measure: str) -> Comparison:
     return compare_run(past.run(99, **hurt), None, past.bases, previous=past.run(98, **hurt))
 
 
+def leaking() -> Comparison:
+    bases = [growing(0.01, n) for n in range(1, 13)]
+    return compare_run(growing(2.0, 20), None, bases, previous=growing(2.1, 19))
+
+
+def slower() -> Comparison:
+    return compare_run(paced(20, 1.15, 1.0, 20), None, BASES, previous=paced(19, 1.15, 1.0, 19))
+
+
 FOUND = [
     (outcome(case("a", outcome="failed")), "new-failure", 10),
     (outcome(died("a", "crash")), "new-failure", 10),
@@ -37,6 +47,8 @@ FOUND = [
     (outcome(died("a", "memory_guard")), "oom", 10),
     (confirmed("peak"), "memory", 11),
     (confirmed("wall"), "duration", 11),
+    (leaking(), "memory", 11),
+    (slower(), "duration", 11),
     (outcome(case("a"), ending="cancelled"), "incomplete", 13),
 ]
 
@@ -67,6 +79,12 @@ def test_incomplete_outranks_failed_outranks_regressed_outranks_inconclusive() -
 def test_strict_is_content_where_all_was_judged() -> None:
     past = Past(12)
     assert exit_code(compare_run(past.run(99), None, past.bases), ALL, strict=True) == 0
+
+
+def test_a_leak_or_a_slower_suite_of_one_run_fails_nothing() -> None:
+    bases = [growing(0.01, n) for n in range(1, 13)]
+    assert not failing.failing(compare_run(growing(2.0, 20), None, bases), ALL)
+    assert not failing.failing(compare_run(paced(20, 1.15, 1.0, 20), None, BASES), ALL)
 
 
 def test_a_suspect_fails_nothing() -> None:
