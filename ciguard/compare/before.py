@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.codec.series import bounds
-from ciguard.compare.runs import CODE
+from ciguard.compare.transitions import STOPPED, WRONG, fates_of
 from ciguard.compare.vocabulary import WORSE
-from ciguard.model import BAD_OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from ciguard.compare.changes import Transition
 
 KINDS: Final = (*WORSE, "failing_on_both", "flaky")
-_BAD: Final = tuple(CODE["outcome"][outcome] for outcome in BAD_OUTCOMES)
 
 
 def with_past(
@@ -43,8 +41,10 @@ def with_past(
         if one.kind not in KINDS or place is None:
             return one
         rows = slice(int(edges[place]), int(edges[place + 1]))
-        there = chosen[values.run[rows]]
-        bad = np.isin(values.outcome[rows], _BAD) & there
+        # What was stopped with its leg went neither right nor wrong.
+        fates = fates_of(values.outcome[rows], values.ending[rows])
+        there = chosen[values.run[rows]] & (fates != STOPPED)
+        bad = np.isin(fates, WRONG) & there
         return replace(one, bad_before=int(bad.sum()), runs_before=int(there.sum()))
 
     return tuple(map(told, found))

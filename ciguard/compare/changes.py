@@ -145,6 +145,11 @@ class Judgement:
     spread: float | None = None
 
     @property
+    def brief(self) -> str:
+        """What is said where it was just said that nothing differs: "duration (9 tests, n=3)"."""
+        return self.said.replace(": no significant difference", "", 1)
+
+    @property
     def named(self) -> tuple[Change, ...]:
         """What a comment names: of durations only what is confirmed, the rest is mostly noise."""
         found = (*self.losses, *self.gains)

@@ -85,6 +85,25 @@ class Comparison:
             return self.notes
         return (sentence(self.unjudged), *self.notes)
 
+    def tells(self, said: str) -> bool:
+        """Say that the headline has this sentence: then nobody needs it again."""
+        return said in self.headline
+
+    def tells_of(self, judgement: Judgement) -> bool:
+        """Say that the headline has the verdict on this measure."""
+        return self.tells(judgement.said) or self.tells(judgement.brief)
+
+    @property
+    def told_leaks(self) -> tuple[Leak, ...]:
+        """The leaks that the headline only counts."""
+        return tuple(leak for leak in self.leaks if not self.tells(leak.words))
+
+    @property
+    def told_pace(self) -> str:
+        """The suite's own pace, where it is known and not in the headline; else ""."""
+        unknown = self.pace.word in ("not measured", "not enough data")
+        return "" if unknown or self.tells(self.pace.said) else self.pace.said
+
     @property
     def says_only_why(self) -> bool:
         """Say that the headline has nothing to tell but why there is nothing to tell."""

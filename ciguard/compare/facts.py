@@ -76,3 +76,10 @@ class BaselineFacts:
         """Why runs are no baseline, and how many for each reason, most first."""
         counts = Counter(one.reason for one in self.left_out)
         return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+    @property
+    def not_used(self) -> str:
+        """ "2 runs: it is a pull request's; 18 values: did not pass"; "" where all were."""
+        parts = [f"{counted(number, 'run')}: {why}" for why, number in self.reasons]
+        parts += [f"{counted(one.values, 'value')}: {one.reason}" for one in self.unused]
+        return "; ".join(parts)

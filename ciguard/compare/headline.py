@@ -25,14 +25,25 @@ WORDS: Final[dict[State, str]] = {
     "inconclusive": "INCONCLUSIVE",
 }
 
+UNBLOCKED: Final = ("cancelled", "success")
+
 
 def told(comparison: Comparison) -> Comparison:
     """The comparison with its state and its sentence, whatever it had."""
     comparison = replace(comparison, state=state_of(comparison))
-    parts = [*_parts(comparison), *_numbers(comparison)] or [
-        comparison.unjudged or _untold(comparison)
-    ]
-    return replace(comparison, headline=f"{WORDS[comparison.state]}: {'; '.join(parts)}")
+    return replace(comparison, headline=headline_of(comparison))
+
+
+def headline_of(comparison: Comparison, *, has_gaps: bool = True) -> str:
+    """The sentence of a comparison that has its state.
+
+    Args:
+        has_gaps: what the run lacks is part of it: False where that was just said.
+    """
+    gaps = _gaps(comparison) if has_gaps else ()
+    parts = [*gaps, *_parts(comparison), *_numbers(comparison)]
+    told = parts or [comparison.unjudged or _untold(comparison)]
+    return f"{WORDS[comparison.state]}: {'; '.join(told)}"
 
 
 def state_of(comparison: Comparison) -> State:
@@ -46,7 +57,9 @@ def state_of(comparison: Comparison) -> State:
     worse = bool(kinds & set(WORSE)) or bool(words & {"regressed", "mixed"})
     worse |= pace == "slower" or "confirmed" in leaks
     # Units that are gone take their failures, time and memory with them: that is no gain.
-    better = not has_lost(found) and ("fixed" in kinds or "improved" in words or pace == "faster")
+    better = "fixed" in kinds or "improved" in words or pace == "faster"
+    better |= any((one.before, one.after) == UNBLOCKED for one in comparison.jobs)
+    better &= not has_lost(found)
     if worse:
         return "mixed" if better or "mixed" in words else "worse"
     if comparison.memory.word == "suspects" or pace == "maybe slower" or "suspect" in leaks:
@@ -54,6 +67,10 @@ def state_of(comparison: Comparison) -> State:
     if better:
         return "better"
     if has_lost(found) or comparison.base is None:
+        return "inconclusive"
+    # What did not run this time is no proof of anything, least of all of no difference.
+    stopped = any(one.word == "newly cancelled" for one in comparison.jobs)
+    if "newly_skipped" in kinds or stopped:
         return "inconclusive"
     # Nearly every run has a duration suspect by chance: alone, they are no difference.
     known = words & {"no significant difference", "suspects"}
@@ -65,25 +82,30 @@ def has_lost(found: Sequence[Transition]) -> bool:
     return any(one.kind == "no_longer_run" for one in found)
 
 
-def _parts(comparison: Comparison) -> Iterator[str]:
+def _gaps(comparison: Comparison) -> Iterator[str]:
     yield from comparison.reasons
-    yield from _lost(comparison.lost)
+    yield from _lost(comparison.lost, comparison.reasons)
+
+
+def _parts(comparison: Comparison) -> Iterator[str]:
     unblocked = sum(one.word == "unblocked" for one in comparison.jobs)
     if unblocked:
         yield f"{counted(unblocked, 'job')} unblocked"
     cancelled = sum(one.word == "newly cancelled" for one in comparison.jobs)
     if cancelled:
         yield f"{counted(cancelled, 'job')} newly cancelled"
-    kinds: tuple[Kind, ...] = (*WORSE, "no_longer_run", "fixed")
+    kinds: tuple[Kind, ...] = (*WORSE, "no_longer_run", "newly_skipped", "fixed")
     for kind in kinds:
         found = len(comparison.of_kind(kind))
         if found:
             yield f"{found:,} {KINDS[kind]}"
 
 
-def _lost(lost: Sequence[Lost]) -> Iterator[str]:
+def _lost(lost: Sequence[Lost], reasons: Sequence[str]) -> Iterator[str]:
     sure = [one for one in lost if one.sure]
-    if len(sure) == 1:
+    if len(sure) == len(reasons) == 1:
+        yield f"{counted(len(sure[0].units), 'unit')} lost with it"
+    elif len(sure) == 1:
         yield sure[0].words
     elif sure:
         units = sum(len(one.units) for one in sure)
@@ -102,7 +124,7 @@ def _numbers(comparison: Comparison) -> Iterator[str]:
         yield comparison.pace.said
     for judgement in comparison.judgements:
         if judgement.word != "not measured":
-            yield judgement.said
+            yield judgement.brief if comparison.state == "same" else judgement.said
 
 
 def _untold(comparison: Comparison) -> str:

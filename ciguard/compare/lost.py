@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.changes import Lost
 from ciguard.compare.transitions import STOPPED, fates
@@ -16,7 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from ciguard.compare.runs import Run
-    from ciguard.model import CaseKey, Plan, UnitKey
+    from ciguard.model import CaseKey, Ending, Plan, UnitKey
+
+# How a leg ended that did not end by itself; of others nobody knows more than that.
+_HOW: Final[Mapping[Ending, str]] = {
+    "timeout": "hit a time limit",
+    "out_of_memory": "ran out of memory",
+    "crash": "crashed",
+    "deadline": "stopped at the deadline",
+    "memory_guard": "stopped before memory ran out",
+    "cancelled": "{was} cancelled",
+    "superseded": "{was} cancelled for a newer run",
+    "lost_runner": "lost the runner",
+    "runner_shutdown": "{was} stopped with the runner",
+    "disk_full": "filled the disk",
+    "setup_failed": "could not be set up",
+    "never_started": "did not start",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +72,14 @@ def legs_of(run: Run, plan: Plan | None = None) -> Legs:
 
 
 def reasons(run: Run, legs: Legs) -> Iterator[str]:
-    """Why a run is incomplete, in words."""
+    """Why a run is incomplete, in words: once for all legs that ended in the same way."""
+    cut: dict[str, list[str]] = defaultdict(list)
     for leg in run.legs:
         if not leg.complete:
-            how = "was cut" if leg.ending in ("unknown", "completed") else f"ended by {leg.ending}"
-            yield f"leg {leg.name or '?'} {how}"
+            cut[_HOW.get(leg.ending, "{was} cut")].append(leg.name or "?")
+    for how, names in cut.items():
+        one = len(names) == 1
+        yield f"{'leg' if one else 'legs'} {some(names)} {how.format(was='was' if one else 'were')}"
     if legs.absent:
         word = "shard" if len(legs.absent) == 1 else "shards"
         yield f"no record of {word} {some(legs.absent)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
+from ciguard.compare.vocabulary import NOUN
 from ciguard.compare.words import NEEDED
 from ciguard.text import case_name, counted, duration, one_line, size, table, unit_name
 
@@ -35,8 +36,11 @@ def render(comparison: Comparison) -> str:
         _lost(comparison),
         _transitions(comparison),
         _jobs(comparison),
-        "\n".join(_wrapped(leak.words, "  ") for leak in comparison.leaks[:LISTED]),
-        *(_judgement(judgement) for judgement in comparison.judgements),
+        "\n".join(_wrapped(leak.words, "  ") for leak in comparison.told_leaks[:LISTED]),
+        *(
+            _judgement(judgement, told=comparison.tells_of(judgement))
+            for judgement in comparison.judgements
+        ),
         _unnamed(comparison),
         _metrics(comparison.metrics),
         _legs(comparison),
@@ -64,10 +68,8 @@ def _sides(comparison: Comparison) -> str:
     baseline = comparison.baseline
     runs = counted(len(baseline.runs), "run")
     lines.append(_wrapped(f"baseline   {runs}: {baseline.how}", ASIDE))
-    left_out = [f"{counted(number, 'run')}: {why}" for why, number in baseline.reasons]
-    left_out += [f"{counted(one.values, 'value')}: {one.reason}" for one in baseline.unused]
-    if left_out:
-        lines.append(_wrapped(f"not used   {'; '.join(left_out)}", ASIDE))
+    if baseline.not_used:
+        lines.append(_wrapped(f"not used   {baseline.not_used}", ASIDE))
     return "\n".join(lines)
 
 
@@ -121,9 +123,13 @@ def _message(text: str) -> str:
     )
 
 
-def _judgement(judgement: Judgement) -> str:
+def _judgement(judgement: Judgement, *, told: bool) -> str:
+    """The sentence, and what has a name; of a sentence that was `told`, its first words."""
     named = judgement.named
-    lines = [_wrapped(judgement.said, "  ")]
+    if told and not named:
+        return ""
+    said = f"{NOUN[judgement.measure]}: {counted(len(named), 'change')}"
+    lines = [_wrapped(said if told else judgement.said, "  ")]
     for change in named[:LISTED]:
         lines.append(f"  {case_name(change.key, 76)}")
         lines.append(f"    {change.words}")
@@ -193,8 +199,7 @@ def _totals(comparison: Comparison) -> str:
         told.get("peak_bytes") or _both("largest peak of a leg", *peaks, size, comparison.untold)
     )
     lines.append(comparison.billed)
-    if comparison.pace.word != "not measured":
-        lines.append(comparison.pace.said)
+    lines.append(comparison.told_pace)
     return "\n".join(_wrapped(line, "  ") for line in lines if line)
 
 

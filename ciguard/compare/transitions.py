@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.compare.runs import Run
+    from ciguard.compare.runs import Codes, Run
     from ciguard.compare.vocabulary import Kind
     from ciguard.model import CaseKey, UnitKey
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # What a case came to; a higher one is worse for a unit that has several cases.
 GOOD, SKIPPED, STOPPED, FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY = range(7)
-_BAD: Final = (FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY)
+WRONG: Final = (FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY)
 _NEWLY: Final[dict[int, Kind]] = {
     FAILED: "newly_failing",
     CRASHED: "newly_crashed",
@@ -37,8 +37,12 @@ ABSENT: Final = "absent"
 
 def fates(run: Run) -> Fates:
     """What each case of a run came to."""
-    found = np.full(len(run.keys), GOOD, np.uint8)
-    outcome, ending = run.outcome, run.ending
+    return fates_of(run.outcome, run.ending)
+
+
+def fates_of(outcome: Codes, ending: Codes) -> Fates:
+    """What each of some results came to."""
+    found = np.full(len(outcome), GOOD, np.uint8)
     found[outcome == CODE["outcome"]["skipped"]] = SKIPPED
     found[ending > CODE["ending"]["completed"]] = STOPPED
     for word in ("failed", "errored"):
@@ -56,10 +60,10 @@ def fates(run: Run) -> Fates:
 
 
 def in_words(run: Run, position: int) -> str:
-    """ "passed", "died (timeout)"."""
+    """ "passed", "died (out of memory)"."""
     outcome = WORDS["outcome"][run.outcome[position]] or "measured"
     ending = WORDS["ending"][run.ending[position]]
-    return outcome if ending in ("", "completed") else f"{outcome} ({ending})"
+    return outcome if ending in ("", "completed") else f"{outcome} ({ending.replace('_', ' ')})"
 
 
 class _Side:
@@ -158,17 +162,17 @@ def _there(before: _Side, after: _Side, names: Mapping[CaseKey, CaseKey]) -> Ite
 
 
 def _kind(old: int | None, new: int) -> Kind | None:
-    if new in _BAD:
+    if new in WRONG:
         if old is None and new == FAILED:
             return "failing_added"
-        return "failing_on_both" if old == new or (old in _BAD and new == FAILED) else _NEWLY[new]
+        return "failing_on_both" if old == new or (old in WRONG and new == FAILED) else _NEWLY[new]
     if new == STOPPED:
         return None if old == STOPPED else "no_longer_run"
     if old is None:
         return "added"
     if new == SKIPPED:
         return None if old == SKIPPED else "newly_skipped"
-    return "fixed" if old in _BAD else None
+    return "fixed" if old in WRONG else None
 
 
 def _gone(
@@ -186,7 +190,7 @@ def _gone(
         if new is not None:
             died = after.run.outcome[new] == CODE["outcome"]["died"]
             if died or key.case == key.unit:
-                if key.case == key.unit and fate in _BAD and after.fates[new] == GOOD:
+                if key.case == key.unit and fate in WRONG and after.fates[new] == GOOD:
                     after_word = in_words(after.run, new)
                     before_word = in_words(before.run, position)
                     yield Transition("fixed", key, after.shard(new), before_word, after_word)

@@ -56,7 +56,8 @@ class LegChange:
     def endings(self) -> str:
         """ "completed", "completed -> deadline", "absent -> completed"."""
         before, after = self.before or "absent", self.after or "no record"
-        return after if before == after else f"{before} -> {after}"
+        told = after if before == after else f"{before} -> {after}"
+        return told.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)

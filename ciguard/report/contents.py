@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from ciguard.compare.headline import headline_of
 from ciguard.report.site import Site, file_of
 
 if TYPE_CHECKING:
@@ -128,6 +129,13 @@ def _command(shard: str, unit: str) -> str:
     return shlex.join([*words, "--until", unit])
 
 
+def without_gaps(comparison: Comparison, verdict: Verdict) -> Comparison:
+    """The comparison, in its headline nothing of what the run lacks where the verdict says it."""
+    if not comparison.state == verdict.state == "incomplete":
+        return comparison
+    return replace(comparison, headline=headline_of(comparison, has_gaps=False))
+
+
 def without_what_is_told(comparison: Comparison, verdict: Verdict) -> Comparison:
     """The comparison without flaky and lost units, which the verdict above it has named."""
     flaky = {one.key for one in (*verdict.flaky, *verdict.starved)}
@@ -136,7 +144,7 @@ def without_what_is_told(comparison: Comparison, verdict: Verdict) -> Comparison
         for one in comparison.transitions
         if one.kind != "flaky" or one.key.unit_key not in flaky
     )
-    return replace(comparison, transitions=shown, lost=())
+    return replace(without_gaps(comparison, verdict), transitions=shown, lost=())
 
 
 def without_excused(comparison: Comparison, verdict: Verdict) -> Comparison:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ciguard.compare.scatter import scatter
 from ciguard.rendering import ROWS, Templates, scripted
 from ciguard.report import charts
+from ciguard.report.contents import without_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +37,10 @@ def html(
     if contents is None:
         return templates.render("notjudged.html.j2", headline=headline, why=why, **scripted())
     said = tuple(f"{name}: {why}" for name, why in sorted(templates.complaints.items()))
-    contents = replace(contents, notes=(*contents.notes, *said))
     compared = contents.comparison
+    if compared is not None:
+        compared = without_gaps(compared, contents.verdict)
+    contents = replace(contents, notes=(*contents.notes, *said), comparison=compared)
     return templates.render(
         TEMPLATE,
         report=contents,

@@ -88,7 +88,20 @@ def confirmed() -> Comparison:
     return compare_run(heads[1], None, runs, previous=heads[0])
 
 
-COMPARISONS = {"hurt": hurt, "same": same, "confirmed": confirmed}
+def leaking() -> Comparison:
+    """Two processes that leak, in two runs, over twelve."""
+
+    def run(kept: float, run_id: int) -> Any:
+        legs = {
+            shard: [case(f"{shard}::{n}", retained_bytes=round(kept * 2**20)) for n in range(40)]
+            for shard in ("01", "02")
+        }
+        return run_of(legs, run_id=run_id)
+
+    return compare_run(run(2, 20), None, [run(0.1, n) for n in range(1, 13)], previous=run(2, 19))
+
+
+COMPARISONS = {"hurt": hurt, "same": same, "confirmed": confirmed, "leaking": leaking}
 
 
 @pytest.mark.parametrize("shape", FORMATS)
@@ -98,6 +111,17 @@ def test_format(golden: Golden, name: str, shape: str) -> None:
     if shape == "html":  # what all pages have in common is in none of the samples
         text = STYLE.sub("", text)
     golden(text, SAMPLES / f"{name}.{SUFFIX[shape]}", scrub=SCRUB)
+
+
+@pytest.mark.parametrize("shape", ["text", "markdown", "html"])
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_no_sentence_is_there_twice(name: str, shape: str) -> None:
+    found = COMPARISONS[name]()
+    text = FORMATS[shape](found).partition("</title>")[2 * (shape == "html")]
+    text = " ".join(text.split())  # a terminal breaks lines
+    said = [one.said for one in (found.memory, found.durations, found.pace) if one.said]
+    for sentence in (*said, *(leak.words for leak in found.leaks)):
+        assert text.count(sentence) <= 1, sentence
 
 
 @pytest.mark.parametrize("name", COMPARISONS)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ciguard.codec.gathering import read_records
 from ciguard.compare.comparing import compare_run
+from ciguard.compare.runs import CODE
 from ciguard.history.facts import Facts
 from ciguard.history.intake import history_of
 from ciguard.history.merge import join
@@ -362,6 +363,7 @@ STATES: list[tuple[list[Any], list[Any], str]] = [
     ([case("a", outcome="failed")], [case("a")], "better"),
     ([case("a", outcome="failed"), case("b")], [case("a"), died("b", "crash")], "mixed"),
     ([case("a")], [case("a"), case("b")], "inconclusive"),
+    ([case("a"), case("b")], [case("a"), case("b", outcome="skipped")], "inconclusive"),
 ]
 
 
@@ -375,8 +377,20 @@ def test_null_results_are_said() -> None:
     past = Past(12)
     found = compare_run(past.bases[5], None, past.bases[:5] + past.bases[6:])
     assert found.memory.word == "no significant difference"
-    assert found.headline.startswith("NO SIGNIFICANT DIFFERENCE: peak memory: no significant")
-    assert "(60 tests judged, n=11)" in found.headline
+    judged = "(60 tests judged, n=11)"
+    assert found.headline.startswith(f"NO SIGNIFICANT DIFFERENCE: peak memory {judged}; duration")
+
+
+def test_a_skipped_test_is_no_null_result() -> None:
+    past = Past(12)
+    head = past.bases[5]
+    skipped = np.array(head.outcome)
+    skipped[7] = CODE["outcome"]["skipped"]
+    found = compare_run(
+        replace(head, outcome=skipped), None, past.bases[:5] + past.bases[6:], previous=None
+    )
+    assert found.state == "inconclusive"
+    assert found.headline.startswith("INCONCLUSIVE: 1 newly skipped; peak memory: no significant")
 
 
 def test_without_a_base_there_are_no_transitions() -> None:

@@ -50,9 +50,7 @@ def test_units_of_a_lost_leg_are_one_line_and_no_transitions() -> None:
     assert lost.words == "29 units lost with shard 02"
     assert [key.unit for key in lost.units] == list(PLANNED["02"])
     assert told(found) == ["removed gone"]
-    assert found.headline.startswith(
-        "INCOMPLETE: no record of shard 02; 29 units lost with shard 02"
-    )
+    assert found.headline.startswith("INCOMPLETE: no record of shard 02; 29 units lost with it")
     text = FORMATS["text"](found)
     assert text.count("m00") == 1
     assert "m28" not in text
@@ -86,6 +84,16 @@ def test_a_leg_that_was_stopped_loses_what_it_had_begun_and_what_it_had_not() ->
     ]
 
 
+def test_legs_that_ended_in_one_way_are_one_reason() -> None:
+    legs = {f"{n:02}": [case(f"t{n}")] for n in range(1, 111)}
+    found = compare_run(run_of(legs, run_id=2, ending="cancelled"), None, [run_of(legs)])
+    assert found.reasons == ("legs 01, 02, 03 and 107 more were cancelled",)
+    one = compare_run(run_of({"01": [case("a")]}, run_id=2, ending="out_of_memory"))
+    assert one.reasons == ("leg 01 ran out of memory",)
+    cut = compare_run(run_of({"01": [case("a")]}, run_id=2, ending=None))
+    assert cut.reasons == ("leg 01 was cut",)
+
+
 def test_a_whole_leg_that_says_nothing_of_a_unit_is_told_by_name_and_by_its_own_shard() -> None:
     found = compared(head(**{"01": [case("a")]}))
     assert found.lost == ()
@@ -99,7 +107,7 @@ def test_the_table_of_legs_fits_a_terminal_with_a_lost_leg() -> None:
     wide = compared({"a-job-with-a-long-name": [case("a")]}, planned=False, ending="memory_guard")
     text = FORMATS["text"](wide)
     assert max(map(len, text.splitlines())) <= COLUMNS
-    assert "absent -> memory_guard" in text
+    assert "absent -> memory guard" in text
     assert text.count("completed -> no record") == 3
 
 

@@ -73,6 +73,7 @@ def test_conclusions_that_records_tell(
     found = compare_run(run_of({"01": [case("a")]}, run_id=2, **after), None, [base])
     assert [one.words for one in found.jobs] == ([words] if words else [])
     assert ("1 job unblocked" in found.headline) == words.endswith("(unblocked)")
+    assert (found.state == "better") == (words == "cancelled -> success (unblocked)")
 
 
 def test_a_leg_with_a_failed_test_is_a_failed_job() -> None:
