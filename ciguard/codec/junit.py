@@ -185,7 +185,9 @@ class _Reading(Reading):
             self.ending = ending_of(self.kind, said)
             if self.ending == "completed":
                 self.ending = ending_of("", text)
-        self.message = clipped(text if said.strip() in text else f"{said}\n{text}")
+        # The first line is what people are shown: a trace begins with a line of code.
+        first = text.strip().partition("\n")[0]
+        self.message = clipped(text if said.strip() in first else f"{said}\n{text}")
         self.parser.CharacterDataHandler = None
         self.wanted = None
         if self.orphan and self.case is not None:

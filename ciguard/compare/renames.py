@@ -41,6 +41,8 @@ def _spelled(key: CaseKey) -> _Spelled:
     place, mark, name = head.partition("::")
     if not mark:
         place, _, name = head.rpartition(".")
+    # JUnit XML has "tests.test_a" for "tests/test_a.py": of two spellings one place is one place.
+    place = place.removesuffix(".py").replace("/", ".")
     return _Spelled(key, place, name, found[0].strip() if found else "")
 
 

@@ -25,6 +25,10 @@ PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
         ["one/b/a.py::t", "two/b/a.py::t"],
         {"one/b/a.py::t": "one/a.py::t", "two/b/a.py::t": "two/a.py::t"},
     ),
+    # The same place in a record and in JUnit XML.
+    (["d/a.py::test_on[b]"], ["d.a::test_one[b]"], {"d.a::test_one[b]": "d/a.py::test_on[b]"}),
+    (["d/a.py::test_soon"], ["d.b::test_sooner"], {}),
+    (["N.One.Soon"], ["N.Two.Sooner"], {}),
     (["N.One.T(x: 1)"], ["N.Two.T(x: 1)"], {"N.Two.T(x: 1)": "N.One.T(x: 1)"}),
     (["a.py::t"], ["a.py::t"], {}),
 ]
