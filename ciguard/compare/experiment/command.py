@@ -245,7 +245,7 @@ class _Bench:
         found = measured.Measured(step, took_s=running.now_s() - began_s, is_cut=code is None)
         if not found.is_cut:
             found = _read(found, place, said)
-        console.err(f"{step.words}: {words.run_words(found)}")
+        console.err(f"{self.design.words(step)}: {words.run_words(found)}")
         return found
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey
 
-NAMES: Final[Mapping[Side, str]] = {"a": "base", "b": "head"}
 LAST_LINES: Final = 10  # of a set-up that failed
 
 
@@ -59,6 +58,11 @@ def confirm(invocation: Invocation, asked: Asked) -> Confirmation:
         raise InputError(f"no suite {unknown[0]!r}", where="--units", fix=fix)
     repository = Repository(invocation.folder, invocation.environ)
     commits = {side: repository.commit(word) for side, word in _words(asked).items()}
+    if repository.has_changes() and repository.commit("HEAD") in commits.values():
+        console.err("note: changes that are not committed are not measured")
+    of = comparison.candidate.sha if comparison is not None else None
+    if of is not None and of != commits["b"]:
+        console.err(f"warning: the comparison is of {of:.10}, and run is {commits['b']:.10}")
     done: list[measured.Measured] = []
     why: conduct.Why = "interrupted"
     stopped_by, began_s = 0, running.now_s()
@@ -67,7 +71,9 @@ def confirm(invocation: Invocation, asked: Asked) -> Confirmation:
         with running.Stopping() as stopping, ExitStack() as stack:
             folder = stack.enter_context(stopping.private_folder())
             places = {
-                side: _checkout(stack, stopping, repository, folder / NAMES[side], commit)
+                side: _checkout(
+                    stack, stopping, repository, folder / confirmation.NAMES[side], commit
+                )
                 for side, commit in commits.items()
             }
             bench = _Bench(invocation, config, stopping, folder, places, wanted, troubles)
@@ -165,12 +171,12 @@ class _Bench:
         command = self.config.experiment.setup
         if not command:
             return
-        console.err(f"{NAMES[side]}: {one_line(command)}")
+        console.err(f"{confirmation.NAMES[side]}: {one_line(command)}")
         argv = ("sh", "-c", command)
         code, said = self.stopping.run(argv, self.places[side], self.environ(side), float("inf"))
         if code:
             lines = "\n".join(f"    {one_line(x)}" for x in said.splitlines()[-LAST_LINES:])
-            what = f"the set-up of {NAMES[side]} ended with exit code {code}\n{lines}"
+            what = f"the set-up of {confirmation.NAMES[side]} ended with exit code {code}\n{lines}"
             fix = "set experiment.setup to what makes a fresh checkout ready for its tests"
             raise InputError(what, where="experiment.setup", fix=fix)
 
@@ -193,9 +199,8 @@ class _Bench:
         found = measured.Measured(step, took_s=running.now_s() - began_s, is_cut=code is None)
         if not found.is_cut:
             found = self._read(found, place, said)
-        name = NAMES[step.side]
         told = f"{len(found.values)} numbers" if found.values else run_words(found) or "no number"
-        console.err(f"{name}{step.words[1:]}: {told} in {found.took_s:.1f} s")
+        console.err(f"{confirmation.words_of(step)}: {told} in {found.took_s:.1f} s")
         return found
 
     def _read(self, run: measured.Measured, place: Path, said: str) -> measured.Measured:
@@ -204,5 +209,5 @@ class _Bench:
         if failure:
             return replace(run, failure=failure)
         for key, trouble in units.troubles_of(records[0], self.wanted.units).items():
-            self.troubles.setdefault(key, f"on {NAMES[run.step.side]}: {trouble}")
+            self.troubles.setdefault(key, f"on {confirmation.NAMES[run.step.side]}: {trouble}")
         return replace(run, values=units.values_of(records[0]))

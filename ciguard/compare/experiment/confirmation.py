@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.compare.experiment.conduct import Why
-    from ciguard.compare.experiment.design import Design, Side
+    from ciguard.compare.experiment.design import Design, Side, Step
     from ciguard.compare.experiment.measured import Measured
     from ciguard.compare.experiment.outcome import Verdict
     from ciguard.compare.experiment.paired import Row
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = 1
 COLUMNS: Final = 80
+NAME_WIDTH: Final = 68
+NAMES: Final[Mapping[Side, str]] = {"a": "base", "b": "head"}
 HEADER: Final = ("", "base", "head", "change", "95 % CI", "n", "")
 RIGHT: Final = frozenset({1, 2, 3, 4, 5})
 RATE: Final = (
@@ -83,7 +85,7 @@ def concluded(
     ]
     rows = sorted(judged(series), key=lambda row: (not row.differs, row.metric.name, row.metric))
     pairs = pairs_of(done, 1)
-    failure = next((f"{one.step.words}: {one.failure}" for one in done if one.failure), "")
+    failure = next((f"{words_of(one.step)}: {one.failure}" for one in done if one.failure), "")
     enough = min(pairs) >= PAIRS and not failure and any(row.p is not None for row in rows)
     return Confirmation(
         verdict=verdict_of(rows, pairs) if enough else "not enough data",
@@ -98,6 +100,11 @@ def concluded(
         failure=failure,
         stopped_by=stopped_by,
     )
+
+
+def words_of(step: Step) -> str:
+    """ "base, warm run 1", "head, run 3"."""
+    return f"{NAMES[step.side]}{step.words.removeprefix(step.side)}"
 
 
 def word_of(row: Row) -> str:
@@ -143,7 +150,8 @@ def as_text(found: Confirmation) -> str:
     if found.rows:
         lines += [*_fitting([HEADER, *map(row_words, found.rows)]), ""]
     if found.troubles:
-        lines += [f"not judged: {case_name(key)} {why}" for key, why in found.troubles.items()]
+        for key, why in found.troubles.items():
+            lines += [f"not judged: {case_name(key, NAME_WIDTH)}", _wrapped(why, "  ")]
         lines.append("")
     if found.failure:
         first, *rest = found.failure.splitlines()
@@ -163,8 +171,14 @@ def _fitting(cells: list[tuple[str, ...]]) -> list[str]:
     return found
 
 
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, COLUMNS, break_on_hyphens=False)
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text,
+        COLUMNS,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )
 
 
 def as_json(found: Confirmation) -> dict[str, Any]:

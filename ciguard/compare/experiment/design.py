@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from ciguard.text import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -17,6 +19,7 @@ Side = Literal["a", "b"]
 # has its share, and shares add up whatever the looks have in common (Bonferroni).
 LEVEL: Final = 0.04
 EARLY: Final = 0.01  # of it, for all looks before the end
+NAME_WIDTH: Final = 60  # of a condition
 FIRST_LOOK: Final = 4  # pairs: before, the spread itself is a guess
 
 
@@ -33,6 +36,20 @@ class Design:
     runs: int
     warm: int = 0
     conditions: tuple[Mapping[str, str], ...] = ({},)
+
+    def condition_words(self, condition: int) -> str:
+        """ "batch=2 steps=4"; "" of the one that sets nothing."""
+        named = self.conditions[condition].items()
+        return one_line(" ".join(f"{name}={value}" for name, value in named), NAME_WIDTH)
+
+    def where(self, condition: int) -> str:
+        """ " (steps=4)"; "" where there is one condition only."""
+        several = len(self.conditions) > 1
+        return f" ({self.condition_words(condition)})" if several else ""
+
+    def words(self, step: Step) -> str:
+        """ "b, run 3", "b, run 3 (steps=4)"."""
+        return f"{step.words}{self.where(step.condition)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def concluded(
     level = level_of(design, why, done)
     rows = judged(series_of(done), level)
     pairs = pairs_of(done, len(design.conditions))
-    failure = next((f"{one.step.words}: {one.failure}" for one in done if one.failure), "")
+    failure = next((f"{design.words(one.step)}: {one.failure}" for one in done if one.failure), "")
     verdict: Verdict = "not enough data" if failure else verdict_of(rows, pairs)
     return Experiment(
         verdict=verdict,
@@ -89,7 +89,7 @@ def concluded(
         level=level,
         wall_s=wall_s,
         failure=failure,
-        notes=tuple(_notes(rows, done)),
+        notes=tuple(_notes(design, rows, done)),
         done=tuple(done),
         stopped_by=stopped_by,
     )
@@ -138,9 +138,9 @@ def _is_warm_only(row: Row, rows: Sequence[Row]) -> bool:
     return not any(row_verdict(one) == word for one in beside)
 
 
-def _notes(rows: Sequence[Row], done: Sequence[Measured]) -> Iterator[str]:
+def _notes(design: Design, rows: Sequence[Row], done: Sequence[Measured]) -> Iterator[str]:
     for row in rows:
-        name = row.metric.words
+        name = f"{row.metric.words}{design.where(row.condition)}"
         if row_verdict(row) in GAINS and _is_warm_only(row, rows):
             yield f"{name}: gained in warm iterations only, which is no headline."
         if row.order is not None and abs(row.order) >= NEGLIGIBLE:
@@ -161,8 +161,10 @@ def why_words(experiment: Experiment) -> str:
     runs = experiment.pairs
     least, most = min(runs), max(runs)
     number = counted(most, "run") if least == most else f"{least} to {most} runs"
-    warm = sum(one.step.is_warm and bool(one.values) for one in experiment.done) // 2
-    said = f"{number} of each side" + (f", {counted(warm, 'warm run')} before" if warm else "")
+    conditions = len(experiment.design.conditions)
+    warm = sum(one.step.is_warm and bool(one.values) for one in experiment.done) // 2 // conditions
+    said = f"{number} of each side" + " in each condition" * (conditions > 1)
+    said += f", {counted(warm, 'warm run')} before" if warm else ""
     said += f", in {duration(experiment.wall_s)}"
     reasons = {
         "all runs": "",

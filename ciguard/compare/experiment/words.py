@@ -13,8 +13,6 @@ from ciguard.compare.words import NARROW, percent
 from ciguard.text import duration, one_line, size, table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ciguard.compare.experiment.measured import Measured, Metric
     from ciguard.compare.experiment.outcome import Experiment
     from ciguard.compare.experiment.paired import Row
@@ -68,16 +66,12 @@ def row_words(row: Row, width: int = 200) -> tuple[str, ...]:
     )
 
 
-def condition_words(condition: Mapping[str, str]) -> str:
-    """ "batch=2 steps=4"."""
-    return one_line(" ".join(f"{name}={value}" for name, value in condition.items()), COLUMNS)
-
-
 def groups(experiment: Experiment) -> list[tuple[str, tuple[Row, ...]]]:
-    """The rows by condition, each with its name: "" where there is one only."""
+    """The rows by condition, each with its name: "" where nobody gave one."""
+    design = experiment.design
     return [
-        (condition_words(condition), tuple(r for r in experiment.rows if r.condition == at))
-        for at, condition in enumerate(experiment.design.conditions)
+        (design.condition_words(at), tuple(r for r in experiment.rows if r.condition == at))
+        for at in range(len(design.conditions))
     ]
 
 

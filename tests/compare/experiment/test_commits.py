@@ -142,10 +142,45 @@ def test_units_that_fail_or_are_not_there_are_not_judged(project: Path, ciguard:
         stdin=listed,
     )
     lines = done.stdout.splitlines()
-    assert f"not judged: {unit('breaks')} on head: failed" in done.stdout
-    assert f"not judged: {unit('gone')} on base: has no result" in lines
+    assert f"not judged: {unit('breaks')}\n  on head: failed" in done.stdout
+    assert f"not judged: {unit('gone')}\n  on base: has no result\n" in done.stdout
+    assert max(map(len, lines)) <= 80
+    assert "base, run 1: " in done.stderr
+    assert "not committed" not in done.stderr
     assert lines[-1] == "not enough data", "one pair is too few"
     no_worktree(project)
+
+
+def test_what_is_not_committed_is_not_measured_and_that_is_said(
+    project: Path, ciguard: Ciguard
+) -> None:
+    with (project / "test_it.py").open("a") as stream:
+        stream.write("def test_new(): pass\n")
+    done = ciguard(
+        *("experiment", "--base", "HEAD~1", "--head", "HEAD", "--units", "-"),
+        *("--runs", "1", "--warm", "0"),
+        cwd=project,
+        stdin=unit("new"),
+        expect=10,
+    )
+    assert "note: changes that are not committed are not measured\n" in done.stderr
+    assert "base, run 1: ended: " in done.stdout
+    assert git(project, "status", "--porcelain", "--untracked-files=no") == "M test_it.py"
+
+
+def test_a_comparison_of_another_commit_is_warned_of(project: Path, ciguard: Ciguard) -> None:
+    head = replace(suspected().candidate, sha="c" * 40)
+    told = replace(suspected(), candidate=head)
+    (project / "comparison.json").write_text(json.dumps(as_json(told)))
+    (project / "ciguard.toml").write_text('[experiment]\nsetup = "exit 7"\n')
+    done = ciguard(
+        *("experiment", "--base", "HEAD~1", "--head", "HEAD", "--units", "suspects"),
+        *("--comparison", "comparison.json"),
+        cwd=project,
+        expect=3,
+    )
+    now = git(project, "rev-parse", "HEAD")
+    assert f"warning: the comparison is of cccccccccc, and run is {now[:10]}\n" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -233,6 +268,7 @@ def test_worktrees_are_removed_whoever_ends_it(
         text=True,
     )
     assert running.stderr is not None
+    assert "not committed" in running.stderr.readline()
     assert "base: echo $PWD; sleep 600" in running.stderr.readline()
     running.send_signal(number)
     said, _ = running.communicate(timeout=60)

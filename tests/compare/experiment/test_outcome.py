@@ -88,6 +88,18 @@ def test_a_gain_in_warm_iterations_alone_is_told_and_is_no_headline() -> None:
     assert [row_verdict(row) for row in found.rows][1] == "faster"
 
 
+def test_of_several_conditions_each_note_says_which() -> None:
+    gained = {WALL: SAME, WARM: LESS, COLD: SAME}
+    found = experiment(gained, gained, {WALL: SAME})
+    said = "gained in warm iterations only, which is no headline."
+    assert found.notes == tuple(f"step (warm) (n={n}): {said}" for n in (0, 1))
+    assert why_words(found) == "8 runs of each side in each condition, in 1 min 23 s"
+    (one, two) = ({WALL: SAME}, {WALL: SAME})
+    done = [replace(run, failure="exit code 3") for run in experiment(one, two).done[2:3]]
+    failed = concluded(experiment(one, two).design, done, "failed", commands=COMMANDS)
+    assert failed.failure == "a, run 1 (n=1): exit code 3"
+
+
 def test_conditions_are_never_pooled() -> None:
     """Of two conditions that differ tenfold each is compared with itself."""
     four, ten = {WALL: SAME}, {WALL: scaled(SAME, 10)}
