@@ -20,6 +20,7 @@ from jinja2 import (
     StrictUndefined,
     TemplateError,
     TemplateSyntaxError,
+    nodes,
     select_autoescape,
 )
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -128,13 +129,18 @@ class Templates:
         """Render a template."""
         if not self._own:
             return _ours().get_template(name).render(**values)
+        own, text = environment(self._own), ""
         try:
-            return environment(self._own).get_template(name).render(**values)
+            text = own.get_template(name).render(**values)
+            why = "" if name not in self._own else _dead(own, name) or _nothing(text)
         except (*_MISTAKES, *_MORE_MISTAKES) as error:
             if name not in self._own:
                 raise
-            self.refuse(name, _said(error))
-            return self.render(name, **values)
+            why = _said(error)
+        if not why:
+            return text
+        self.refuse(name, why)
+        return self.render(name, **values)
 
     def refuse(self, name: str, why: str) -> None:
         """Use ours from now on."""
@@ -145,6 +151,39 @@ class Templates:
 @lru_cache(maxsize=1)
 def _ours() -> Environment:
     return environment()
+
+
+def _nothing(text: str) -> str:
+    return "" if text.strip() else "nothing comes of it"
+
+
+def _dead(found: Environment, name: str) -> str:
+    """Which block of a template that extends another one stands in no place of that; "" if none."""
+    tree = _parsed(found, name)
+    parents = _blocks_of_parents(found, tree)
+    if not parents:
+        return ""
+    for node in tree.body:
+        if isinstance(node, nodes.Block) and node.name not in parents:
+            known = ", ".join(parents)
+            return f"line {node.lineno}: there is no block {node.name!r}; there are {known}"
+    return ""
+
+
+def _blocks_of_parents(found: Environment, tree: nodes.Template) -> tuple[str, ...]:
+    """The blocks of all that a template extends, in their order there."""
+    blocks: dict[str, None] = {}
+    for parent in tree.find_all(nodes.Extends):
+        if isinstance(parent.template, nodes.Const):
+            above = _parsed(found, str(parent.template.value))
+            blocks |= dict.fromkeys(block.name for block in above.find_all(nodes.Block))
+            blocks |= dict.fromkeys(_blocks_of_parents(found, above))
+    return tuple(blocks)
+
+
+def _parsed(found: Environment, name: str) -> nodes.Template:
+    assert found.loader is not None
+    return found.parse(found.loader.get_source(found, name)[0])
 
 
 def _said(error: Exception) -> str:

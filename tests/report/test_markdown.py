@@ -153,6 +153,12 @@ def test_a_run_without_a_plan() -> None:
         ("{% extends 'comment.md.j2' %}", "recursion"),
         ("{{ 1 // 0 }}", "ZeroDivisionError"),
         ("{{ 'x' * 70000 }}", "over 65"),
+        ("", "nothing comes of it"),
+        ("{# ours #}\n\n", "nothing comes of it"),
+        (
+            "{% extends 'ciguard/comment.md.j2' %}\n{% block foter %}x{% endblock %}",
+            "line 2: there is no block 'foter'; there are headline, claim, findings, causes, ",
+        ),
     ],
 )
 def test_a_template_that_cannot_be_used_is_named_and_ours_is_used(wrong: str, said: str) -> None:
@@ -162,6 +168,15 @@ def test_a_template_that_cannot_be_used_is_named_and_ours_is_used(wrong: str, sa
     assert text.startswith("### :x: FAILED: 3 of 3 units failed\n")
     assert ".ciguard/templates/comment.md.j2 could not be used" in text
     assert said in templates.complaints["comment.md.j2"]
+
+
+def test_a_block_of_its_own_within_one_of_ours_is_used() -> None:
+    block = "{% block footer %}{% block mine %}MINE{% endblock %}{% endblock %}"
+    templates = Templates({"comment.md.j2": "{% extends 'ciguard/comment.md.j2' %}" + block})
+    world = failing_world(3)
+    text = markdown(Contents(world.plan, world.prove()), Limit(65_000, characters), templates)
+    assert text.count("MINE") == 1
+    assert templates.complaints == {}
 
 
 BLOCKS = re.findall(r"{% block (\w+)", (ROOT / "templates/comment.md.j2").read_text("utf-8"))

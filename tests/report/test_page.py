@@ -79,8 +79,19 @@ def test_a_page_without_a_plan_and_one_of_a_spoilt_template() -> None:
     templates = Templates({"report.html.j2": "{{ nothing }}"})
     assert "<h1" in html(contents, (), templates)
     assert "UndefinedError" in templates.complaints["report.html.j2"]
-    own = '{% extends "ciguard/report.html.j2" %}{% block facts %}{{ "<i>" }}{% endblock %}'
-    assert "&lt;i&gt;" in html(contents, (), Templates({"report.html.j2": own}))
+    for block in ("facts", "title"):  # one of ours, and one of what ours extends
+        own = (
+            '{% extends "ciguard/report.html.j2" %}{% block '
+            + block
+            + ' %}{{ "<i>" }}{% endblock %}'
+        )
+        templates = Templates({"report.html.j2": own})
+        assert "&lt;i&gt;" in html(contents, (), templates)
+        assert templates.complaints == {}
+    own = '{% extends "ciguard/report.html.j2" %}{% block fact %}x{% endblock %}'
+    templates = Templates({"report.html.j2": own})
+    assert "<h1" in html(contents, (), templates)
+    assert "line 1: there is no block 'fact'" in templates.complaints["report.html.j2"]
 
 
 def test_curves_stand_below_their_limit_and_the_nearest_comes_first() -> None:
