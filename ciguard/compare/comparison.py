@@ -136,6 +136,11 @@ class Comparison:
         """Say that a plan gives the legs a budget: without one there is no column for it."""
         return any(leg.budget_bytes is not None for leg in self.legs)
 
+    @property
+    def has_probes(self) -> bool:
+        """Say that a fixed piece of CPU work tells of a leg's runner beside those before."""
+        return any(leg.probe_ratio is not None for leg in self.legs)
+
     def of_kind(self, kind: Kind) -> tuple[Transition, ...]:
         """The transitions of one kind."""
         return tuple(one for one in self.transitions if one.kind == kind)

@@ -26,6 +26,7 @@ LISTED: Final = 10  # cases of a kind by name; all are in the JSON
 NAMED: Final = 3  # lost units by name: they say less than their number
 MESSAGE_LINES: Final = 3
 RUNNER_MEMORY: Final = "runner memory"
+PROBE: Final = ("probe",)
 
 
 def render(comparison: Comparison) -> str:
@@ -157,28 +158,33 @@ def _legs(comparison: Comparison) -> str:
     if not comparison.legs:
         return ""
     limits = ("budget",) * comparison.has_budgets + (RUNNER_MEMORY,)
-    rows = [("leg", "ending", "wall", "peak", *limits, "speed")]
-    rows += [_leg(leg, has_budget=comparison.has_budgets) for leg in comparison.legs]
-    text = table(rows, right=frozenset({4, 5, 6}))
+    rows = [("leg", "ending", "wall", "peak", *limits, "speed", *PROBE * comparison.has_probes)]
+    rows += [_leg(leg, comparison) for leg in comparison.legs]
+    text = table(rows, right=frozenset({4, 5, 6, 7}))
     if max(map(len, text.splitlines())) <= COLUMNS:
         return text
-    narrow = table([(row[0], *row[2:]) for row in rows], right=frozenset({3, 4, 5})).splitlines()
+    narrow = table([(row[0], *row[2:]) for row in rows], right=frozenset({3, 4, 5, 6})).splitlines()
     lines = narrow[:1]
     for leg, line in zip(comparison.legs, narrow[1:], strict=True):
         lines += [line] if leg.endings == "completed" else [line, f"    {leg.endings}"]
     return "\n".join(lines)
 
 
-def _leg(leg: LegChange, *, has_budget: bool) -> tuple[str, ...]:
+def _leg(leg: LegChange, comparison: Comparison) -> tuple[str, ...]:
     return (
         one_line(leg.shard or "-", 12),
         leg.endings,
         f"{duration(leg.wall_before_s)} -> {duration(leg.wall_after_s)}",
         f"{size(leg.peak_before_bytes)} -> {size(leg.peak_after_bytes)}",
-        *((size(leg.budget_bytes),) if has_budget else ()),
+        *((size(leg.budget_bytes),) if comparison.has_budgets else ()),
         size(leg.memory_bytes),
-        "-" if leg.speed is None else f"{leg.speed:.2f}",
+        _factor(leg.speed),
+        *((_factor(leg.probe_ratio),) if comparison.has_probes else ()),
     )
+
+
+def _factor(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _totals(comparison: Comparison) -> str:

@@ -299,6 +299,12 @@ def test_a_slower_runner_is_no_slower_suite() -> None:
     assert found.pace.word == "no significant difference"
     assert found.legs[0].speed == pytest.approx(1.3, rel=0.03)
     assert found.legs[0].probe_ratio == pytest.approx(1.3, rel=0.03)
+    (row,) = [line for line in FORMATS["text"](found).splitlines() if line.startswith("01 ")]
+    speed, probe = row.split()[-2:]
+    assert (speed, probe) == (f"{found.legs[0].speed:.2f}", f"{found.legs[0].probe_ratio:.2f}")
+    for shape in ("markdown", "html"):
+        assert f"{found.legs[0].probe_ratio:.2f}" in FORMATS[shape](found)
+        assert "CPU probe" in FORMATS[shape](found)
 
 
 @pytest.mark.parametrize("runner", [1.0, 1.3])
@@ -321,7 +327,9 @@ def test_a_faster_suite_is_a_gain() -> None:
 
 def test_without_probes_nobody_knows_whose_the_speed_is() -> None:
     runs = [column_run(np.linspace(0.1, 1.0, TESTS), run_id=n) for n in range(1, 13)]
-    assert compare_run(runs[-1], None, runs[:-1]).pace.word == "not measured"
+    found = compare_run(runs[-1], None, runs[:-1])
+    assert found.pace.word == "not measured"
+    assert not any("probe" in FORMATS[shape](found) for shape in ("text", "markdown"))
     assert judge_pace(np.zeros(3), np.zeros((2, 3))).word == "not enough data"
     assert judge_pace(np.full(3, np.nan), np.zeros((12, 3))).word == "not measured"
 
