@@ -25,7 +25,7 @@ from ciguard.repository.lineages import lineage_of
 from ciguard.text import tidied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ciguard.codec.history import History
     from ciguard.compare.comparison import Comparison
@@ -193,7 +193,7 @@ def _compared(
     head = finding.side(references[1], words[1], "HEAD")
     base = finding.side(references[0], words[0], "BASE", head.runs[-1])
     for side in (base, head):
-        for problem in side.recorded.problems:
+        for problem in (*side.recorded.problems, *_damages(side.recorded)):
             console.err(f"warning: {problem}")
     bases, heads = base.runs, head.runs
     if base.recorded.foreign != head.recorded.foreign or history is not None:
@@ -263,6 +263,14 @@ class _Finding:
             return _Side((run,))
         found = self.lookup.newest_of(branch, where)
         return _read(self.lookup.on_github(found, where), word)
+
+
+def _damages(recorded: Recorded) -> Iterator[str]:
+    """What is wrong with records that can be read in part, the first of each."""
+    for record in recorded.records:
+        more = len(record.damage) - 1
+        for damage in record.damage[:1]:
+            yield f"{damage} and {more} more" if more else damage
 
 
 def _read(recorded: Recorded, name: str) -> _Side:

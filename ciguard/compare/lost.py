@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # How a leg ended that did not end by itself; of others nobody knows more than that.
 _HOW: Final[Mapping[Ending, str]] = {
+    "completed": "left a damaged record",
     "timeout": "hit a time limit",
     "out_of_memory": "ran out of memory",
     "crash": "crashed",

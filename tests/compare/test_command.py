@@ -278,6 +278,15 @@ def test_two_folders(ciguard: Ciguard, place: Path) -> None:
     assert not done.stderr
 
 
+def test_a_record_that_is_there_twice_is_named(ciguard: Ciguard, place: Path) -> None:
+    write(place, "both/one", {"01": [case("a", 1.0)]}, started_at="2026-11-20T10:00:00Z")
+    write(place, "both/two", {"01": [case("a", 2.0)]}, started_at="2026-11-20T11:00:00Z")
+    done = ciguard("compare", "base", "both", cwd=place)
+    assert done.stdout.startswith("INCOMPLETE: leg 01 left a damaged record; ")
+    (warning,) = done.stderr.splitlines()
+    assert warning.startswith("warning: one/1-1/01/supervisor.jsonl: 2 shard lines that differ")
+
+
 def test_one_file_is_a_record(ciguard: Ciguard, place: Path) -> None:
     file = next((place / "head").rglob("*.jsonl"))
     done = ciguard("compare", "base", file, "--format", "json", cwd=place)
