@@ -2,7 +2,9 @@
 
 Taking each leg's speed out of its tests takes out what slowed down all of them, too. What is left
 of a leg's speed once the probe of its runner is divided out is the suite's own. A probe takes a
-moment, in which a runner may not be what it is: three quarters of the legs must say the same.
+moment, in which a runner may not be what it is: three quarters of the legs must say the same. And
+a suite that waits more than it computes takes no longer on a slower runner: divided by the probe it
+seems faster there, and slower on a faster one. So the legs as measured must say the same, too.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from ciguard.compare.normalise import MANY
 from ciguard.compare.statistics import quantile_95
 from ciguard.compare.vocabulary import CONFIRMING
 from ciguard.compare.wholes import Pace
-from ciguard.compare.words import pace_words
+from ciguard.compare.words import pace_words, unclear_pace
 
 if TYPE_CHECKING:
     from ciguard.compare.normalise import Integers
@@ -31,6 +33,8 @@ FINEST: Final = 0.01
 
 OFF: Final = 2.0  # 3 to 11 times the usual in 3 of 39 legs of a busy machine
 QUARTILES: Final = (0.25, 0.5, 0.75)
+AS_MEASURED: Final = len(QUARTILES)  # the column behind them
+LEAST: Final = 0.025  # half of RATIO: what a suite must have changed with its runners in it
 
 
 def believed(probe_s: Floats, usual_s: float | None) -> Floats:
@@ -45,24 +49,28 @@ def believed(probe_s: Floats, usual_s: float | None) -> Floats:
 def own_speed(speed: Floats, probe_s: Floats, run: Integers, runs: int) -> Floats:
     """The logarithm of each run's own pace: quartiles over its legs; NaN where none has both.
 
+    Behind them stands the median of the same legs as measured, runners included.
+
     Args:
         speed: of each leg, as a logarithm; NaN could not be told.
         probe_s: of each leg's runner; NaN was not measured.
         run: of each leg.
 
     Returns:
-        (runs, 3); of two legs, the quartiles are the two.
+        (runs, 4); of two legs, the quartiles are the two.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         own = speed - np.log(probe_s)
-    found = np.full((runs, len(QUARTILES)), np.nan)
+    found = np.full((runs, AS_MEASURED + 1), np.nan)
     for number in range(runs):
-        legs = own[(run == number) & np.isfinite(own)]
+        there = (run == number) & np.isfinite(own)
+        legs = own[there]
         if len(legs):
             found[number] = (
                 np.quantile(legs, QUARTILES[0], method="lower"),
                 np.median(legs),
                 np.quantile(legs, QUARTILES[2], method="higher"),
+                np.median(speed[there]),
             )
     return found
 
@@ -71,8 +79,8 @@ def judge_pace(candidate: Floats, baseline: Floats, previous: Floats | None = No
     """Hold a run's own pace against those of the baseline's runs; all as `own_speed` gives them.
 
     Args:
-        candidate: its three quartiles.
-        baseline: of each run; (runs, 3).
+        candidate: its three quartiles, and as measured.
+        baseline: of each run; (runs, 4).
         previous: of an earlier run of the same change.
     """
     middles = baseline[:, 1]
@@ -102,6 +110,11 @@ def judge_pace(candidate: Floats, baseline: Floats, previous: Floats | None = No
                 _beyond(sign * (run - usual), least, CONFIRMED_Z * error) for run in runs
             )
             word = sure if twice and n >= CONFIRMING else maybe
+            measured = float(candidate[AS_MEASURED] - np.nanmedian(baseline[:, AS_MEASURED]))
+            if np.expm1(sign * measured) < LEAST:
+                word, factor = "unclear", float(np.exp(measured))
+                said = unclear_pace(factor, factor / (1 + ratio), n)
+                return Pace(word, said, ratio, low, high, n)
     return Pace(word, pace_words(word, ratio=ratio, low=low, high=high, n=n), ratio, low, high, n)
 
 

@@ -47,6 +47,7 @@ PaceWord = Literal[
     "faster",
     "maybe faster",
     "no significant difference",
+    "unclear",
     "not enough data",
     "not measured",
 ]

@@ -43,6 +43,14 @@ def pace_words(
     return f"whole suite: {word} ({numbers})"
 
 
+def unclear_pace(suite: float, probe: float, n: int) -> str:
+    """What is said where the probes of the runners moved and the tests did not move with them."""
+    return (
+        f"whole suite: unclear: its tests took {suite:.2f} times as long as usual, the CPU probe "
+        f"of its runners {probe:.2f} times (n={n})"
+    )
+
+
 def few_runs(number: int) -> str:
     """Why nothing is judged yet."""
     are = "is 1" if number == 1 else f"are {number or 'none'}"

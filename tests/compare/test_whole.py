@@ -325,13 +325,32 @@ def test_a_faster_suite_is_a_gain() -> None:
     assert (found.pace.word, found.state) == ("faster", "better")
 
 
+@pytest.mark.parametrize("probe", [0.7, 1.5])
+def test_a_suite_that_waits_is_no_slower_on_another_runner(probe: float) -> None:
+    """Its tests take what they took: only the runners' CPU is another one, in both runs."""
+
+    def waiting(run_id: int) -> Run:
+        run = paced(run_id, 1.0, 1.0, run_id)
+        legs = [replace(leg, probe_s=probe * (leg.probe_s or 0.0)) for leg in run.legs]
+        return replace(run, legs=tuple(legs))
+
+    bases = [paced(n, 1.0, 1.0, n) for n in range(1, 13)]
+    found = compare_run(waiting(20), None, bases, previous=waiting(19))
+    assert (found.pace.word, found.state) == ("unclear", "same")
+    assert found.pace.said.startswith("whole suite: unclear: its tests took 1.0")
+    assert f"of its runners {probe:.1f}" in found.pace.said
+    assert found.pace.said not in found.headline
+    for shape in ("text", "markdown", "html"):
+        assert found.pace.said in " ".join(FORMATS[shape](found).split())
+
+
 def test_without_probes_nobody_knows_whose_the_speed_is() -> None:
     runs = [column_run(np.linspace(0.1, 1.0, TESTS), run_id=n) for n in range(1, 13)]
     found = compare_run(runs[-1], None, runs[:-1])
     assert found.pace.word == "not measured"
     assert not any("probe" in FORMATS[shape](found) for shape in ("text", "markdown"))
-    assert judge_pace(np.zeros(3), np.zeros((2, 3))).word == "not enough data"
-    assert judge_pace(np.full(3, np.nan), np.zeros((12, 3))).word == "not measured"
+    assert judge_pace(np.zeros(4), np.zeros((2, 4))).word == "not enough data"
+    assert judge_pace(np.full(4, np.nan), np.zeros((12, 4))).word == "not measured"
 
 
 def test_one_leg_of_which_the_probe_was_off_says_nothing() -> None:
