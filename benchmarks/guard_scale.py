@@ -161,7 +161,11 @@ def main(legs: int, results: int, other: str = "") -> None:
         write(folder / "red", plan, every=10)
         size = sum(item.stat().st_size for item in folder.rglob("*.jsonl")) / (1 << 20)
         print(f"{legs} legs, {results:,} results, {size:.0f} MiB in two runs")
-        for what, more, expect in (("green", (), 0), ("red", (), 10), ("red", ("--json",), 10)):
+        for what, more, expect in (
+            ("green", (), 0),
+            ("red", (), 10),
+            ("red", ("--format", "json"), 10),
+        ):
             words = ("--plan", "plan.json", "--records", what, *more)
             turns = [
                 [measured(one, words, expect) for one in checkouts]

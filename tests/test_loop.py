@@ -118,7 +118,9 @@ def test_a_suite_of_any_command_goes_through_the_whole_loop(tables: Loop) -> Non
 
     records = tables.run("plan", "records", expect=(0, 10))
     guarded = tables.ciguard(
-        *("guard", "--plan", "plan", "--records", records, "--json"), cwd=tables.folder, expect=10
+        *("guard", "--plan", "plan", "--records", records, "--format", "json"),
+        cwd=tables.folder,
+        expect=10,
     )
     assert json.loads(guarded.stdout)["verdict"] == "failed"
 

@@ -1,4 +1,4 @@
-"""A verdict for programs: schema 1 of `ciguard guard --json`. Pure."""
+"""A verdict for programs: schema 1 of `ciguard guard --format json`. Pure."""
 
 from __future__ import annotations
 

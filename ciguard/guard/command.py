@@ -48,7 +48,7 @@ WITHOUT: Final = "the run is judged without past runs"
     help="base: what fails on the base too does not fail a pull request.",
 )
 @click.option("--history", "place", metavar="FILE|branch:NAME", help="Past runs of the base.")
-@click.option("--json", "wants_json", is_flag=True, help="Print the verdict as JSON.")
+@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
 @click.option("--github", is_flag=True, help="Also write annotations, and outputs of the step.")
 @click.pass_obj
 def command(
@@ -63,7 +63,7 @@ def command(
     needs: str | None,
     forgive: str | None,
     place: str | None,
-    wants_json: bool,
+    shape: str,
     github: bool,
 ) -> int:
     """Prove that every planned unit ran and every leg ended by itself.
@@ -96,7 +96,7 @@ def command(
         policy=judged.policy,
         also=(*refused(arrived.problems), *others.findings),
     )
-    if wants_json:
+    if shape == "json":
         console.out(json.dumps(as_json(verdict), indent=2))
     else:
         console.out(render(verdict))

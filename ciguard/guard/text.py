@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = 80
 SAID: Final = 180  # characters of a message
-LISTED: Final = 20  # failures and flaky units by name; all are in --json
+LISTED: Final = 20  # failures and flaky units by name; all are in the JSON
 OFFENDERS: Final = 10
 
 

@@ -107,7 +107,7 @@ OWN_CONFIRMATION: Final = (
     "shape",
     type=click.Choice(["markdown", "html"]),
     default="markdown",
-    help="Of what is printed. JSON: --comparison here, and `ciguard guard --json`.",
+    help="Of what is printed. JSON: --comparison here, and `ciguard guard --format json`.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write what is printed here as well.")
 @click.pass_obj

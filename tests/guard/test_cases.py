@@ -137,7 +137,16 @@ def judge(
     legs = case.legs or ("failure" if "failure" in last.values() else "success")
     needs = {"plan": {"result": "success"}, "legs": {"result": legs}}
     given = case.words or ("--records", str(records))
-    words = ["--plan", str(plan), *given, "--needs", json.dumps(needs), "--json", "--github"]
+    words = [
+        "--plan",
+        str(plan),
+        *given,
+        "--needs",
+        json.dumps(needs),
+        "--format",
+        "json",
+        "--github",
+    ]
     code = command.main(args=words, standalone_mode=False, obj=Invocation(environ, place))
     said = capsys.readouterr()
     assert TOKEN not in said.out + said.err

@@ -64,7 +64,7 @@ def test_json(golden: Golden, ciguard: Ciguard, tmp_path: Path, name: str, code:
     world = {"green": World, "hurt": hurt}[name]
     plan, records = world().write(tmp_path)
     done = ciguard(
-        "guard", "--plan", plan, "--records", records, "--json", cwd=tmp_path, expect=code
+        "guard", "--plan", plan, "--records", records, "--format", "json", cwd=tmp_path, expect=code
     )
     golden(done.stdout, SAMPLES / f"{name}.json", scrub=SCRUB)
     found = json.loads(done.stdout)

@@ -167,7 +167,7 @@ def test_what_only_looks_like_a_pass_is_none(ciguard: Ciguard, tmp_path: Path) -
     for name, content in uploaded.items():
         (tmp_path / "out" / name).mkdir(parents=True)
         (tmp_path / "out" / name / f"r.{name[-3:]}").write_text(content)
-    words = ("--plan", "plan.json", "--results", "out/{shard}/*", "--json")
+    words = ("--plan", "plan.json", "--results", "out/{shard}/*", "--format", "json")
     verdict = json.loads(ciguard("guard", *words, cwd=tmp_path, expect=13).stdout)
     wrong = {one["shard"] for one in verdict["findings"] if one["level"] == "incomplete"}
     assert wrong == set(uploaded)

@@ -66,7 +66,9 @@ def ciguard(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def guard(folder: Path) -> tuple[int, dict[str, Any]]:
-    answer = ciguard(folder, "guard", "--plan", "plan", "--records", "artifacts", "--json")
+    answer = ciguard(
+        folder, "guard", "--plan", "plan", "--records", "artifacts", "--format", "json"
+    )
     assert answer.stdout, answer.stderr
     return answer.returncode, json.loads(answer.stdout)
 

@@ -115,7 +115,7 @@ def test_the_guard_s_text_and_json(run: Run, server: FakeGitHub) -> None:
     text = run.call("guard", expect=13).stdout
     assert max(map(len, text.splitlines())) <= 80
     assert f"\n    log: {SHUTDOWN[:30]}" in text
-    found = json.loads(run.call("guard", "--json", expect=13).stdout)
+    found = json.loads(run.call("guard", "--format", "json", expect=13).stdout)
     assert [one["ending"] for one in found["legs"]] == [
         "completed",
         "superseded",

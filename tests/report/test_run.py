@@ -150,7 +150,7 @@ def test_a_hostile_artifact_makes_the_run_incomplete(
     """Even one beside the records of all legs: what it would have said is not known."""
     content, said = HOSTILE[name]
     add_artifact(server, f"ciguard-record-{world.plan.id}-02-1-checkpoint-01", content)
-    found = json.loads(call("guard", "--json", expect=13).stdout)
+    found = json.loads(call("guard", "--format", "json", expect=13).stdout)
     (finding,) = found["findings"]
     assert finding["kind"] == "not_read"
     assert "-02-1-checkpoint-01" in finding["what"]

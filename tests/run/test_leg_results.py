@@ -148,7 +148,9 @@ def lay_out(folder: Path, *units: str) -> None:
 
 
 def guard(folder: Path) -> tuple[int, dict[str, Any]]:
-    answer = ciguard(folder, "guard", "--plan", "plan.json", "--records", "records", "--json")
+    answer = ciguard(
+        folder, "guard", "--plan", "plan.json", "--records", "records", "--format", "json"
+    )
     assert answer.stdout, answer.stderr
     return answer.returncode, json.loads(answer.stdout)
 

@@ -60,7 +60,7 @@ def attempt(number: int) -> dict[str, str]:
 
 def guard(folder: Path) -> tuple[int, dict[str, object]]:
     """What `ciguard guard` says of all records, in any folders."""
-    words = ("--plan", "plan.json", "--records", "records", "--json")
+    words = ("--plan", "plan.json", "--records", "records", "--format", "json")
     done = subprocess.run(
         [sys.executable, "-m", "ciguard", "guard", *words],
         cwd=folder,
