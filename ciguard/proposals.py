@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import tomllib
 from dataclasses import dataclass
@@ -55,6 +56,13 @@ NO_CHECKOUT: Final = (
 NO_CHECKOUT_FIX: Final = (
     'set experiment.setup, as "python3 -m venv .venv && .venv/bin/pip install -q -e .[test]"; '
     '"true" where nothing is needed'
+)
+
+
+USUAL_BRANCHES: Final = ("main", "master")
+GUESSED: Final = (
+    "git does not know origin's default branch: {} is taken for it; "
+    "git remote set-head origin --auto tells git"
 )
 
 
@@ -114,7 +122,7 @@ def propose(
     elif config.workflow.confirm and not config.experiment.setup:
         raise UsageError(NO_CHECKOUT, where="workflow.confirm", fix=NO_CHECKOUT_FIX)
     workflow = Workflow(
-        default_branch=default_branch(folder),
+        default_branch=default_branch(folder, tell),
         install=config.install or running_requirement(),
         setup=setup,
         history=config.history.carrier,
@@ -176,22 +184,34 @@ def repository_files(folder: Path) -> list[str]:
     Raises:
         UsageError: not the top folder of a git repository, so the workflow would not be found.
     """
-    above = git(folder, "rev-parse", "--show-prefix")
-    if above is None or above.strip():
-        where = str(folder.resolve())
-        raise UsageError(
-            "not the top folder of a git repository", where=where, fix="run ciguard init there"
-        )
+    top = git(folder, "rev-parse", "--show-toplevel")
+    where = str(folder.resolve())
+    if top is None:
+        fix = "run it in a clone of the repository, or begin one: git init"
+        raise UsageError("not the top folder of a git repository", where=where, fix=fix)
+    if (git(folder, "rev-parse", "--show-prefix") or "").strip():
+        fix = f"run ciguard in its top folder: cd {shlex.quote(top.rstrip())}"
+        raise UsageError("not the top folder of a git repository", where=where, fix=fix)
     listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard") or ""
     return [name for name in listed.split("\0") if name]
 
 
-def default_branch(folder: Path) -> str:
-    """The remote's default branch where git knows it, else the one checked out, else main."""
+def default_branch(folder: Path, tell: Callable[[str], None] = lambda _: None) -> str:
+    """The remote's default branch where git knows it; else a guess, which is told if it may be off.
+
+    Who adds ciguard is mostly on a branch made for it: the one that is checked out comes last.
+    """
     remote = git(folder, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
     if remote:
         return remote.strip().removeprefix("origin/")
-    return (git(folder, "branch", "--show-current") or "").strip() or "main"
+    current = (git(folder, "branch", "--show-current") or "").strip()
+    for place in ("refs/remotes/origin/", "refs/heads/"):
+        for name in USUAL_BRANCHES:
+            if git(folder, "rev-parse", "-q", "--verify", f"{place}{name}") is not None:
+                if name != current:
+                    tell(GUESSED.format(name))
+                return name
+    return current or USUAL_BRANCHES[0]
 
 
 def git(folder: Path, *arguments: str) -> str | None:

@@ -33,6 +33,7 @@ from ciguard.proposals import (
     LOST_FIX,
     WORKFLOW_FILE,
     generation,
+    git,
     propose,
     running_requirement,
 )
@@ -120,8 +121,14 @@ def _git(invocation: Invocation) -> Iterator[Check]:
         yield error("git", "there is no git", "install it: policy and history are read by it")
         return
     remote = remote_url(invocation.folder, invocation.environ)
+    if remote:
+        yield ok("git", f"origin is {remote}")
+        return
+    is_there = git(invocation.folder, "rev-parse", "--git-dir") is not None
+    what = "no remote origin" if is_there else "this folder is in no git repository"
+    first = "" if is_there else "git init, then "
     fix = "git remote add origin ADDRESS: the history and the base's policy come from there"
-    yield ok("git", f"origin is {remote}") if remote else warning("git", "no remote origin", fix)
+    yield warning("git", what, first + fix)
 
 
 def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:

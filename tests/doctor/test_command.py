@@ -100,6 +100,16 @@ def test_a_history_that_no_other_machine_has_is_a_warning(folder: Path, ciguard:
     assert 'fix: set carrier = "branch:ciguard-history"' in done.stdout
 
 
+def test_a_folder_in_no_repository_is_told_how_one_begins(tmp_path: Path, ciguard: Ciguard) -> None:
+    words = ("doctor", "--offline", "--format", "json")
+    ceiling = str(tmp_path.parent)
+    done = ciguard(*words, cwd=tmp_path, expect=3, GIT_CEILING_DIRECTORIES=ceiling)
+    found = checks(done.stdout)
+    assert found["git"]["what"] == "this folder is in no git repository"
+    assert found["git"]["fix"].startswith("git init, then git remote add origin ADDRESS")
+    assert found["workflow"]["fix"].endswith("or begin one: git init")
+
+
 def test_without_an_origin_nothing_is_missed_that_only_a_workflow_needs(
     folder: Path, ciguard: Ciguard
 ) -> None:

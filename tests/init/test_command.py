@@ -221,6 +221,29 @@ def test_the_remotes_default_branch_counts_more_than_the_one_checked_out(
     assert 'branches: ["stable"]' in (tmp_path / "clone" / WORKFLOW).read_text("utf-8")
 
 
+@pytest.mark.parametrize(
+    ("branches", "taken"),
+    [
+        ((), "trunk"),
+        (("main",), "main"),
+        (("main", "refs/remotes/origin/master"), "master"),
+        (("master", "refs/remotes/origin/main"), "main"),
+    ],
+)
+def test_a_branch_made_for_it_is_not_taken_for_the_default(
+    repository: Path, branches: tuple[str, ...], taken: str
+) -> None:
+    git = ["git", "-C", str(repository), "-c", "user.name=n", "-c", "user.email=n@example.org"]
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    for name in branches:
+        place = name if "/" in name else f"refs/heads/{name}"
+        subprocess.run([*git, "update-ref", place, "HEAD"], check=True)
+    answer = call(repository, "--yes")
+    assert f'branches: ["{taken}"]' in (repository / WORKFLOW).read_text("utf-8")
+    said = f"git does not know origin's default branch: {taken} is taken for it"
+    assert (said in answer.stderr) is (taken != "trunk"), "a guess is told"
+
+
 @pytest.mark.parametrize("place", ["repository/tests", "."])
 def test_elsewhere_than_at_the_top_of_a_repository_it_says_so(
     repository: Path, tmp_path: Path, place: str
@@ -228,6 +251,9 @@ def test_elsewhere_than_at_the_top_of_a_repository_it_says_so(
     answer = call(tmp_path / place, "--yes", GIT_CEILING_DIRECTORIES=str(tmp_path.parent))
     assert answer.returncode == 2
     assert "not the top folder of a git repository" in answer.stderr
+    top = tmp_path / "repository"
+    fix = f"run ciguard in its top folder: cd {top}" if "/" in place else "or begin one: git init"
+    assert fix in answer.stderr
     assert "Traceback" not in answer.stderr
     assert not list(tmp_path.rglob("ciguard.toml"))
 
