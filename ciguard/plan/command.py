@@ -30,6 +30,8 @@ from ciguard.plan.base import Base, BaseCount, count_of_history, count_of_plan, 
 from ciguard.plan.collect import collected, matching_files
 from ciguard.plan.estimates import Estimates, Past, estimates, no_past
 from ciguard.plan.explain import Case, explained, position_of
+from ciguard.plan.facts import problem
+from ciguard.plan.findings import untried
 from ciguard.plan.given import given_shards, plan_of_given
 from ciguard.plan.inventory import file_of, inventory, reject_repeated
 from ciguard.plan.limits import limit
@@ -47,7 +49,7 @@ from ciguard.run.frameworks.inherited import given
 from ciguard.run.frameworks.table import framework
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -168,7 +170,7 @@ def command(
     meant = position_of(basis, unit) if unit is not None else None
     policy = LegPolicy(config.policy.guard_rail, config.policy.tries, remainder=static is not None)
     wishes = _wishes(asked, bounds, pool_of_suites(config, chosen), policy)
-    origin = _origin(run, known, kept=static is not None, tries=config.policy.tries)
+    origin = _origin(run, known, found, kept=static is not None, tries=config.policy.tries)
     made = plan_of_given(basis, given, wishes, origin) if given else plan(basis, wishes, origin)
     _write(made, output, folder)
     if static is not None:
@@ -176,11 +178,14 @@ def command(
     if outputs is not None:
         attempt = (run.run_attempt if run else None) or 1
         _tell_github(made, bounds.job_minutes, attempt, outputs, invocation.environ)
-    _warn(made, github=github)
+    shape = "json" if as_json else format_
+    is_answered = meant is None and output != "-"
+    # The picture begins with it: a terminal, which shows both streams, would say it twice.
+    _warn(made, github=github, seen=is_answered and shape == "text")
     if meant is not None:
         console.out(explained(Case(made.plan, basis, known.past, meant)))
-    elif output != "-":
-        _answer(made, "json" if as_json else format_)
+    elif is_answered:
+        _answer(made, shape)
         if not (output or folder or what_if or as_json or static):
             console.err("the plan was not written: pass -o plan.json or --artifact DIR")
     return ExitCode.OK
@@ -211,22 +216,18 @@ def _limits(config: Config, found: Inventory, known: _Known) -> tuple[float | No
     return unit_limits(found, known.past, rules, known.setups_s)
 
 
-def _origin(run: ActionsRun | None, known: _Known, *, kept: bool, tries: int) -> Origin:
+def _origin(
+    run: ActionsRun | None, known: _Known, found: Inventory, *, kept: bool, tries: int
+) -> Origin:
     """Where the plan comes from; one that is kept is for the commits that follow."""
     return Origin(
         history=known.told,
         repository=run.repository if run else None,
         workflow=run.workflow if run else None,
         head_sha=run.head_sha if run and not kept else None,
-        notes=(*known.notes, *(_untried(known.suites) if tries > 1 else ())),
+        notes=(*known.notes, *(untried(known.suites, found) if tries > 1 else ())),
         base=known.count,
     )
-
-
-def _untried(suites: Mapping[str, Suite]) -> Iterator[str]:
-    """The suites of which the leg does not know what failed."""
-    for name in sorted(name for name, suite in suites.items() if suite.results):
-        yield f"policy.tries does nothing for suite {name}: its results are in files"
 
 
 def _outputs(environ: Mapping[str, str]) -> str:
@@ -471,11 +472,16 @@ def _tell_github(
         files.append(environ["GITHUB_STEP_SUMMARY"], page)
 
 
-def _warn(made: Planned, *, github: bool) -> None:
+def _warn(made: Planned, *, github: bool, seen: bool) -> None:
+    """Say what is odd.
+
+    Args:
+        seen: what keeps the history from being used stands in the answer.
+    """
     for text in made.plan.warnings:
         if github:
             console.tell_runner(commands.annotation("warning", text, title="ciguard plan"))
-        else:
+        elif not (seen and text == problem(made.plan)):
             console.err(f"warning: {text}")
 
 

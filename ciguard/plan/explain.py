@@ -73,10 +73,11 @@ def position_of(basis: Basis, text: str) -> int:
     if len(found) == 1:
         return found[0]
     if found:
-        shown = [_named(keys[place]) for place in found[:SHOWN]]
-        more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+        named = [f"\n    {_named(keys[place])}" for place in found[:SHOWN]]
+        if len(found) > SHOWN:
+            named.append(f"\n    and {len(found) - SHOWN:,} more")
         what = f"{counted(len(found), 'unit')} are called like {text!r:.100}"
-        fix = f"give one as it stands here: {', '.join(shown)}{more}"
+        fix = f"give one as it stands here:{''.join(named)}"
         raise InputError(what, where="--explain", fix=fix)
     first = {key.unit: key for key in reversed(keys)}
     near = [_named(first[unit]) for unit in _near(text, [*dict.fromkeys(key.unit for key in keys)])]

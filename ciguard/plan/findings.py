@@ -10,9 +10,10 @@ from ciguard.plan.shards import MOST_SHARDS, ROUNDING
 from ciguard.text import duration, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.model import Plan, PlannedUnit, Shard
+    from ciguard.model import Plan, PlannedUnit, Shard, Suite
+    from ciguard.plan.inventory import Inventory
     from ciguard.plan.limits import Spread
 
 WORTH_NAMING: Final = 0.5  # of the longest unit
@@ -42,6 +43,13 @@ def findings(
         *_risky(plan, spreads, risk),
         *_heavy(plan),
     )
+
+
+def untried(suites: Mapping[str, Suite], found: Inventory) -> Iterator[str]:
+    """The planned suites of which the leg does not know what failed."""
+    there = {unit.suite for unit in found.units}
+    for name in sorted(name for name in there if suites[name].results):
+        yield f"policy.tries does nothing for suite {name}: its results are in files"
 
 
 def _target(plan: Plan, target_wall_s: float | None, floor_s: float) -> Iterator[str]:

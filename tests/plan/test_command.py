@@ -80,6 +80,10 @@ def test_tries_that_do_nothing_are_said(listed: Path, ciguard: Ciguard) -> None:
             == (f"warning: {what}" in done.stderr)
             == said
         )
+    with (listed / "ciguard.toml").open("a") as file:
+        file.write('[suite.""]\n')
+    done = ciguard("plan", "--inventory", "units.txt", *NONE, "--json", cwd=listed)
+    assert "policy.tries" not in done.stderr, "none of its units is planned"
 
 
 def test_an_inventory_in_any_order_gives_the_same_bytes(tmp_path: Path, ciguard: Ciguard) -> None:

@@ -116,8 +116,9 @@ def test_what_comes_on_top_and_who_is_suspected_and_where_it_was() -> None:
 def test_a_part_of_an_id_will_do_where_one_has_it() -> None:
     assert said(no_past(), "three").startswith("b.py::three\n"), "the end of an id is meant first"
     assert said(no_past(), "three[").startswith("b.py::three[x]\n")
-    with pytest.raises(InputError, match=r"2 units are called like 'a\.py'"):
+    with pytest.raises(InputError, match=r"2 units are called like 'a\.py'") as raised:
         said(no_past(), "a.py")
+    assert raised.value.fix == "give one as it stands here:\n    a.py::one\n    a.py::two"
     with pytest.raises(InputError, match="no planned unit is called") as raised:
         said(no_past(), "a.py::oen")
     assert raised.value.fix == "did you mean a.py::one, a.py::two, b.py::three?"
@@ -135,7 +136,7 @@ def test_a_unit_of_several_variants_is_meant_as_it_is_shown() -> None:
     found = Basis(there, estimates(no_past(), 8, lambda _: [""]), {}, {}, {})
     with pytest.raises(InputError, match="2 units are called like") as raised:
         position_of(found, "a.py::one")
-    shown = raised.value.fix.partition(": ")[2].split(", ")
+    shown = raised.value.fix.split("\n    ")[1:]
     assert shown == ["[web/cov] a.py::one", "[web/plain] a.py::one"]
     keys = [UnitKey("web", way, "a.py::one") for way in ("cov", "plain")]
     assert [there.keys[position_of(found, name)] for name in shown] == keys

@@ -37,6 +37,24 @@ def test_a_history_that_cannot_be_reached_is_said_and_planned_without(
     assert [len(shard["units"]) for shard in plan["shards"]] == [10, 10, 10]
 
 
+def test_a_history_that_cannot_be_used_is_said_once_to_who_sees_both_streams(
+    listed: Path, ciguard: Ciguard
+) -> None:
+    (listed / "past").write_bytes(b"")
+    words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "3")
+    said = "the history at past cannot be used"
+    done = ciguard(*words, cwd=listed)
+    assert done.stdout.startswith(f"warning: {said}")
+    assert said not in done.stderr
+    for more in (
+        ("--format", "markdown"),
+        ("--json",),
+        ("--explain", "test_a.py::test_3"),
+        ("-o", "-"),
+    ):
+        assert f"warning: {said}" in ciguard(*words, *more, cwd=listed).stderr, more
+
+
 CUT = encode(empty())[:-1]
 
 
