@@ -109,12 +109,14 @@ def main() -> None:
     call("guard", "--plan", WORK / "plan-5", "--records", head, expect=(13,))
     call("compare", base, head, "--history", WORK / "history")
 
-    say("What the pull request is told (written to .demo/comment.md)")
+    say("What the pull request is told")
     call(
         *("report", "--plan", WORK / "plan-5", "--records", head, "--history", WORK / "history"),
         *("-o", WORK / "comment.md"),
         expect=(13,),
     )
+    print("$ cat ../comment.md", flush=True)
+    print((WORK / "comment.md").read_text("utf-8"))
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {
 )
 @click.option("--repo", "repository", metavar="OWNER/NAME", help="Of run ids; else the one around.")
 @click.option("--format", "shape", type=click.Choice(list(FORMATS)), default="text")
-@click.option("-o", "--output", metavar="FILE", help="Write it there, not to standard output.")
+@click.option("-o", "--output", metavar="FILE", help="Write it there, and print the verdict only.")
 @click.option(
     "--fail-on", metavar="LIST", default="", help=f"Of {', '.join(failing.WORDS)}; comma-separated."
 )
@@ -117,11 +117,11 @@ def command(
     history = _history(invocation, place) if place is not None else _configured(invocation)
     comparison = _compared(invocation, (base, head), history, repository)
     answer = FORMATS[shape](comparison)
-    if output is None:
+    if output is None or output == "-":
         console.out(answer)
     else:
-        target = output if output == "-" else invocation.folder / output
-        files.write(target, answer.encode("utf-8", "backslashreplace"))
+        files.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
+        console.out(comparison.headline)
     return failing.exit_code(comparison, words, strict=strict)
 
 

@@ -37,6 +37,12 @@ class Answer:
         return self.contents.verdict.headline if self.contents else f"INCOMPLETE: {self.lacking}"
 
     @property
+    def headlines(self) -> str:
+        """The verdicts of guard and comparison, a line each."""
+        compared = self.contents.comparison if self.contents is not None else None
+        return "\n".join([self.headline, *([compared.headline] if compared is not None else [])])
+
+    @property
     def is_worse(self) -> bool:
         """Say whether somebody should look: also where the policy lets it pass."""
         compared = self.contents.comparison if self.contents is not None else None

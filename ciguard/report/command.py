@@ -109,7 +109,7 @@ OWN_CONFIRMATION: Final = (
     default="markdown",
     help="Of what is printed. JSON: --comparison here, and `ciguard guard --format json`.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write what is printed here as well.")
+@click.option("-o", "--output", metavar="FILE", help="Write it there, and print the verdict only.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -162,8 +162,9 @@ def command(
             headline=answer.headline,
             why=answer.why,
         )
-    console.out(told_as[shape])
-    for path, form in ((output, shape), (page, "html")):
+    is_kept = output not in {None, "-"}
+    console.out(answer.headlines if is_kept else told_as[shape])
+    for path, form in ((output if is_kept else None, shape), (page, "html")):
         if path is not None:
             files.write(invocation.folder / path, told_as[form].encode("utf-8", "replace"))
     for name, why in sorted(answer.templates.complaints.items()):

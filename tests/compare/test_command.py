@@ -295,8 +295,11 @@ def test_one_file_is_a_record(ciguard: Ciguard, place: Path) -> None:
 
 def test_output_to_a_file(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "base", "head", "--format", "json", "-o", "x/out.json", cwd=place)
-    assert not done.stdout
-    assert json.loads((place / "x" / "out.json").read_bytes())["state"] == "incomplete"
+    found = json.loads((place / "x" / "out.json").read_bytes())
+    assert found["state"] == "incomplete"
+    assert done.stdout == f"{found['headline']}\n"
+    done = ciguard("compare", "base", "head", "--format", "json", "-o", "-", cwd=place)
+    assert json.loads(done.stdout) == found
 
 
 def test_a_folder_against_the_history(ciguard: Ciguard, place: Path) -> None:
