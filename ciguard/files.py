@@ -151,7 +151,8 @@ def arrived(folder: Path, records: str | None, results: Sequence[str]) -> Arrive
         raise UsageError(what, fix=fix)
     if records is None:
         placed, problems = placed_files(folder, results)
-        missing = "" if placed or problems else "--results: no such file"
+        named = ", ".join(results)
+        missing = "" if placed or problems else f"--results: no file is called {named:.200}"
         return Arrived(results=placed, missing=missing, problems=problems)
     if not records:
         fix = "name the folder; is the variable empty that should say it?"

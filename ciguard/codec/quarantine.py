@@ -149,7 +149,7 @@ def _wrong_end(value: object, today: date) -> Iterator[str]:
     until = _date(value)
     latest = today + LONGEST
     if until is None:
-        yield f'says not until when: until = {today.isoformat()}, or "{today.isoformat()}"'
+        yield f"has no last day: until = {latest.isoformat()} is the latest"
     elif until < today:
         yield f"has expired on {until.isoformat()}: mend its tests, or decide about it again"
     elif until > latest:

@@ -266,7 +266,14 @@ def _misplaced(
         others = tuple(sorted(key for key in leg.units if key not in planned))
         if others:
             what = f"{counted(len(others), 'unit')} with results that nobody planned"
+            lacking = leg.planned - leg.units.keys()
+            is_misnamed = {key[:2] for key in lacking} & {key[:2] for key in others}
             fix = "new since the plan was made? Make it again"
+            if is_misnamed:
+                fix = (
+                    "are these the units without a result, by another name? Then list them as "
+                    f"their results name them; {fix}"
+                )
             yield Finding("warning", "unplanned", f"shard {shard}: {what}", shard, others, fix)
         moved = tuple(sorted(planned & leg.units.keys() - leg.planned))
         if moved:

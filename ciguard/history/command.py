@@ -65,7 +65,7 @@ def command() -> None:
     """Add runs to the history, show it, export it, carry it to and from a branch."""
 
 
-@command.command()
+@command.command(short_help="Add runs of ciguard, or results of other programs.")
 @click.argument("paths", metavar="FILE|DIR...", nargs=-1, required=True)
 @_HISTORY
 @click.option("--run-id", type=click.IntRange(min=1), help="Which run it was.")
@@ -103,7 +103,7 @@ def add(
     return _add(carrier, addition)
 
 
-@command.command()
+@command.command(short_help="Bring a branch's history into a file.")
 @click.argument("path", metavar="[FILE]", default=FILE_NAME)
 @_BRANCH
 @_REMOTE
@@ -126,7 +126,7 @@ def pull(invocation: Invocation, path: str, branch: str | None, remote: str) -> 
     return _add(FileCarrier(path, invocation.folder, invocation.environ), loaded.history)
 
 
-@command.command()
+@command.command(short_help="Add a file's runs to a branch.")
 @click.argument("paths", metavar="[FILE]...", nargs=-1)
 @_BRANCH
 @_REMOTE
@@ -158,7 +158,7 @@ def show(invocation: Invocation, place: str | None) -> int:
     return ExitCode.OK
 
 
-@command.command(name="export")
+@command.command(name="export", short_help="Print JSON Lines, one object a value.")
 @_HISTORY
 @click.pass_obj
 def export_(invocation: Invocation, place: str | None) -> int:

@@ -53,9 +53,9 @@ def test_an_issue_is_a_number_or_an_address(issue: str) -> None:
 PROBLEMS = [
     ({"until": "2026-11-20"}, "has expired on 2026-11-20: mend its tests, or decide about it"),
     ({"until": "2026-12-22"}, "holds until 2026-12-22, more than 30 days ahead: 2026-12-21 is the"),
-    ({"until": None}, "says not until when: until = 2026-11-21"),
-    ({"until": "2026-11-30T10:00:00Z"}, "says not until when"),
-    ({"until": '"soon"'}, "says not until when"),
+    ({"until": None}, "has no last day: until = 2026-12-21 is the latest"),
+    ({"until": "2026-11-30T10:00:00Z"}, "has no last day"),
+    ({"until": '"soon"'}, "has no last day"),
     ({"reason": None}, "gives no reason"),
     ({"reason": '"  "'}, "gives no reason"),
     ({"issue": None}, "names no issue: give its number, or its address"),
@@ -84,7 +84,7 @@ def test_all_mistakes_of_an_entry_are_told() -> None:
         "says no unit: name one, or a pattern",
         "gives no reason",
         "names no issue: give its number, or its address",
-        'says not until when: until = 2026-11-21, or "2026-11-21"',
+        "has no last day: until = 2026-12-21 is the latest",
     ]
 
 

@@ -149,6 +149,15 @@ def test_what_is_wrong_is_found(damage: dict[str, bytes | None], code: int, says
     assert "it was not started" not in render(verdict)
 
 
+def test_units_that_are_spelled_otherwise_are_not_taken_for_new_ones() -> None:
+    fixes = {}
+    for name in ("a/03/s.xml", "a/03/r.xml"):  # beside the planned units, and in their place
+        found = judged({**whole(), name: junit(["new::t"])}).findings
+        (fixes[name],) = [one.fix for one in found if one.kind == "unplanned"]
+    assert fixes["a/03/s.xml"] == "new since the plan was made? Make it again"
+    assert fixes["a/03/r.xml"].startswith("are these the units without a result, by another name?")
+
+
 def test_what_only_looks_like_a_pass_is_none(ciguard: Ciguard, tmp_path: Path) -> None:
     case = '<testcase classname="a.t" name="t">{}</testcase>'
     aborted = '<RunInfo outcome="Warning"><Text>The test run was aborted.</Text></RunInfo>'

@@ -153,7 +153,8 @@ def _notes(design: Design, rows: Sequence[Row], done: Sequence[Measured]) -> Ite
         others = {metric.words for one in done if one.step.side == other for metric in one.values}
         only = sorted(own - others)
         if only and others:
-            yield f"Only {side} says: {', '.join(only[:3])}{' and more' * (len(only) > 3)}."  # noqa: PLR2004
+            named = ", ".join(only[:3]) + " and more" * (len(only) > 3)  # noqa: PLR2004
+            yield f"Measured of {side} only, so not compared: {named}."
 
 
 def why_words(experiment: Experiment) -> str:

@@ -115,7 +115,7 @@ def test_conditions_are_never_pooled() -> None:
 def test_what_only_one_side_says_is_not_compared() -> None:
     found = experiment({WALL: SAME, SCORE: ([1.0] * 8, [])})
     assert [row.metric for row in found.rows] == [WALL]
-    assert found.notes == ("Only a says: score.",)
+    assert found.notes == ("Measured of a only, so not compared: score.",)
 
 
 def stopped(at: int, how: Callable[[Step], Measured], runs: int = 6) -> Experiment:
