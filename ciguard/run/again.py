@@ -20,17 +20,36 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 SET_MOST: Final = 32  # units of a culprit set; of more, which no test runner has, turns are dear
+NOT_AGAIN: Final = "not_again"  # the event of a repeat that is left out
+LONGER: Final = 1.1  # than the first time, by a tenth: the same units on the same machine
 FILLED_BYTES: Final = 50 * MIB  # retained by others: enough to have made the difference
 
 
 @dataclass(frozen=True, **SLOTS)
 class Again:
-    """A process to come. `repeats`: how often this one was begun before; 0 for a victim alone."""
+    """A process to come. `repeats`: how often this one was begun before; 0 for a victim alone.
+
+    `took_s`: what it took before, as far as it is repeated; 0 where nobody knows.
+    """
 
     units: tuple[int, ...]
     reason: str
     repeats: int = 0
     alone: bool = False
+    took_s: float = 0.0
+
+    def left_out(self, left_s: float) -> str:
+        """Why it is not begun any more; "" where it is.
+
+        What the deadline cuts off takes results along that were there: those of the repeat count.
+
+        Args:
+            left_s: until the leg's deadline.
+        """
+        if LONGER * self.took_s <= left_s:
+            return ""
+        why = self.reason.partition(": ")[2]
+        return f"{why}: it took {self.took_s:.0f} s, and {max(0.0, left_s):.0f} s are left"
 
 
 def victims_alone(
@@ -79,7 +98,11 @@ def _of_a_crash(running: Running) -> Iterator[Again]:
 
 
 def whole_process(
-    running: Running, left_out: frozenset[int], failures: Mapping[int, int], tries: int
+    running: Running,
+    left_out: frozenset[int],
+    failures: Mapping[int, int],
+    tries: int,
+    end_s: float = 0.0,
 ) -> Again | None:
     """The process again, up to the last unit that went wrong and may be tried again.
 
@@ -88,6 +111,7 @@ def whole_process(
         failures: executions of a unit that went wrong, this one with them.
         tries: how many of those a unit has. A process is repeated at most twice as often as that
             allows: company that fails for the first time in a repeat has its tries too.
+        end_s: when it ended.
     """
     start, bad = running.start, running.bad & running.closed - left_out
     again = [unit for unit in start.units if unit in bad and failures[unit] < tries]
@@ -96,4 +120,6 @@ def whole_process(
     units = start.units[: start.units.index(again[-1]) + 1]
     kept = tuple(unit for unit in units if unit in running.closed and unit not in left_out)
     reason = f"again: {counted(len(again), 'unit')} went wrong in process {start.process}"
-    return Again(kept, reason, start.repeats + 1, start.alone)
+    # Up to its last failure, and from its last result to its end.
+    took_s = max(0.0, running.bad_s - start.at_s) + max(0.0, end_s - running.quiet_s)
+    return Again(kept, reason, start.repeats + 1, start.alone, took_s)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
 from ciguard.model import EventLine, ProcessLine
 from ciguard.run.actions import Action, Finish, Recycle, Start, Stop, Wait, Warn
+from ciguard.run.again import NOT_AGAIN
 from ciguard.run.search import half
 from ciguard.run.state import MIB, UNKNOWN_DELTA_BYTES, State, predicted_peak_bytes
 from ciguard.run.wording import counted, shortened
@@ -296,6 +297,8 @@ def _executing_again(state: State, now_s: float) -> Action | None:
     if _memory_comes_back(state, now_s):
         return Wait(_next_moment_s(state, now_s))
     one = state.again[0]
+    if why := one.left_out(state.left_s(now_s)):
+        return Warn(NOT_AGAIN, why)
     start = _start(state, one.units, one.reason, alone=one.alone)
     start = replace(start, repeats=one.repeats)
     fits = not one.alone and start.predicted_peak_bytes <= _free_bytes(state)

@@ -28,6 +28,7 @@ class Running:
     overlap: bool = False  # units of it run side by side: one began while another was open
     closed: set[int] = field(default_factory=set)
     bad: set[int] = field(default_factory=set)  # some case of it went wrong here
+    bad_s: float = 0.0  # the last of those
     stopped: set[int] = field(default_factory=set)  # by the leg's deadline, or at a checkpoint
     spoke: bool = False  # it wrote a line itself
     died: dict[int, Result] = field(default_factory=dict)

@@ -23,7 +23,7 @@ from ciguard.model import (
     UnitKey,
 )
 from ciguard.run.actions import NEVER_S, Action, Recycle, Start, Stop, Warn
-from ciguard.run.again import Again, victims_alone, whole_process
+from ciguard.run.again import NOT_AGAIN, Again, victims_alone, whole_process
 from ciguard.run.ended import FAILED_BEFORE
 from ciguard.run.running import Running
 from ciguard.run.search import file_to_blame, is_silent
@@ -94,6 +94,11 @@ class State:
         self.patient = False  # a step before this one stopped what did not end at its checkpoint
         self.unanswered: set[int] = set()  # a process ended by itself without a result of them
         self._position: dict[UnitKey, int] | None = None  # a simulation never asks for it
+
+    def left_s(self, now_s: float) -> float:
+        """Until the leg's deadline."""
+        limit_s = self.policy.deadline_s
+        return float("inf") if limit_s is None else self.began_s + limit_s - now_s
 
     def need_bytes(self, unit: int) -> int:
         """What one unit needs in a fresh process."""
@@ -215,6 +220,7 @@ class State:
             running.stopped.add(unit)
         elif line.outcome in BAD_OUTCOMES:
             running.bad.add(unit)
+            running.bad_s = max(running.bad_s, line.at_s or 0.0)
         if line.case in ("", line.unit):
             running.close(unit)
             if len(running.closed) == len(running.start.units):
@@ -268,7 +274,7 @@ class State:
         alone = victims_alone(running, base, most, self.alone)
         self.alone.update(unit for one in alone for unit in one.units)
         left_out = frozenset(unit for one in alone for unit in one.units)
-        whole = whole_process(running, left_out, self.failures, self.policy.tries)
+        whole = whole_process(running, left_out, self.failures, self.policy.tries, line.at_s or 0.0)
         self.again += [*alone, *([whole] if whole else [])]
         if line.ending != "completed" and not running.has_begun() and self._repeated(running):
             start = running.start
@@ -325,6 +331,8 @@ class State:
             self.running[action.process].told_s = action.at_s
         elif isinstance(action, Warn):
             self.warned.add(action.kind)
+            if action.kind == NOT_AGAIN:
+                del self.again[0]
 
     def complete(self, process: int) -> None:
         """For simulation: the process has finished all its units."""

@@ -19,7 +19,7 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.model import Runner as Machine
-from ciguard.run.actions import Finish, Wait, Warn
+from ciguard.run.actions import Finish, Start, Wait, Warn
 from ciguard.run.again import Again
 from ciguard.run.policy import decision_line, next_action
 from ciguard.run.state import MIB, State
@@ -113,6 +113,37 @@ def test_what_was_tried_again_and_vanished_has_its_first_result() -> None:
     assert next_action(state, 1.0) == Finish("completed", "every unit had its turn")
 
 
+@pytest.mark.parametrize(
+    ("deadline_s", "behind_s", "says"),
+    [
+        (None, 30.0, ""),  # without a deadline there is always time
+        (63.0, 30.0, ""),  # 20 s up to the failure, 10 s to end, and a tenth more
+        (62.9, 30.0, "1 unit went wrong in process 1: it took 30 s, and 33 s are left"),
+        (40.0, 41.0, "1 unit went wrong in process 1: it took 30 s, and 0 s are left"),
+    ],
+)
+def test_a_repeat_that_the_deadline_would_cut_off_is_left_out(
+    deadline_s: float | None, behind_s: float, says: str
+) -> None:
+    """Cut off it would take results along that the first time had: failed is not incomplete."""
+    policy = LegPolicy("off", tries=2, deadline_s=deadline_s)
+    state = state_of("good", "bad", "last", policy=policy)
+    start(state)
+    ends = (("good", "passed", 5.0), ("bad", "failed", 20.0), ("last", "passed", 20.0))
+    for unit, outcome, at_s in ends:
+        state.observe(StartLine(unit, process=1, at_s=at_s))
+        state.observe(Result(unit, outcome, process=1, at_s=at_s))  # type: ignore[arg-type]
+    state.observe(ProcessEndLine(1, "completed", 1, 30.0))
+    action = next_action(state, behind_s)
+    if not says:
+        assert isinstance(action, Start)
+        return
+    assert action == Warn("not_again", says)
+    state.apply(action)
+    over = Finish("completed", "every unit had its turn")
+    assert next_action(state, behind_s) == over
+
+
 def test_at_a_checkpoint_what_failed_is_repeated_before_the_step_ends() -> None:
     """A later step takes a unit with a result for done."""
     state = state_of("a", "b", for_s=10.0, policy=replace(OFF, tries=2))
@@ -137,8 +168,13 @@ def test_behind_a_deadline_and_a_signal_nothing_is_repeated() -> None:
         end(state, 1, a="failed")
         if signal:
             state.observe(EventLine("signal"))
-        assert not isinstance(next_action(state, 8.0 if signal else 10.0), (Wait, Warn))
-        assert state.started == 1
+        action = next_action(state, 8.0 if signal else 10.0)
+        if not signal:
+            why = "1 unit went wrong in process 1: it took 0 s, and 0 s are left"
+            assert action == Warn("not_again", why)
+            state.apply(action)
+            action = next_action(state, 10.0)
+        assert isinstance(action, Finish)
 
 
 def killed_for_memory(
