@@ -30,6 +30,7 @@ from ciguard.compare.trends import trends
 from ciguard.compare.vocabulary import NOUN
 from ciguard.compare.whole import leg_changes, totals
 from ciguard.compare.words import few_runs
+from ciguard.compare.work import SAME_WORK, dealt_anew
 from ciguard.text import counted
 
 if TYPE_CHECKING:
@@ -234,6 +235,13 @@ def _notes(candidate: Run, base: Run | None, found: Sequence[Transition]) -> Ite
         yield "There is no base: no transitions are told."
     elif not legs_of(base).whole and any(one.before == ABSENT for one in found):
         yield "The base is incomplete: what is called added may have been lost there."
+    if base is not None:
+        elsewhere, there = dealt_anew(base, candidate)
+        if there - elsewhere < SAME_WORK * there:
+            yield (
+                f"{elsewhere:,} of {counted(there, 'case')} ran in another leg than on the base: "
+                "walls and peaks of its legs are of other tests."
+            )
     untold = int((~np.isnan(candidate.wall_s) & ~usable(candidate)).sum())
     if untold:
         yield f"Not compared: numbers of {counted(untold, 'case')} that did not pass."

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ciguard.compare.runs import CODE
+from ciguard.compare.runs import CODE, places
 from ciguard.model import BAD_OUTCOMES
 
 if TYPE_CHECKING:
@@ -68,6 +68,17 @@ def _units_of(run: Run, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> di
 
 def _all(parts: Iterable[Units]) -> Units:
     return frozenset(chain.from_iterable(parts))
+
+
+def dealt_anew(base: Run, candidate: Run) -> tuple[int, int]:
+    """How many cases another leg of that name ran before, and how many both runs have in legs."""
+    if not base.legs or not candidate.legs:
+        return 0, 0
+    place = places(candidate, base)
+    here = np.flatnonzero(place >= 0)
+    before, after = (np.array([leg.name for leg in run.legs]) for run in (base, candidate))
+    differs = before[base.leg[place[here]]] != after[candidate.leg[here]]
+    return int(differs.sum()), len(here)
 
 
 def is_dealt_anew(

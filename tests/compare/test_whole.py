@@ -209,6 +209,20 @@ def test_a_plans_prediction_stands_beside_what_came() -> None:
     assert leg.wall_after_s == 10.0
 
 
+def test_legs_of_other_work_are_called_that() -> None:
+    names = [f"t{n}" for n in range(40)]
+    base = run_of({"01": [*map(case, names[:20])], "02": [*map(case, names[20:])]})
+    note = "walls and peaks of its legs are of other tests"
+    for moved, said in ((0, False), (4, False), (5, True), (20, True)):
+        legs = {"01": names[moved:20], "02": [*names[:moved], *names[20:]]}
+        results = {key: [*map(case, units)] for key, units in legs.items() if units}
+        found = compare_run(run_of(results, run_id=2), None, [base])
+        assert any(note in one for one in found.notes) == said, moved
+        if said:
+            told = f"{moved} of 40 cases ran in another leg than on the base: {note}."
+            assert told in found.notes
+
+
 # --- Leaks ---------------------------------------------------------------------------------------
 
 
