@@ -29,8 +29,6 @@ SUSPECT_Z: Final = 2.0
 CONFIRMED_Z: Final = 3.0
 # Of the logarithm: probes of one runner differ by as much from minute to minute.
 FINEST: Final = 0.01
-
-
 OFF: Final = 2.0  # 3 to 11 times the usual in 3 of 39 legs of a busy machine
 QUARTILES: Final = (0.25, 0.5, 0.75)
 AS_MEASURED: Final = len(QUARTILES)  # the column behind them
@@ -115,7 +113,14 @@ def judge_pace(candidate: Floats, baseline: Floats, previous: Floats | None = No
                 word, factor = "unclear", float(np.exp(measured))
                 said = unclear_pace(factor, factor / (1 + ratio), n)
                 return Pace(word, said, ratio, low, high, n)
-    return Pace(word, pace_words(word, ratio=ratio, low=low, high=high, n=n), ratio, low, high, n)
+    aside = ""
+    if word == "no significant difference" and not low <= 0 <= high:
+        is_small = np.expm1(abs(difference)) < RATIO
+        aside = (
+            f"below {100 * RATIO:.0f} %" if is_small else "three quarters of its legs do not say so"
+        )
+    said = pace_words(word, ratio=ratio, low=low, high=high, n=n, aside=aside)
+    return Pace(word, said, ratio, low, high, n)
 
 
 def _beyond(difference: Floats, least: int, distance: float) -> bool:

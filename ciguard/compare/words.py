@@ -32,15 +32,25 @@ def some(names: Sequence[str]) -> str:
 
 
 def pace_words(
-    word: PaceWord, *, ratio: float = 0.0, low: float = 0.0, high: float = 0.0, n: int = 0
+    word: PaceWord,
+    *,
+    ratio: float = 0.0,
+    low: float = 0.0,
+    high: float = 0.0,
+    n: int = 0,
+    aside: str = "",
 ) -> str:
-    """ "whole suite: slower (+12 %, n=20, 95 % CI +8..+16)"."""
+    """ "whole suite: slower (+12 %, n=20, 95 % CI +8..+16)".
+
+    Args:
+        aside: why an interval without 0 is no difference.
+    """
     if word == "not measured":
         return "whole suite: no CPU probe beside a known speed"
     if word == "not enough data":
         return f"whole suite: no verdict from {counted(n, 'baseline run')} ({NEEDED} are needed)"
     numbers = f"{percent(ratio)}, n={n}, 95 % CI {100 * low:+,.0f}..{100 * high:+,.0f}"
-    return f"whole suite: {word} ({numbers})"
+    return f"whole suite: {word} ({numbers}{'; ' * bool(aside)}{aside})"
 
 
 def unclear_pace(suite: float, probe: float, n: int) -> str:

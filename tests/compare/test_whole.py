@@ -358,6 +358,23 @@ def test_a_suite_that_waits_is_no_slower_on_another_runner(probe: float) -> None
         assert found.pace.said in " ".join(FORMATS[shape](found).split())
 
 
+@pytest.mark.parametrize(
+    ("quartiles", "says"),
+    [
+        ([0.0, 0.0, 0.0], "CI -3..+3)"),
+        ([-0.6, -0.3, 0.1], "CI -28..-23; three quarters of its legs do not say so)"),
+        ([-0.1, 0.3, 0.6], "CI +30..+40; three quarters of its legs do not say so)"),
+        ([0.04, 0.04, 0.04], "CI +1..+8; below 5 %)"),
+    ],
+)
+def test_an_interval_without_zero_that_is_no_difference_says_why(
+    quartiles: list[float], says: str
+) -> None:
+    found = judge_pace(np.array([*quartiles, 0.0]), np.zeros((4, 4)))
+    assert found.word == "no significant difference"
+    assert found.said.endswith(says), found.said
+
+
 def test_without_probes_nobody_knows_whose_the_speed_is() -> None:
     runs = [column_run(np.linspace(0.1, 1.0, TESTS), run_id=n) for n in range(1, 13)]
     found = compare_run(runs[-1], None, runs[:-1])
