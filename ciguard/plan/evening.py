@@ -108,7 +108,7 @@ class Packed:
             for one, mine in zip(begun, held, strict=True)
         ]
 
-    def level(self, enough_s: float = 0.0) -> None:
+    def level(self, enough_s: float) -> None:
         """Move parts out of the longest shard until it is as long as this, or nearly as the mean.
 
         Stops as well where no move saves 1 % of the longest shard.
@@ -159,8 +159,8 @@ class Packed:
                 setup_s = self._costs.setup_s(group.members)
                 level_s = mean_s + setup_s / count  # the mean once the group is in two shards
                 room_s = level_s - shortest_s - setup_s
-                if not fills:  # neither gets to the mean, but the longest is shorter
-                    room_s = max(room_s, (longest_s - shortest_s - setup_s) / 2)
+                if not fills:  # the shortest gets past the mean, but the longest is shorter
+                    room_s = (longest_s - shortest_s - setup_s) / 2
                 wanted_s = min(longest_s - level_s, room_s)
                 if wanted_s <= 0:
                     continue
@@ -183,12 +183,12 @@ class Packed:
             return
         walls_s = [self._costs.walls_s[unit] for unit in members]
         exact = nearest(walls_s, wanted_s, NEAR * mean_s)
-        cuts = exact
+        cuts = [exact]
         if self._inner is not None:
             names = [self._inner(unit) for unit in members]
             first, behind = (snapped(walls_s, names, cut, SNAP * mean_s) for cut in exact)
-            cuts = (first, behind) if first < behind else exact
-        for one in dict.fromkeys([cuts, exact]):
+            cuts.insert(0, (first, behind))  # if it holds nothing, it saves nothing
+        for one in cuts:
             yield _Move(group, *one, math.fsum(walls_s[slice(*one)]), setup_s)
 
     def _make(self, move: _Move) -> None:

@@ -55,6 +55,34 @@ def test_no_unit_is_lost_and_no_shard_takes_longer_than_the_longest_did(
         assert (group.part_of is None) or group.part_of <= group.members[0]
 
 
+@given(
+    st.lists(st.integers(0, 400), min_size=1, max_size=40),
+    st.lists(st.integers(0, 200), min_size=14, max_size=14),
+    st.integers(1, 6),
+    st.sets(st.integers(0, 13)),
+    st.sampled_from([1 / 1024, 64.0]),
+)
+def test_nothing_hangs_on_what_a_second_is_and_all_times_add_up(
+    times: list[int], file_times: list[int], count: int, marked: set[int], second: float
+) -> None:
+    """Of three units each file is; some of them the suite keeps together."""
+    found = []
+    for scale in (1.0, second):
+        walls_s = [wall * scale for wall in times]
+        costs = Costs(walls_s, [file_times[unit // 3] * scale for unit in range(len(walls_s))])
+        solid = [[unit for unit in range(len(walls_s)) if unit // 3 == file] for file in marked]
+        groups = grouped(costs, lambda unit: unit // 3, marked=[one for one in solid if one])
+        packed = evenly(groups, [Begun()] * count, costs, lambda unit: unit // 2)
+        loads_s = [math.fsum(group.wall_s for group in mine) for mine in packed.held]
+        assert packed.longest_s == pytest.approx(max(loads_s), abs=1e-6)
+        assert packed.mean_s * count == pytest.approx(math.fsum(loads_s), abs=1e-6)
+        assert {one.members for one in groups if one.is_solid} == {
+            one.members for one in packed.groups if one.is_solid
+        }
+        found.append(packed.shards)
+    assert found[0] == found[1]
+
+
 def equal(sizes: Sequence[int], setups_s: Sequence[float] = ()) -> tuple[list[Group], Costs]:
     """Files of so many units, 1 s each; what each of them sets up."""
     file = [name for name, size in enumerate(sizes) for _ in range(size)]
@@ -124,6 +152,70 @@ def test_one_file_fills_all_shards() -> None:
     assert sizes(found) == [8] * 8
 
 
+def test_a_shard_is_filled_to_the_mean_before_the_next_one() -> None:
+    groups, costs = equal([60])
+    packed = Packed([list(groups), [], []], [Begun()] * 3, costs)
+    packed.level(0.0)
+    assert sizes(packed) == [20, 20, 20]
+    assert len(packed.groups) == 3
+
+
+def packed_apart(*setups_s: float) -> Packed:
+    """Shards of one file each, 1 s a unit: 50, 34 and 30 s with what the first one sets up."""
+    groups, costs = equal([40, 34, 30], [10.0, 0.0, 0.0])
+    return Packed([[one] for one in groups], [Begun()] * 3, costs)
+
+
+def test_where_the_mean_is_no_room_for_a_set_up_both_get_as_long() -> None:
+    """Up to it 1 s could go, for 10 s more."""
+    packed = packed_apart()
+    packed.level(0.0)
+    assert sizes(packed) == [35, 34, 35]
+    assert packed.longest_s == 45.0
+
+
+@pytest.mark.parametrize(("setup_s", "expected"), [(10.0, [15, 15]), (10.5, [20, 10])])
+def test_a_part_is_moved_where_all_save_what_it_sets_up(
+    setup_s: float, expected: list[int]
+) -> None:
+    """Without halving: two shards wait 5 s less each."""
+    groups, costs = equal([10, 10, 10], [setup_s] * 3)
+    packed = dealt(groups, [Begun()] * 2, costs)
+    packed.level(0.0)
+    assert sizes(packed) == expected
+
+
+def test_of_all_parts_the_one_goes_that_leaves_the_least() -> None:
+    costs = Costs([8.0, 1.0, 8.0, 4.0, 13.0, 8.0, 2.0])
+    one, two, other = costs.group((0, 1)), costs.group((2, 3)), costs.group((4,))
+    packed = Packed([[one, two], [other]], [Begun()] * 2, costs)
+    packed.level(0.0)
+    assert packed.shards == ((0, 1, 2), (3, 4))
+    three = costs.group((5, 6))
+    packed = Packed([[two, three], [other]], [Begun(), Begun(1.0, (9,))], costs)
+    packed.level(0.0)
+    assert packed.shards == ((2, 5, 6), (3, 4)), "4 s, not the 2 s that are looked at last"
+
+
+@pytest.mark.parametrize("is_solid", [False, True])
+def test_a_whole_group_takes_its_set_up_along(is_solid: bool) -> None:
+    costs = Costs([3.0, 3.0, 10.0, 4.0], [4.0, 4.0, 0.0, 0.0])
+    moving = Group((0, 1), 10.0, is_solid=is_solid)
+    still = Group((2, 3), 14.0, is_solid=True)
+    packed = Packed([[moving, still], []], [Begun(), Begun(4.0)], costs)
+    packed.level(0.0)
+    assert packed.held == [[still], [moving]]
+    assert packed.longest_s == packed.mean_s == 14.0
+
+
+@pytest.mark.parametrize(("last_s", "moves"), [(0.75, False), (1.25, True)])
+def test_a_move_that_saves_less_than_a_hundredth_is_not_made(last_s: float, moves: bool) -> None:
+    costs = Costs([99.0, last_s, 90.0])
+    packed = Packed([[costs.group((0, 1))], [costs.group((2,))]], [Begun()] * 2, costs)
+    packed.level(0.0)
+    assert packed.shards == (((0,), (1, 2)) if moves else ((0, 1), (2,)))
+
+
 def test_where_it_is_enough_nothing_is_divided() -> None:
     groups, costs = equal([10, 10, 10])
     assert sizes(evenly(groups, [Begun()] * 2, costs, None, 20.0)) == [20, 10]
@@ -157,6 +249,12 @@ def test_nearly_even_shards_are_left_alone() -> None:
     found = evenly(groups, [Begun()] * 2, costs)
     assert found.longest_s == 102.0 <= EVEN * 101.0
     assert found.shards == ((0, 1), (2, 3))
+
+
+def test_nearly_even_shards_are_left_alone_even_where_halves_would_be_even() -> None:
+    costs = Costs([51.75, 50.0, 50.0, 48.25])
+    groups = [costs.group(members) for members in ((0, 1), (2,), (3,))]
+    assert evenly(groups, [Begun()] * 2, costs).shards == ((0, 1), (2, 3))
 
 
 def test_what_a_shard_holds_already_counts() -> None:
@@ -201,6 +299,28 @@ def test_neighbours_that_are_near_enough_are_taken_from_the_end() -> None:
     assert nearest([4.0, 4.0, 4.0], 5.0, 0.0) == (2, 3)
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), min_size=1, max_size=12),
+    st.integers(0, 12),
+    st.integers(0, 30),
+)
+def test_of_all_borders_the_nearest_in_time_is_taken(
+    units: list[tuple[int, int]], cut: int, most_s: int
+) -> None:
+    walls_s, names = [float(wall) for wall, _ in units], [name for _, name in units]
+    cut = min(cut, len(units))
+    ends = {0, len(units)}
+    borders = ends | {at for at in range(1, len(units)) if names[at - 1] != names[at]}
+    off_s = {at: sum(walls_s[min(at, cut) : max(at, cut)]) for at in borders}
+    near = [at for at in borders if off_s[at] <= most_s]
+    found = snapped(walls_s, names, cut, most_s)
+    if not near:
+        assert found == cut
+    else:
+        assert found in near
+        assert off_s[found] == min(off_s[at] for at in near)
+
+
 @pytest.mark.parametrize(
     ("cut", "most_s", "expected"),
     [
@@ -229,10 +349,30 @@ def obstructed(setup_s: float) -> tuple[list[Group], Costs]:
 def test_a_group_that_no_move_gets_past_is_halved() -> None:
     groups, costs = obstructed(0.0)
     before = dealt(groups, [Begun()] * 4, costs)
-    before.level()
+    before.level(0.0)
     assert before.longest_s == 21.0
     assert evenly(groups, [Begun()] * 4, costs).longest_s == 19.0
     assert evenly(groups, [Begun()] * 4, costs, enough_s=21.0).longest_s == 21.0
+
+
+def test_the_group_that_is_halved_is_taken_out_wherever_it_is() -> None:
+    groups, costs = obstructed(0.0)
+    found = evenly([*groups[1:], groups[0]], [Begun()] * 4, costs)
+    assert found.longest_s == 19.0
+    assert sorted(unit for shard in found.shards for unit in shard) == list(range(57))
+    found = evenly([groups[1], groups[0], *groups[2:]], [Begun()] * 4, costs)
+    assert sorted(unit for shard in found.shards for unit in shard) == list(range(57))
+
+
+@pytest.mark.parametrize(("small_s", "is_halved"), [(0.5, False), (1.5, True)])
+def test_halves_that_save_less_than_a_hundredth_are_not_made(
+    small_s: float, is_halved: bool
+) -> None:
+    """No move helps: of two units of 50 s none is worth moving. Dealt apart, they are even."""
+    costs = Costs([50.0 + small_s, 50.0, 50.0, 45.0 - small_s, 0.0, 0.0])
+    groups = [costs.group((0, 1)), costs.group((2,)), costs.group((3,))]
+    found = evenly(groups, [Begun()] * 2, costs)
+    assert (found.shards != ((0, 1), (2, 3))) == is_halved
 
 
 @pytest.mark.parametrize(("setup_s", "longest_s"), [(4.0, 21.0), (20.0, 36.0), (20.5, 41.5)])
