@@ -148,7 +148,7 @@ def _choices(
     for count in around(len(shards), min(MOST_SHARDS, sum(most))):
         if count < len(works):
             continue
-        counts = apportioned([work.total_s for work in works], most, count)
+        counts = apportioned(works, count)
         walls_s: dict[str, list[float]] = {}
         for work, part in zip(works, counts, strict=True):
             walls_s.setdefault(work.pool, []).extend(outlined_s(work, part))

@@ -447,25 +447,30 @@ def _reason(work: Work, found: Distribution, target_wall_s: float) -> str:
     return f"pool {work.pool} runs {work.concurrency} jobs at once"
 
 
-def apportioned(loads_s: Sequence[float], most: Sequence[int], count: int) -> tuple[int, ...]:
-    """Divide a number of shards over pools, each at least one, the next to the most loaded.
+def apportioned(works: Sequence[Work], count: int) -> tuple[int, ...]:
+    """Divide a number of shards over works, each at least one, so that the last ends earliest.
+
+    The next shard goes to the work whose shards would be the longest, if more can make them
+    shorter: as no other division has a smaller longest bound, the plan's bound is a bound.
 
     Args:
-        loads_s: what each pool has to do.
-        most: units of each pool, >= 1: more shards than that would be empty.
-        count: >= the number of pools.
+        count: >= the number of works.
 
     Returns:
-        Shards by pool; their sum is `count`, or less where there are too few units.
+        Shards by work; their sum is `count`, or less where there are too few units.
     """
-    found = [1] * len(loads_s)
+
+    def rank(place: int) -> tuple[float, float, int]:
+        work, shards = works[place], found[place]
+        bound_s = work.bound_s(shards)
+        gains = bound_s > work.alone_s(work.floor)
+        # The second: where none gains, as without any load, the one with the most units.
+        return bound_s if gains else 0.0, len(work.positions) / shards, -place
+
+    found = [1] * len(works)
     for _ in range(count - len(found)):
-        open_ = [pool for pool in range(len(found)) if found[pool] < most[pool]]
-        if not open_:
+        there = [place for place, work in enumerate(works) if found[place] < len(work.positions)]
+        if not there:
             break
-        # The second number: without any load, the pool with the most units.
-        busiest = max(
-            open_, key=lambda pool: (loads_s[pool] / found[pool], most[pool] / found[pool], -pool)
-        )
-        found[busiest] += 1
+        found[max(there, key=rank)] += 1
     return tuple(found)

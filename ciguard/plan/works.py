@@ -297,9 +297,7 @@ def made(works: Sequence[Work], wishes: Wishes) -> list[Distribution]:
         what = f"{wishes.shards} shards for the units of {len(works)} pools: {pools}"
         fix = f"pass --shards {len(works)}, or name one pool for all with --pool"
         raise UsageError(what, fix=fix)
-    counts = apportioned(
-        [work.total_s for work in works], [len(work.positions) for work in works], wishes.shards
-    )
+    counts = apportioned(works, wishes.shards)
     return [even(work, count) for work, count in zip(works, counts, strict=True)]
 
 

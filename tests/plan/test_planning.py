@@ -12,6 +12,7 @@ from ciguard.codec import plan as codec
 from ciguard.codec.inventory import InventoryUnit
 from ciguard.errors import UsageError
 from ciguard.plan.overheads import LegCost, Overheads
+from ciguard.plan.shards import WORTH_RATIO
 from ciguard.plan.suspects import Suspicion
 
 if TYPE_CHECKING:
@@ -332,6 +333,7 @@ def test_shards_of_suspects_take_no_longer_than_others() -> None:
 
 
 def test_the_table_of_choices_is_what_such_plans_would_be() -> None:
+    """But for the 1 % for which suites are not taken apart."""
     suites = {"fast": suite(1.0), "slow": suite(240.0)}
     pairs = [(InventoryUnit(f"u{n:02}", name), 20.0) for name in suites for n in range(12)]
     pool_of = dict.fromkeys(suites, "linux")
@@ -340,8 +342,8 @@ def test_the_table_of_choices_is_what_such_plans_would_be() -> None:
         return planned(pairs, suites=suites, pool_of=pool_of, group="none", shards=count).plan
 
     for one in made(4).choices:
-        real = made(one.shards)
-        assert max(shard.predicted.wall_s for shard in real.shards) == pytest.approx(one.wall_s)
+        real_s = max(shard.predicted.wall_s for shard in made(one.shards).shards)
+        assert real_s == pytest.approx(one.wall_s, rel=1 - WORTH_RATIO)
 
 
 @pytest.mark.parametrize(
