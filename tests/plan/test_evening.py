@@ -65,13 +65,13 @@ def test_no_unit_is_lost_and_no_shard_takes_longer_than_the_longest_did(
 def test_nothing_hangs_on_what_a_second_is_and_all_times_add_up(
     times: list[int], file_times: list[int], count: int, marked: set[int], second: float
 ) -> None:
-    """Of three units each file is; some of them the suite keeps together."""
+    """Files are of four units each; some of them the suite keeps together."""
     found = []
     for scale in (1.0, second):
         walls_s = [wall * scale for wall in times]
-        costs = Costs(walls_s, [file_times[unit // 3] * scale for unit in range(len(walls_s))])
-        solid = [[unit for unit in range(len(walls_s)) if unit // 3 == file] for file in marked]
-        groups = grouped(costs, lambda unit: unit // 3, marked=[one for one in solid if one])
+        costs = Costs(walls_s, [file_times[unit // 4] * scale for unit in range(len(walls_s))])
+        solid = [[unit for unit in range(len(walls_s)) if unit // 4 == file] for file in marked]
+        groups = grouped(costs, lambda unit: unit // 4, marked=[one for one in solid if one])
         packed = evenly(groups, [Begun()] * count, costs, lambda unit: unit // 2)
         loads_s = [math.fsum(group.wall_s for group in mine) for mine in packed.held]
         assert packed.longest_s == pytest.approx(max(loads_s), abs=1e-6)
@@ -160,18 +160,48 @@ def test_a_shard_is_filled_to_the_mean_before_the_next_one() -> None:
     assert len(packed.groups) == 3
 
 
-def packed_apart(*setups_s: float) -> Packed:
-    """Shards of one file each, 1 s a unit: 50, 34 and 30 s with what the first one sets up."""
-    groups, costs = equal([40, 34, 30], [10.0, 0.0, 0.0])
-    return Packed([[one] for one in groups], [Begun()] * 3, costs)
+@pytest.mark.parametrize(
+    ("loads", "parts"),
+    [
+        ((42, 24, 12), [[26], [24, 2], [12, 14]]),  # 14 s of room, and 16 s too many
+        ((30, 26, 10), [[22], [22], [10, 8, 4]]),  # 8 s too many, and 12 s of room
+    ],
+)
+def test_a_part_is_what_is_too_much_and_has_room(
+    loads: tuple[int, ...], parts: list[list[int]]
+) -> None:
+    groups, costs = equal(loads)
+    packed = Packed([[one] for one in groups], [Begun()] * 3, costs)
+    packed.level(0.0)
+    assert [[len(one.members) for one in mine] for mine in packed.held] == parts
 
 
-def test_where_the_mean_is_no_room_for_a_set_up_both_get_as_long() -> None:
-    """Up to it 1 s could go, for 10 s more."""
-    packed = packed_apart()
+def test_a_part_near_the_end_is_taken_before_an_exact_one() -> None:
+    """Off by half a thousandth of the mean, 1000 s."""
+    costs = Costs([100.0, 900.5, 99.5, 900.0])
+    packed = Packed([[costs.group((0, 1, 2))], [costs.group((3,))]], [Begun()] * 2, costs)
+    packed.level(0.0)
+    assert packed.shards == ((0, 1), (2, 3))
+
+
+@pytest.mark.parametrize("second", [1 / 1024, 1.0, 1024.0])
+def test_the_mean_is_that_with_the_set_up_that_the_part_pays(second: float) -> None:
+    """66 s of one file: 24 s are the mean of the first move, 26 s that of the second."""
+    costs = Costs([second] * 60, [6 * second] * 60)
+    packed = Packed([[costs.group(range(60))], [], []], [Begun()] * 3, costs)
+    packed.level(0.0)
+    assert sizes(packed) == [22, 18, 20]
+
+
+@pytest.mark.parametrize("second", [1 / 1024, 1.0, 1024.0])
+def test_where_the_mean_is_no_room_for_a_set_up_both_get_as_long(second: float) -> None:
+    """50 s with a set-up of 10, 34 s and 30 s: up to the mean 1 s could go, for 10 s more."""
+    costs = Costs([second] * 104, [10 * second] * 40 + [0.0] * 64)
+    groups = [costs.group(units) for units in (range(40), range(40, 74), range(74, 104))]
+    packed = Packed([[one] for one in groups], [Begun()] * 3, costs)
     packed.level(0.0)
     assert sizes(packed) == [35, 34, 35]
-    assert packed.longest_s == 45.0
+    assert packed.longest_s == 45.0 * second
 
 
 @pytest.mark.parametrize(("setup_s", "expected"), [(10.0, [15, 15]), (10.5, [20, 10])])
@@ -228,7 +258,9 @@ def test_a_cut_goes_to_a_class_that_is_near() -> None:
     assert sizes(evenly(groups, begun, costs)) == [500, 500]
     near = evenly(groups, begun, costs, lambda unit: unit >= 505)
     assert sizes(near) == [505, 495], "1 % more is worth a whole class"
-    assert sizes(evenly(groups, begun, costs, lambda unit: unit >= 540)) == [500, 500]
+    far = evenly(groups, begun, costs, lambda unit: unit >= 540)
+    assert sizes(far) == [500, 500]
+    assert len(far.groups) == 3, "one move, not first to the class and then on"
 
 
 def test_what_the_suite_keeps_together_stays_together() -> None:
@@ -252,6 +284,8 @@ def test_nearly_even_shards_are_left_alone() -> None:
 
 
 def test_nearly_even_shards_are_left_alone_even_where_halves_would_be_even() -> None:
+    groups, costs = equal([203, 197])
+    assert evenly(groups, [Begun()] * 2, costs).groups == tuple(groups)
     costs = Costs([51.75, 50.0, 50.0, 48.25])
     groups = [costs.group(members) for members in ((0, 1), (2,), (3,))]
     assert evenly(groups, [Begun()] * 2, costs).shards == ((0, 1), (2, 3))
@@ -338,6 +372,10 @@ def test_of_all_borders_the_nearest_in_time_is_taken(
 def test_a_cut_goes_to_the_nearest_border_in_time(cut: int, most_s: float, expected: int) -> None:
     walls_s, names = [1.0, 1.0, 1.0, 4.0, 3.0, 2.0], "aaabbb"
     assert snapped(walls_s, names, cut, most_s) == expected
+
+
+def test_of_two_borders_as_near_a_cut_goes_to_the_one_before_it() -> None:
+    assert snapped([1.0, 1.0], "aa", 1, 9.0) == 0
 
 
 def obstructed(setup_s: float) -> tuple[list[Group], Costs]:
