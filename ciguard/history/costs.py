@@ -55,7 +55,7 @@ def _seen(record: Record) -> dict[int, _Seen]:
         if one is None:
             continue
         if one.first_rss_bytes is None:
-            one.first_rss_bytes = result.rss_before_bytes
+            one.first_rss_bytes = result.rss_before_bytes or None  # 0: nobody had looked yet
         if result.at_s is not None and result.at_s > (one.last_result_s or 0.0):
             one.last_result_s = result.at_s
         one.results += 1

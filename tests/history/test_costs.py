@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ciguard.codec.history_runs import SuiteCost
 from ciguard.history.costs import costs, end_s, start_s
 from ciguard.model import EndLine, ProcessEndLine, ProcessLine, Record, Result, StartLine
@@ -84,3 +86,24 @@ def test_nothing_is_said_where_nothing_was_measured() -> None:
     record = Record("r", None, processes=(ProcessLine(1, 1),), results=(result("a", 1, None),))
     assert costs(record) == ()
     assert (start_s(record), end_s(record)) == (None, None)
+
+
+def test_a_process_that_nobody_had_looked_at_yet_is_not_empty() -> None:
+    """What it holds behind its first unit is the least that is known."""
+    sizes = (0, 10_000, 30_000)
+    results = tuple(
+        replace(result(f"t{place}", 1, None), rss_before_bytes=size)
+        for place, size in enumerate(sizes)
+    )
+    (cost,) = costs(Record("r", None, processes=(ProcessLine(1, 3, at_s=0.5),), results=results))
+    assert cost.base_bytes == 10_000
+    (cost,) = costs(
+        Record(
+            "r",
+            None,
+            processes=(ProcessLine(1, 3, at_s=0.5),),
+            starts=(StartLine("t0", process=1, at_s=0.7),),
+            results=results[:1],
+        )
+    )
+    assert cost.base_bytes is None

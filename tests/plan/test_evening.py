@@ -184,6 +184,13 @@ def test_a_part_near_the_end_is_taken_before_an_exact_one() -> None:
     assert packed.shards == ((0, 1), (2, 3))
 
 
+def test_a_part_from_the_middle_leaves_the_rest() -> None:
+    costs = Costs([10.0, 3.0, 10.0, 10.0, 27.0])
+    packed = Packed([[costs.group((0, 1, 2, 3))], [costs.group((4,))]], [Begun()] * 2, costs)
+    packed.level(0.0)
+    assert packed.shards == ((0, 2, 3), (1, 4))
+
+
 @pytest.mark.parametrize("second", [1 / 1024, 1.0, 1024.0])
 def test_the_mean_is_that_with_the_set_up_that_the_part_pays(second: float) -> None:
     """66 s of one file: 24 s are the mean of the first move, 26 s that of the second."""
