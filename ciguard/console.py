@@ -39,7 +39,10 @@ def _harmless(text: str) -> str:
     # A test, a file or an artifact may be called so that a terminal would obey it.
     text = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
     # The runner obeys any line that begins with "::", and a test may be called so.
-    return re.sub(r"(?m)^([^\S\n]*):(?=:)", r"\1\\:", text)
+    text = re.sub(r"(?m)^([^\S\n]*):(?=:)", r"\1\\:", text)
+    # Of the older spelling it obeys what stands anywhere in a line (ActionCommand.TryParse in
+    # github.com/actions/runner). In JSON this is the same text.
+    return text.replace("##[", "##\\u005b")
 
 
 def _write(stream: TextIO, text: str) -> None:

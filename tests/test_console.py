@@ -1,0 +1,38 @@
+"""What is printed is obeyed by nobody: no terminal, no runner of GitHub."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ciguard import console
+
+OBEYED = [
+    ("::error::x", r"\::error::x"),
+    ("a\n   ::stop-commands::x", "a\n   \\::stop-commands::x"),
+    ("a.py::t", "a.py::t"),
+    ("t[##[set-output name=verdict;]passed]", r"t[##\u005bset-output name=verdict;]passed]"),
+    ("### ##[add-mask]e ##[group]", r"### ##\u005badd-mask]e ##\u005bgroup]"),
+    ("\x1b[31mred", r"\x1b[31mred"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), OBEYED)
+def test_no_line_is_a_command(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    console.out(text)
+    console.err(text)
+    assert capsys.readouterr() == (f"{said}\n", f"{said}\n")
+
+
+def test_json_stays_the_same_value(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"unit": "t[##[add-mask]x]", "case": "::error::"}
+    console.out(json.dumps(value, indent=1))
+    printed = capsys.readouterr().out
+    assert "##[" not in printed
+    assert json.loads(printed) == value
+
+
+def test_our_own_commands_are_for_the_runner(capsys: pytest.CaptureFixture[str]) -> None:
+    console.tell_runner("::error::x")
+    assert capsys.readouterr().err == "::error::x\n"
