@@ -69,6 +69,8 @@ class Lost:
     def words(self) -> str:
         """ "29 units lost with shard 02"."""
         shards = f"{'shard' if len(self.shards) == 1 else 'shards'} {some(self.shards)}"
+        if not any(self.shards):
+            shards = "its leg"
         units = counted(len(self.units), "unit")
         if self.sure:
             return f"{units} lost with {shards}"

@@ -18,7 +18,7 @@ from ciguard.compare.records import runs_of
 from ciguard.compare.scatter import scatter
 from ciguard.compare.sides import joined, newest_of_branch, run_of_history
 from ciguard.compare.text import render
-from ciguard.errors import CiguardError, UsageError
+from ciguard.errors import CiguardError, InputError, UsageError
 from ciguard.lookup.records import Lookup, Recorded
 from ciguard.lookup.references import Base, Branch, Place, Reference, RunId, This, parse
 from ciguard.repository.lineages import lineage_of
@@ -274,6 +274,17 @@ def _damages(recorded: Recorded) -> Iterator[str]:
 
 
 def _read(recorded: Recorded, name: str) -> _Side:
+    """What was recorded.
+
+    Raises:
+        InputError: nothing of it could be read: it is of no format, or empty.
+    """
+    said = [damage for record in recorded.records for damage in record.damage]
+    # A leg that was killed at its start has its first line, and is an answer.
+    known = (one.results or (one.header and not recorded.foreign) for one in recorded.records)
+    if said and not any(known):
+        fix = "name a folder of records, or files in JUnit XML or TRX"
+        raise InputError(said[0], fix=fix)
     runs = runs_of(recorded.records, name)
     return _Side(runs, recorded)
 

@@ -77,10 +77,13 @@ def reasons(run: Run, legs: Legs) -> Iterator[str]:
     cut: dict[str, list[str]] = defaultdict(list)
     for leg in run.legs:
         if not leg.complete:
-            cut[_HOW.get(leg.ending, "{was} cut")].append(leg.name or "?")
+            cut[_HOW.get(leg.ending, "{was} cut")].append(leg.name)
     for how, names in cut.items():
         one = len(names) == 1
-        yield f"{'leg' if one else 'legs'} {some(names)} {how.format(was='was' if one else 'were')}"
+        which = f"{'leg' if one else 'legs'} {some([name or '?' for name in names])}"
+        if len(run.legs) == 1 and not names[0]:  # of result files, or of a command
+            which = "its only leg"
+        yield f"{which} {how.format(was='was' if one else 'were')}"
     if legs.absent:
         word = "shard" if len(legs.absent) == 1 else "shards"
         yield f"no record of {word} {some(legs.absent)}"

@@ -287,6 +287,27 @@ def test_a_record_that_is_there_twice_is_named(ciguard: Ciguard, place: Path) ->
     assert warning.startswith("warning: one/1-1/01/supervisor.jsonl: 2 shard lines that differ")
 
 
+JUNIT = '<testsuite><testcase classname="m" name="{}" time="1"/>'
+
+
+def test_result_files_that_are_cut_or_none(ciguard: Ciguard, tmp_path: Path) -> None:
+    whole = JUNIT.format("a") + JUNIT.format("b").partition(">")[2] + "</testsuite>"
+    (tmp_path / "base.xml").write_text(whole)
+    (tmp_path / "cut.xml").write_text(JUNIT.format("a"))
+    done = ciguard("compare", "base.xml", "cut.xml", cwd=tmp_path)
+    assert done.stdout.startswith("INCOMPLETE: its only leg was cut; 1 unit of the base without a")
+    assert "1 unit of the base without a result: lost with its leg, or no longer there" in (
+        done.stdout
+    )
+    assert done.stderr.startswith("warning: cut.xml:1")
+    (tmp_path / "page.html").write_text("<html></html>")
+    (tmp_path / "empty.xml").write_text("")
+    for name, said in (("page.html", "page.html:1: "), ("empty.xml", "empty.xml: empty")):
+        done = ciguard("compare", "base.xml", name, cwd=tmp_path, expect=3)
+        assert f"ciguard compare: {said}" in done.stderr
+        assert "fix: name a folder of records, or files in JUnit XML or TRX" in done.stderr
+
+
 def test_one_file_is_a_record(ciguard: Ciguard, place: Path) -> None:
     file = next((place / "head").rglob("*.jsonl"))
     done = ciguard("compare", "base", file, "--format", "json", cwd=place)
