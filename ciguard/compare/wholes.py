@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ciguard.compare.vocabulary import JobWord, PaceWord, Tier, TrendName, TrendWord
     from ciguard.model import Ending
 
-MOVED: Final = 0.05  # of a metric: less is not counted as a change
+MOVED: Final = 0.05  # of a metric or a whole run: less is not counted as a change
 TRENDS: Final[dict[TrendName, str]] = {
     "makespan_s": "slowest leg",
     "sum_s": "sum of the legs",
@@ -175,10 +175,14 @@ class Trend:
 
     @property
     def words(self) -> str:
-        """ "slowest leg: no significant difference (124 s and 122 s, n=12)"."""
+        """ "slowest leg: no significant difference (124 s and 122 s, n=12)".
+
+        Where both differ by more, with what is usual: else nobody would believe it.
+        """
         show = size if self.name == "peak_bytes" else duration
         usual = ""
-        if self.low is not None and self.high is not None and "usual" in self.word:
+        far = abs(self.after - self.before) >= MOVED * self.before
+        if self.low is not None and self.high is not None and far:
             usual = f", 95 % of runs {show(self.low)} to {show(self.high)}"
         values = f"{show(self.before)} and {show(self.after)}, n={self.n}{usual}"
         return f"{TRENDS[self.name]}: {self.word} ({values})"

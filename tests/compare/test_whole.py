@@ -412,6 +412,10 @@ def test_null_results_are_said_with_both_numbers() -> None:
     assert more.words.startswith(
         "slowest leg: more than usual (2 min 04 s and 3 min 00 s, n=12, 95 %"
     )
+    noisy = [lasting(n, 124.0 * (1 + (n % 5 - 2) / 4)) for n in range(1, 13)]
+    (far, *_) = compare_run(lasting(20, 180.0), None, noisy).trends
+    assert far.words.startswith("slowest leg: no significant difference (2 min 04 s and 3 min")
+    assert far.words.endswith("00 s, n=12, 95 % of runs 52 s to 4 min 53 s)")
     (few, *_) = compare_run(lasting(20, 122.0), None, runs[:2]).trends
     assert "no verdict" in few.words
 
