@@ -89,7 +89,9 @@ FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {
 @click.option(
     "--fail-on", metavar="LIST", default="", help=f"Of {', '.join(failing.WORDS)}; comma-separated."
 )
-@click.option("--strict", is_flag=True, help="End with 12 where nothing could be judged.")
+@click.option(
+    "--strict", is_flag=True, help="End with 12 where memory or durations could not be judged."
+)
 @click.pass_obj
 def command(
     invocation: Invocation,

@@ -47,6 +47,14 @@ def test_time_and_memory_are_the_leg_s_own() -> None:
     assert failure_of(found, b"") == ""
 
 
+def test_a_number_of_the_program_never_stands_for_what_was_measured() -> None:
+    said = (MetricLine("wall time", 0.001, "s"), MetricLine("peak memory", 1, "bytes"))
+    found = values_of(record(*said, peak_bytes=None))
+    assert (found[WALL], PEAK in found) == (2.0, False)
+    assert found[Metric("wall time (its own)", "s")] == 0.001
+    assert found[Metric("peak memory (its own)", "bytes")] == 1.0
+
+
 def test_what_was_not_measured_is_absent() -> None:
     assert values_of(record(peak_bytes=None)) == {WALL: 2.0, CPU: 1.0}
 
