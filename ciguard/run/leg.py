@@ -223,7 +223,7 @@ def _narrowed(
     """
     of = counted(len(shard.units), "unit")
     if scope.until:
-        part = up_to(shard, scope.until, plan.suites)
+        part = up_to(shard, scope.until, plan.suites, plan.shards)
         alone = shard.processes > part.processes
         whose = f"its process of {shard.processes} side by side" if alone else "in its order"
         detail = f"{len(part.units)} of {of}: {whose}, up to this one"

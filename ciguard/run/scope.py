@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, AbstractSet, Final, Mapping
+from typing import TYPE_CHECKING, AbstractSet, Final, Mapping, Sequence
 
 from ciguard.errors import InputError
 from ciguard.model import SLOTS, LegPolicy
@@ -42,7 +42,9 @@ class Scope:
 ALL: Final = Scope()
 
 
-def up_to(shard: Shard, unit: str, suites: Mapping[str, Suite]) -> Shard:
+def up_to(
+    shard: Shard, unit: str, suites: Mapping[str, Suite], shards: Sequence[Shard] = ()
+) -> Shard:
     """The shard with its units up to and including one, in their order.
 
     Of a shard with several processes side by side only those of that one's process, as the rules
@@ -51,6 +53,7 @@ def up_to(shard: Shard, unit: str, suites: Mapping[str, Suite]) -> Shard:
     Args:
         unit: its id; where suites or variants share that, its name as `key_name` gives it. The end
             of an id, or any part of it, where only one has it.
+        shards: of the plan; one of them may have it.
 
     Raises:
         InputError: it is not there, or it is several; names what is near.
@@ -66,6 +69,8 @@ def up_to(shard: Shard, unit: str, suites: Mapping[str, Suite]) -> Shard:
     if not found:
         near = _near(shard, unit)
         fix = f"did you mean {', '.join(near)}?" if near else "look for its shard in the plan"
+        if home := _home(shards, unit):
+            fix = f"it is in shard {home}"
         what = f"not among the {counted(len(names), 'unit')} of shard {shard.key}"
         raise InputError(what, where=where, fix=fix)
     if len(found) > 1:
@@ -75,6 +80,14 @@ def up_to(shard: Shard, unit: str, suites: Mapping[str, Suite]) -> Shard:
     if shard.processes > 1:
         return _of_one_process(shard, found[0], suites)
     return replace(shard, units=shard.units[: found[0] + 1])
+
+
+def _home(shards: Sequence[Shard], unit: str) -> str:
+    """The first shard that has the unit; "" for none."""
+    for shard in shards:
+        if any(unit in (one.unit, key_name(one.key)) for one in shard.units):
+            return shard.key
+    return ""
 
 
 def _of_one_process(shard: Shard, place: int, suites: Mapping[str, Suite]) -> Shard:

@@ -50,6 +50,10 @@ def test_a_unit_that_is_not_there(unit: str, fix: str) -> None:
         up_to(SHARD, unit, SUITES)
     assert caught.value.where == f"--until {unit}"
     assert caught.value.fix.startswith(fix)
+    other = replace(SHARD, key="48", units=(PlannedUnit(unit),))
+    with pytest.raises(InputError) as caught:
+        up_to(SHARD, unit, SUITES, [SHARD, other])
+    assert caught.value.fix == "it is in shard 48"
 
 
 def test_without_what_ended() -> None:
