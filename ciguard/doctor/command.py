@@ -26,7 +26,7 @@ from ciguard.doctor.checks import (
 from ciguard.errors import CiguardError, ExitCode, UsageError
 from ciguard.github.place import place_of
 from ciguard.history.carriers import load, open_carrier
-from ciguard.plan.collect import collected
+from ciguard.plan.collect import MEND, collected
 from ciguard.plan.static import BEGIN, END
 from ciguard.proposals import (
     LOST,
@@ -150,10 +150,8 @@ def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
             said = f"{suite.framework} lists {counted(len(found.units), 'unit')}"
             if found.errors:
                 first = found.errors[0].strip().splitlines()[0]
-                fix = "mend what cannot be collected: no plan is made without it"
-                yield error(
-                    words, f"{said}, and {counted(len(found.errors), 'error')}: {first}", fix
-                )
+                what = f"{said}, and {counted(len(found.errors), 'error')}: {first}"
+                yield error(words, what, MEND)
             elif not found.units:
                 yield error(words, said, "are the tests in this folder, and called as usual?")
             else:

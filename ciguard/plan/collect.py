@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # The plan's job reads the history with a token; a pull request's code, which runs here, may not.
 SECRETS: Final = frozenset({"GITHUB_TOKEN", "GH_TOKEN"})
+MEND: Final = "mend what cannot be collected: no plan is made without it"
 IGNORED: Final = frozenset({"node_modules", "__pycache__"})
 
 

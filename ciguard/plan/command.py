@@ -27,7 +27,7 @@ from ciguard.history.carriers import load, open_carrier, unusable
 from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.plan import artifact, summary
 from ciguard.plan.base import Base, BaseCount, count_of_history, count_of_plan, of_history, of_plan
-from ciguard.plan.collect import collected, matching_files
+from ciguard.plan.collect import MEND, collected, matching_files
 from ciguard.plan.estimates import Estimates, Past, estimates, no_past
 from ciguard.plan.explain import Case, explained, position_of
 from ciguard.plan.facts import problem
@@ -335,7 +335,7 @@ def _collected(
             except InputError as error:
                 mistakes.append(InputError(error.what, where=where, fix=error.fix))
                 continue
-            mistakes += (InputError(error, where=where) for error in listing.errors)
+            mistakes += (InputError(error, where=where, fix=MEND) for error in listing.errors)
             units += (
                 InventoryUnit(
                     unit.unit, name, variant, unit.file or None, unit.categories, unit.group

@@ -77,7 +77,8 @@ def _history(plan: Plan, width: int) -> str:
     runs = counted(int(plan.history.get("runs", 0)), "run")
     newest = str(plan.history.get("newest") or "")[:10]
     told = f", newest {newest}" if newest else ""
-    told += f"; knows {sum(known) / len(known):.1%} of the units"
+    share = "all" if all(known) else f"{sum(known) / len(known):.1%} of the"
+    told += f"; knows {share} units"
     room = max(LEAST_WIDTH, width - len(f"{runs} at {told}"))
     return f"{runs} at {one_line(str(plan.history['source']), room)}{told}"
 

@@ -131,19 +131,22 @@ class Aftermath:
         of_file = self._blame_file(number, ending, ended.exit_code, now_s)
         errors = bool(live.said.errors)
         unexplained = is_unexplained(running, ending, ended.exit_code, errors=errors)
+        why = ""
         if self._files.writes(running.start.suite) and ending == "completed" and not running.bad:
             unexplained = False
             if ended.exit_code and not running.recycled:
-                self._record.append(self._files.explains(number, ended.exit_code, now_s))
+                event = self._files.explains(number, ended.exit_code, now_s)
+                self._record.append(event)
+                why = f" ({event.detail})"
         if unexplained:
             self.unexplained += 1
             detail = f"{exit_words(ended.exit_code)}\n{last_words(output)}"
             self._record.append(EventLine("unexplained_exit", now_s, number, detail=detail))
         self._observed(ProcessEndLine(number, ending, ended.exit_code, now_s, *peak))
         self._record.sync(now_s, at_once=True)
-        how = ending if ending == "completed" else f"{ending} ({exit_words(ended.exit_code)})"
-        if running.at_checkpoint:
-            how = "stopped, as asked,"
+        if ending != "completed":
+            why = f" ({exit_words(ended.exit_code)})"
+        how = "stopped, as asked," if running.at_checkpoint else f"{ending}{why}"
         took = f"{how} after {now_s - live.started_s:.1f} s{in_words(peak)}"
         self._say_end(live, took, output if ended.error else "")
         if stacks and not victims:

@@ -167,6 +167,7 @@ def test_a_suite_may_say_its_results_in_files_alone(tmp_path: Path) -> None:
     shard = ("--plan", "plan.json", "--shard", "01")
     leg = start(tmp_path, *shard, "--record", "records/1").wait(10)
     assert "results of 3 units are in files, which the report reads" in leg.printed
+    assert "process 1: completed (exit code 1: its result files say why) after" in leg.printed
     code, verdict = guard(tmp_path)
     assert (code, verdict["findings"]) == (10, [])
     assert verdict["counts"] == {"passed": 2, "failed": 1}
