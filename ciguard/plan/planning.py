@@ -61,10 +61,9 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
     units = planned_units(basis)
     making = Works(basis, units, wishes)
     assigned = assignment(basis, units, wishes, making)
-    works, distributions = arranged(making, assigned.pools, wishes)
+    works, distributions, bound_s = arranged(making, assigned.pools, wishes)
     shards = _keyed(works, distributions, wishes.limit)
     pools = {name: basis.pools[name] for name in sorted({shard.pool for shard in shards})}
-    bound_s = max(one.bound_s for one in distributions)
     floor_s, floor = max((work.alone_s(work.floor), -work.floor) for work in works)
     found = Plan(
         id="",

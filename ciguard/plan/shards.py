@@ -214,7 +214,6 @@ class Distribution:
 
     shards: tuple[Shard, ...]
     spreads: tuple[Spread, ...]
-    bound_s: float
     split: tuple[int, ...]
     hopeless: frozenset[int] = frozenset()
     stopped_by: str = ""
@@ -254,7 +253,6 @@ def distributed(work: Work, shard_count: int, enough_s: float = 0.0) -> Distribu
     return Distribution(
         tuple(shard for shard, _ in made),
         tuple(spread for _, spread in made),
-        work.bound_s(count),
         scattered(groups, packed),
         frozenset(place for place, units in enumerate(packed) if not lost.isdisjoint(units)),
     )

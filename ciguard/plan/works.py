@@ -301,9 +301,15 @@ def made(works: Sequence[Work], wishes: Wishes) -> list[Distribution]:
     return [even(work, count) for work, count in zip(works, counts, strict=True)]
 
 
-def arranged(
-    making: Works, pools: Sequence[str], wishes: Wishes
-) -> tuple[list[Work], list[Distribution]]:
+class Arrangement(NamedTuple):
+    """Works with their shards; `bound_s`: no plan with as many shards for them ends earlier."""
+
+    works: list[Work]
+    distributions: list[Distribution]
+    bound_s: float
+
+
+def arranged(making: Works, pools: Sequence[str], wishes: Wishes) -> Arrangement:
     """What shares a pool and a command together, or each suite and variant apart if that is better.
 
     Together each shard pays the set-up of all of them; apart the last shard of each is not full.
@@ -311,13 +317,17 @@ def arranged(
     Raises:
         UsageError: fewer shards are asked for than pools are needed.
     """
-    works = making.all(pools)
-    found = works, made(works, wishes)
-    if not any(sum(work.processes_s(work.positions)) > work.least_process_s for work in works):
-        return found
-    works = making.all(pools, apart=True)
-    other = works, made(works, wishes)
-    return other if _worse(other[1], wishes) < _worse(found[1], wishes, WORTH_RATIO) else found
+    together = making.all(pools)
+    works, found = together, made(together, wishes)
+    if any(sum(work.processes_s(work.positions)) > work.least_process_s for work in together):
+        apart = making.all(pools, apart=True)
+        other = made(apart, wishes)
+        if _worse(other, wishes) < _worse(found, wishes, WORTH_RATIO):
+            works, found = apart, other
+    # Apart is a way to be together, and what bounds each part by itself bounds no other way.
+    counts = apportioned(together, sum(len(one.shards) for one in found))
+    bound_s = max(work.bound_s(count) for work, count in zip(together, counts, strict=True))
+    return Arrangement(works, found, bound_s)
 
 
 def _worse(
