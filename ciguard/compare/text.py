@@ -154,7 +154,7 @@ def _metrics(found: Metrics) -> str:
 
 
 def _legs(comparison: Comparison) -> str:
-    """A row a leg; where that is too wide, how a leg ended stands below its numbers."""
+    """A row a leg; where that is too wide, how it ended stands below, and then its name above."""
     if not comparison.legs:
         return ""
     limits = ("budget",) * comparison.has_budgets + (RUNNER_MEMORY,)
@@ -164,9 +164,15 @@ def _legs(comparison: Comparison) -> str:
     if max(map(len, text.splitlines())) <= COLUMNS:
         return text
     narrow = table([(row[0], *row[2:]) for row in rows], right=frozenset({3, 4, 5, 6})).splitlines()
-    lines = narrow[:1]
-    for leg, line in zip(comparison.legs, narrow[1:], strict=True):
-        lines += [line] if leg.endings == "completed" else [line, f"    {leg.endings}"]
+    if max(map(len, narrow)) <= COLUMNS:
+        lines = narrow[:1]
+        for leg, line in zip(comparison.legs, narrow[1:], strict=True):
+            lines += [line] if leg.endings == "completed" else [line, f"    {leg.endings}"]
+        return "\n".join(lines)
+    numbers = table([("", *row[2:]) for row in rows], right=frozenset({3, 4, 5, 6})).splitlines()
+    lines = numbers[:1]
+    for leg, line in zip(comparison.legs, numbers[1:], strict=True):
+        lines += [f"{one_line(leg.shard or '-', 40)}: {leg.endings}", line]
     return "\n".join(lines)
 
 

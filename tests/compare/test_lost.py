@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from compare.making import case, died, run_of
 from guard.world import make_plan
@@ -109,6 +109,19 @@ def test_the_table_of_legs_fits_a_terminal_with_a_lost_leg() -> None:
     assert max(map(len, text.splitlines())) <= COLUMNS
     assert "absent -> memory guard" in text
     assert text.count("completed -> no record") == 3
+
+
+def test_the_table_of_legs_fits_a_terminal_with_long_names_times_and_sizes() -> None:
+    legs = {f"linux 3.11 ({n:02})": [case(f"t{n}")] for n in (1, 2)}
+    facts: dict[str, Any] = {"wall_s": 725.0, "peak_mib": 2500}
+    base = run_of(legs, **facts)
+    found = compare_run(run_of(legs, run_id=2, **facts), None, [base])
+    text = FORMATS["text"](found)
+    assert max(map(len, text.splitlines())) <= COLUMNS
+    assert "linux 3.11 (01): completed\n" in text
+    both = "12 min 05 s -> 12 min 05 s  2.44 GiB -> 2.44 GiB"
+    (row, _) = [line for line in text.splitlines() if both in line]
+    assert row.split()[-3:] == ["GiB", "-", "1.00"]
 
 
 def test_a_long_message_has_lines_of_its_own_and_keeps_its_middle() -> None:
