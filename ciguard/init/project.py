@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.init.pins import ACTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 PROJECT_FILE: Final = "pyproject.toml"
 REQUIREMENT_FILES: Final = (
@@ -53,7 +53,7 @@ def suggested_setup(texts: Mapping[str, str], framework: str, python: str) -> st
 
     Args:
         texts: content of those TELLING_FILES that exist, by name.
-        framework: installed by its name where no file mentions it; "" for none.
+        framework: installed by its name where nothing that is installed names it; "" for none.
         python: version for the tests, like "3.12".
     """
     steps = f'- uses: {ACTIONS["setup_python"]}\n  with:\n    python-version: "{python}"'
@@ -69,11 +69,42 @@ def suggested_checkout(texts: Mapping[str, str], framework: str) -> str:
 
 
 def wanted_requirements(texts: Mapping[str, str], framework: str) -> list[str]:
-    """Arguments for pip: what is declared, and the framework where no file mentions it."""
+    """Arguments for pip: what is declared, and the framework where that does not hold it."""
     wanted = declared_requirements(texts)
-    if framework and not any(framework in text for text in texts.values()):
+    if framework and not any(framework in line for line in _installed(texts)):
         wanted.append(framework)
     return wanted
+
+
+def _installed(texts: Mapping[str, str]) -> Iterator[str]:
+    """Lines that say what `declared_requirements` has installed.
+
+    What only mentions the framework does not install it: a section that configures it, setup.py's
+    tests_require. To name it once too often does no harm.
+    """
+    project = tomllib.loads(texts.get(PROJECT_FILE, ""))
+    table = project.get("project", {})
+    yield from table.get("dependencies", ())
+    extras = table.get("optional-dependencies", {})
+    wanted = extras.get(first_of(extras), ())
+    yield from wanted
+    if any(line.startswith(f"{table.get('name')}[") for line in wanted):  # an extra of others
+        for extra in extras.values():
+            yield from extra
+    groups = project.get("dependency-groups", {})
+    if first_of(groups):
+        yield from _of_group(groups, first_of(groups), frozenset())
+    for name in REQUIREMENT_FILES:
+        yield from texts.get(name, "").splitlines()
+
+
+def _of_group(groups: Mapping[str, Any], name: str, above: frozenset[str]) -> Iterator[str]:
+    """A dependency group's requirements, with those of the groups that it includes."""
+    for one in groups.get(name, ()) if name not in above else ():
+        if isinstance(one, str):
+            yield one
+        else:
+            yield from _of_group(groups, str(one.get("include-group")), above | {name})
 
 
 def declared_requirements(texts: Mapping[str, str]) -> list[str]:

@@ -51,6 +51,18 @@ dev = ["ruff"]
 """
 
 
+OF_OTHERS = """
+[project]
+name = "x"
+optional-dependencies = {qa = ["unitary"], dev = ["x[qa]"]}
+"""
+INCLUDING = """
+[dependency-groups]
+dev = [{{include-group = "{}"}}]
+qa = ["unitary"]
+"""
+
+
 @pytest.mark.parametrize(
     ("texts", "installed"),
     [
@@ -60,6 +72,15 @@ dev = ["ruff"]
         ({"pyproject.toml": PYPROJECT}, "-e '.[test]' --group dev"),
         ({"pyproject.toml": "[tool.x]"}, "unitary"),
         ({"setup.py": "setup()"}, "-e . unitary"),
+        # What configures the framework does not install it, nor does an extra that is left out.
+        ({"setup.py": "setup(tests_require=['unitary'])"}, "-e . unitary"),
+        ({"pyproject.toml": "[project]\n[tool.unitary.options]\nx = 1"}, "-e . unitary"),
+        ({"setup.py": "setup()", "setup.cfg": "[tool:unitary]\nx = 1"}, "-e . unitary"),
+        ({"pyproject.toml": PYPROJECT.replace("test =", "qa =")}, "-e . --group dev unitary"),
+        ({"pyproject.toml": "[project]\ndependencies = ['unitary>=2']"}, "-e ."),
+        ({"pyproject.toml": OF_OTHERS}, "-e '.[dev]'"),
+        ({"pyproject.toml": INCLUDING.format("qa")}, "--group dev"),
+        ({"pyproject.toml": INCLUDING.format("dev")}, "--group dev unitary"),
     ],
 )
 def test_one_line_installs_what_the_project_declares(texts: dict[str, str], installed: str) -> None:
