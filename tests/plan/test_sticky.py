@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.plan.evening import dealt, evenly
+from ciguard.plan.evening import Packed, dealt, evenly
 from ciguard.plan.packing import Begun, Costs, Group, grouped, longest_first
 from ciguard.plan.sticky import GAP, _renumbered, kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ciguard.plan.evening import Packed
 
 
 def singles(*walls_s: float) -> list[Group]:
@@ -39,6 +37,36 @@ def test_what_is_balanced_stays_where_it_is() -> None:
 
 def test_a_new_unit_goes_to_the_shortest_shard() -> None:
     assert stays(singles(5, 3, 4, 1), {0: 1, 1: 0, 2: 0}, 2) == ((1, 2), (0, 3))
+
+
+def test_shards_are_as_long_as_what_stays_in_them() -> None:
+    shards = stays(singles(50, 30, 40, 37, 1), {0: 0, 1: 0, 2: 1, 3: 1}, 2)
+    assert shards == ((0, 1), (2, 3, 4))
+
+
+def test_a_group_is_at_home_where_most_of_it_was() -> None:
+    groups = [Group((0, 1, 2), 6.0), Group((3,), 5.9)]
+    costs = Costs([2.0, 2.0, 2.0, 5.9])
+    homes = {0: 0, 1: 1, 2: 1, 3: 0}
+    found = kept(groups, homes, dealt(groups, [Begun()] * 2, costs), costs)
+    assert found.shards == ((3,), (0, 1, 2))
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=40), st.integers(1, 8))
+def test_where_all_are_new_they_are_packed_as_without_a_base(
+    walls_s: list[float], count: int
+) -> None:
+    groups = singles(*walls_s)
+    costs = Costs(walls_s)
+    fresh = dealt(groups, [Begun()] * min(count, len(walls_s)), costs)
+    assert kept(groups, {}, fresh, costs).longest_s == fresh.longest_s
+
+
+def test_who_shares_most_time_with_a_shard_gets_its_number_first() -> None:
+    costs = Costs([9.0, 1.0, 5.0])
+    groups = [costs.group((unit,)) for unit in range(3)]
+    fresh = Packed([groups[:2], groups[2:]], [Begun()] * 2, costs)
+    assert _renumbered(fresh, {0: 1, 1: 0, 2: 1}, costs).shards == ((2,), (0, 1))
 
 
 def test_one_move_closes_a_gap() -> None:
