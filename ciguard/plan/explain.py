@@ -250,10 +250,14 @@ def _base(case: Case, shard: Shard) -> list[tuple[str, str]]:
 def _suspect(case: Case) -> list[tuple[str, str]]:
     for one in case.basis.suspicions:
         if case.position in one.units:
-            said = f"one of {counted(len(one.units), 'unit')} of which one may have killed "
+            killed = counted(one.losses, "shard")
             suspected = {case.basis.inventory.keys[place] for place in one.units}
             shard, _ = case.place
             is_apart = one.is_alone and all(unit.key in suspected for unit in shard.units)
             place = "apart from all others" if is_apart else "spread over the shards"
-            return [("suspect", said + counted(one.losses, "shard")), ("", f"they run {place}")]
+            if len(one.units) == 1:
+                where = place if is_apart else "among others"
+                return [("suspect", f"it may have killed {killed}, and runs {where}")]
+            said = f"one of {counted(len(one.units), 'unit')} of which one may have killed {killed}"
+            return [("suspect", said), ("", f"they run {place}")]
     return []

@@ -113,6 +113,13 @@ def test_what_comes_on_top_and_who_is_suspected_and_where_it_was() -> None:
     assert "run 7 had it in shard 09" in text
 
 
+@pytest.mark.parametrize(("losses", "where"), [(1, "among others"), (2, "apart from all others")])
+def test_the_only_suspect_is_named_as_one(losses: int, where: str) -> None:
+    text = said(past((0, 2.0, False)), "one", suspicions=(Suspicion((0,), losses),))
+    killed = "1 shard" if losses == 1 else "2 shards"
+    assert f"it may have killed {killed}, and runs {where}" in text
+
+
 def test_a_part_of_an_id_will_do_where_one_has_it() -> None:
     assert said(no_past(), "three").startswith("b.py::three\n"), "the end of an id is meant first"
     assert said(no_past(), "three[").startswith("b.py::three[x]\n")
