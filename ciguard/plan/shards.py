@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import dropwhile, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import Prediction, Shard
@@ -129,23 +129,38 @@ class Work:
 
         At this risk; longest first. No number of shards helps them, and the others are to keep it.
         """
-        return tuple(takewhile(self._is_hopeless, self._longest_blocks()))
+        return self._long_blocks if self.is_limited else ()
+
+    @cached_property
+    def is_limited(self) -> bool:
+        """Whether shards are made so that they keep the deadline: not where most units cannot.
+
+        Hundreds of shards of one unit each, all stopped, would be no answer to a wrong limit.
+        """
+        return 2 * sum(map(len, self._long_blocks)) <= len(self.positions)
 
     @cached_property
     def hopeful_s(self) -> float:
         """What a shard of the longest unit or group takes that is not hopeless."""
-        hopeful = dropwhile(self._is_hopeless, self._longest_blocks())
-        return next(map(self.block_s, hopeful), 0.0)
+        blocks = self._blocks if self.hopeless else self._longest
+        return max(map(self.block_s, blocks[len(self.hopeless) :]))
 
-    def _longest_blocks(self) -> Iterator[tuple[int, ...]]:
+    @property
+    def _longest(self) -> tuple[tuple[int, ...]]:
+        return (max(((self.floor,), *self.marked), key=self.block_s),)
+
+    @cached_property
+    def _blocks(self) -> Sequence[tuple[int, ...]]:
         """Units by themselves, or with those that the suite keeps with them, longest first."""
-        longest = max(((self.floor,), *self.marked), key=self.block_s)
-        if not self._is_hopeless(longest):
-            yield longest  # sorting a million takes a second, and nobody asks for the next
-            return
         taken = {unit for members in self.marked for unit in members}
         blocks = [*self.marked, *((one,) for one in self.positions if one not in taken)]
-        yield from sorted(blocks, key=lambda block: (-self.block_s(block), block))
+        return sorted(blocks, key=lambda block: (-self.block_s(block), block))
+
+    @cached_property
+    def _long_blocks(self) -> tuple[tuple[int, ...], ...]:
+        if not any(map(self._is_hopeless, self._longest)):
+            return ()  # to sort a million takes a second, and nobody asks for the next one
+        return tuple(takewhile(self._is_hopeless, self._blocks))
 
     def _is_hopeless(self, members: Sequence[int]) -> bool:
         spread = self.spread(members, min(self.processes, len(members)))
@@ -161,6 +176,8 @@ class Work:
     @cached_property
     def safe_s(self) -> float:
         """What a shard may take so that it keeps the deadline on slow machines, at this risk."""
+        if not self.is_limited:
+            return math.inf
         room = limit_of(self.risk, [1.0], [Spread(0.0, 1, self.speed_spread)])
         return self.deadline_s / room
 
@@ -394,7 +411,7 @@ def fitting(work: Work, target_wall_s: float, most: int) -> Distribution:
     for count in _counts(least, most, len(work.base_keys)):
         found = distributed(work, count, enough_s)
         is_short = found.others_s <= aim_s
-        if (is_short or count >= cap) and found.keeps(deadline_s, risk):
+        if (is_short or count >= cap) and (not work.is_limited or found.keeps(deadline_s, risk)):
             return replace(found, stopped_by=_reason(work, found, target_wall_s))
         if best is None or found.others_s < WORTH_RATIO * best.others_s:
             best = found
@@ -409,8 +426,6 @@ def _least(work: Work, aim_s: float, cap: int, most: int) -> int:
     """
     lost = {unit for block in work.hopeless for unit in block}
     others = [unit for unit in work.positions if unit not in lost] if lost else work.positions
-    if not others:
-        return min(len(work.hopeless), most)
     total_s = work.takes_s(others) if lost else work.total_s
     spread = work.spread(others, work.processes)
     for count in range(1, most - len(work.hopeless)):
@@ -418,7 +433,8 @@ def _least(work: Work, aim_s: float, cap: int, most: int) -> int:
         if mean_s > aim_s and count + len(work.hopeless) < cap:
             continue
         one = replace(spread, variance_s2=spread.variance_s2 / count)
-        if chance_over(work.deadline_s, [mean_s] * count, [one] * count) <= work.risk:
+        over = chance_over(work.deadline_s, [mean_s] * count, [one] * count)
+        if over <= work.risk or not work.is_limited:
             return count + len(work.hopeless)
     return most
 

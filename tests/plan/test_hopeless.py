@@ -61,10 +61,17 @@ def test_a_group_of_the_suite_is_hopeless_as_a_whole() -> None:
     assert plan.stopped_by == "they keep 1 h 00 min"
 
 
-def test_all_units_may_be_hopeless() -> None:
-    plan = planned({"a": 3000.0, "b": 4000.0, "c": 5000.0}).plan
-    assert late(plan) == [["c"], ["b"], ["a"]]
-    assert plan.stopped_by == "all but 3 units keep 43 min 30 s"
+def test_where_most_units_are_hopeless_the_limit_is_wrong_and_the_target_decides() -> None:
+    """And not a shard for each of 69 units of 5 s, because a limit of 45 min was written as 4 s."""
+    units = {f"t{n:02}": 5.0 for n in range(69)}
+    plan = planned(units, limit_s=4.0, target_wall_s=100.0).plan
+    assert len(plan.shards) == 4
+    assert plan.stopped_by == "they keep 1 min 40 s"
+    assert "over the 3.20 s after which a leg stops itself" in plan.warnings[0]
+    some = {f"t{n:02}": 5.0 if n < 30 else 1.0 for n in range(69)}
+    plan = planned(some, limit_s=4.0, target_wall_s=100.0, risk=0.05).plan
+    assert [len(shard.units) for shard in plan.shards[:30]] == [1] * 30
+    assert all(shard.predicted.wall_s <= 3.2 for shard in plan.shards[30:])
 
 
 def test_where_the_others_take_longer_still_it_gets_no_shard_of_its_own() -> None:
@@ -86,7 +93,7 @@ def test_it_stays_in_the_shard_that_the_base_has_it_in() -> None:
 
 @given(
     st.lists(st.floats(2700.0, 9000.0), min_size=1, max_size=5),
-    st.lists(st.floats(1.0, 2000.0), max_size=40),
+    st.lists(st.floats(1.0, 2000.0), min_size=5, max_size=40),
     st.floats(60.0, 8000.0),
     st.sampled_from(["none", "file"]),
 )
@@ -98,5 +105,5 @@ def test_the_others_keep_the_limit_with_few_shards_more_than_they_need_alone(
     wishes: dict[str, Any] = {"target_wall_s": target_wall_s, "group": group, "risk": 0.05}
     plan = planned({**units, **rest}, **wishes).plan
     assert sorted(late(plan)) == sorted([unit] for unit in units)
-    alone = len(planned(rest, **wishes).plan.shards) if rest else 0
+    alone = len(planned(rest, **wishes).plan.shards)
     assert len(plan.shards) <= len(endless) + alone
