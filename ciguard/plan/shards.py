@@ -109,10 +109,13 @@ class Work:
         return self.overheads.leg(self.pool)
 
     @cached_property
+    def _starts_s(self) -> list[float]:
+        return self.processes_s(self.positions)
+
+    @property
     def least_process_s(self) -> float:
         """What any process takes beside its units."""
-        names = {self.units[position].suite for position in self.positions}
-        return min(beside_s(self.suites[name]) for name in names)
+        return self._starts_s[0]
 
     def takes_s(self, positions: Iterable[int]) -> float:
         """What units take in one process together, once it has started."""
@@ -209,10 +212,11 @@ class Work:
         return math.fsum((self.leg.both_s, process_s, self.walls_s[position], setup_s))
 
     def bound_s(self, shard_count: int) -> float:
-        """The least wall time that this many shards can have."""
+        """The least wall time that this many shards can have; each way starts once at least."""
         slots = shard_count * self.processes
+        started_s = math.fsum(self._starts_s) - min(len(self._starts_s), slots) * self._starts_s[0]
         floor_s = self.alone_s(self.floor)
-        return lower_bound_s(self.total_s, floor_s, slots, setup_s=self.least_shard_s)
+        return lower_bound_s(self.total_s + started_s, floor_s, slots, setup_s=self.least_shard_s)
 
 
 def beside_s(suite: Suite) -> float:

@@ -79,6 +79,14 @@ def test_where_the_others_take_longer_still_it_gets_no_shard_of_its_own() -> Non
     assert [round(shard.predicted.wall_s) for shard in plan.shards] == [16500, 16500]
 
 
+def test_of_two_only_the_one_that_is_longer_than_what_is_left_is_apart() -> None:
+    """After the first, 6000 s are left for two shards."""
+    rest = {f"t{n:02}": 100.0 for n in range(33)}
+    plan = planned({"a": 3000.0, "b": 2700.0, **rest}, shards=3, group="none").plan
+    assert [shard.predicted.wall_s for shard in plan.shards] == [3000.0] * 3
+    assert [unit.unit for unit in plan.shards[0].units] == ["a"]
+
+
 def test_it_stays_in_the_shard_that_the_base_has_it_in() -> None:
     before = planned({"slow": 2000.0, **MANY}, shards=18).plan
     home = next(shard.key for shard in before.shards if "slow" in {u.unit for u in shard.units})
