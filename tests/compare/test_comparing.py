@@ -104,6 +104,14 @@ def test_memory_in_one_run_is_a_suspect_and_in_two_confirmed() -> None:
     assert names(other.memory.losses) == ["suspect t00050"]
 
 
+def test_memory_measured_in_another_way_confirms_nothing() -> None:
+    past = Past(10)
+    head, first = (past.run(n, peak=factor(50, 1.25)) for n in (98, 97))
+    other = np.full(TESTS, CODE["measured_by"]["sample"], np.uint8)
+    found = compare_run(head, None, past.bases, previous=replace(first, measured_by=other))
+    assert names(found.memory.losses) == ["suspect t00050"]
+
+
 @pytest.mark.parametrize(
     ("test", "growth"),
     [(50, 1.02), (0, 4.0)],  # under 3 %; 1 MiB -> 4 MiB is under 4 MiB

@@ -15,7 +15,7 @@ from ciguard.compare.around import Around
 from ciguard.compare.command import FORMATS
 from ciguard.compare.comparing import compare_run
 from ciguard.compare.jobs import cost, job_changes
-from ciguard.compare.pace import judge_pace
+from ciguard.compare.pace import believed, judge_pace
 from ciguard.compare.runs import Run
 from ciguard.model import Runner
 from ciguard.model.jobs import Job
@@ -382,6 +382,20 @@ def test_without_probes_nobody_knows_whose_the_speed_is() -> None:
     assert not any("probe" in FORMATS[shape](found) for shape in ("text", "markdown"))
     assert judge_pace(np.zeros(4), np.zeros((2, 4))).word == "not enough data"
     assert judge_pace(np.full(4, np.nan), np.zeros((12, 4))).word == "not measured"
+
+
+def test_a_probe_is_believed_up_to_twice_the_usual() -> None:
+    probes = np.array([0.1, 0.3, 0.6, 0.61, np.nan])
+    kept = believed(probes, 0.3)
+    assert np.isnan(kept).tolist() == [False, False, False, True, True]
+    assert np.array_equal(believed(probes, None), probes, equal_nan=True)
+
+
+@pytest.mark.parametrize(("wall_s", "minutes"), [(0.0, 1), (0.4, 1), (60.0, 1), (60.1, 2)])
+def test_a_leg_is_billed_a_minute_at_least(wall_s: float, minutes: int) -> None:
+    paid = cost(run_of({"01": [case("a")]}, wall_s=wall_s), (), {})
+    assert paid is not None
+    assert paid.minutes == minutes
 
 
 def test_one_leg_of_which_the_probe_was_off_says_nothing() -> None:
