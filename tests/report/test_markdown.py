@@ -14,12 +14,14 @@ from markdown_it import MarkdownIt
 
 from ciguard.codec.gathering import read_records
 from ciguard.compare.comparing import compare_run
+from ciguard.compare.failing import failing
 from ciguard.compare.records import runs_of
 from ciguard.compare.vocabulary import KINDS
 from ciguard.github.comments import MAX_CHARS
+from ciguard.guard.verdict import Excused
 from ciguard.model import Result
 from ciguard.rendering import Templates
-from ciguard.report.contents import Contents
+from ciguard.report.contents import Contents, without_excused
 from ciguard.report.markdown import Limit, characters, markdown, not_judged
 
 if TYPE_CHECKING:
@@ -98,6 +100,18 @@ def compared(world: World, base: World) -> str:
     """The comment of that."""
     found = comparison_of(world, base)
     return comment(world.plan, world.prove(), comparison=found)
+
+
+def test_what_the_guard_excuses_fails_nothing_in_the_comparison_either() -> None:
+    world = failing_world(2)
+    base = World(world.plan, {"01": make_leg(world.plan, "01", run=6)})
+    found, verdict = comparison_of(world, base), world.prove()
+    assert failing(found, {"new-failure"}) == ("new-failure",)
+    first, second = (Excused("01", one.result, "known") for one in verdict.failures)
+    half = without_excused(found, replace(verdict, quarantined=(first,)))
+    assert [one.key for one in half.transitions] == [second.result.key]
+    both = without_excused(found, replace(verdict, quarantined=(first,), forgiven=(second,)))
+    assert failing(both, {"new-failure"}) == ()
 
 
 def test_a_first_comment_has_one_heading_and_says_once_that_there_is_too_little() -> None:
