@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from compare.making import case, run_of
-from compare.test_command import confirmed, hurt, same
+from compare.samples import confirmed, hurt, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from compare.making import case, leg_lines
-from compare.test_command import HOSTILE
+from compare.samples import HOSTILE
 
 from ciguard.codec.gathering import read_records
 from ciguard.codec.record import encode

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import jsonschema
 import pytest
-from compare.test_command import COMPARISONS
+from compare.samples import COMPARISONS
 
 from ciguard import model
 from ciguard.compare.as_json import SCHEMA, as_json

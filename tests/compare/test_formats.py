@@ -1,0 +1,176 @@
+"""What a comparison looks like in each format."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from compare.making import case, run_of
+from compare.samples import (
+    COMPARISONS,
+    confirmed,
+    hurt,
+)
+from guard.world import make_plan
+from markdown_it import MarkdownIt
+
+from ciguard.compare.as_json import as_json
+from ciguard.compare.command import FORMATS
+from ciguard.compare.comparing import compare_run
+from ciguard.compare.text import COLUMNS
+
+if TYPE_CHECKING:
+    from conftest import Golden
+
+
+SAMPLES = Path(__file__).parent.parent / "samples" / "compare"
+SCRUB = {r"sha256-[^']+": "sha256-HASH"}
+STYLE = re.compile(r"<style>.*?</style>|<script>.*?</script>", re.DOTALL)
+SUFFIX = {"text": "txt", "markdown": "md", "json": "json", "html": "html"}
+
+
+@pytest.mark.parametrize("shape", FORMATS)
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_format(golden: Golden, name: str, shape: str) -> None:
+    text = FORMATS[shape](COMPARISONS[name]())
+    if shape == "html":  # what all pages have in common is in none of the samples
+        text = STYLE.sub("", text)
+    golden(text, SAMPLES / f"{name}.{SUFFIX[shape]}", scrub=SCRUB)
+
+
+@pytest.mark.parametrize("shape", ["text", "markdown", "html"])
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_no_sentence_is_there_twice(name: str, shape: str) -> None:
+    found = COMPARISONS[name]()
+    text = FORMATS[shape](found).partition("</title>")[2 * (shape == "html")]
+    text = " ".join(text.split())  # a terminal breaks lines
+    said = [one.said for one in (found.memory, found.durations, found.pace) if one.said]
+    for sentence in (*said, *(leak.words for leak in found.leaks)):
+        assert text.count(sentence) <= 1, sentence
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_text_fits_a_terminal(name: str) -> None:
+    text = FORMATS["text"](COMPARISONS[name]())
+    assert max(map(len, text.splitlines())) <= COLUMNS
+
+
+def test_numbers_come_with_unit_count_and_interval() -> None:
+    text = FORMATS["text"](confirmed())
+    assert "confirmed: 513 MiB -> 641 MiB (+25 %, n=12, 95 % CI +" in text
+
+
+def test_duration_suspects_of_one_run_are_named_in_json_and_html_only() -> None:
+    walls = [[1 + ((7 * n + t) % 5) / 100 for t in range(25)] for n in range(13)]
+    walls[12][3] = 3.0
+    runs = [
+        run_of({"01": [case(f"t{t:02}", wall) for t, wall in enumerate(row)]}, run_id=n + 1)
+        for n, row in enumerate(walls)
+    ]
+    found = compare_run(runs[-1], None, runs[:-1])
+    assert found.durations.suspects == 1
+    said = {shape: render(found) for shape, render in FORMATS.items()}
+    for shape in ("text", "markdown"):
+        assert "1 suspect" in said[shape]
+        assert "t03" not in said[shape]
+        assert "1 unconfirmed change of duration is named " in said[shape]
+    for shape in ("json", "html"):
+        assert "t03" in said[shape]
+
+
+def test_without_a_verdict_no_duration_is_an_unconfirmed_change() -> None:
+    found = hurt()
+    both = (*found.durations.losses, *found.durations.gains)
+    assert [one.tier for one in both] == ["moved"] * 2  # the numbers are there, in JSON and HTML
+    for shape in ("text", "markdown"):
+        assert "unconfirmed" not in FORMATS[shape](found)
+    assert "no verdict" in FORMATS["html"](found)
+
+
+def test_what_a_whole_run_takes_is_not_told_of_one_that_lacks_a_test() -> None:
+    base, head = (
+        run_of({"01": [case(name) for name in names]}, run_id=n)
+        for n, names in enumerate((("a", "b"), ("a",)), 1)
+    )
+    said = {shape: render(compare_run(head, None, [base])) for shape, render in FORMATS.items()}
+    assert "slowest leg: 10 s -> not told of a run that lacks tests\n" in said["text"]
+    assert "largest peak of a leg: 500 MiB -> not told of a run that lacks" in said["text"]
+    for shape in ("markdown", "html"):
+        assert "10 s → not told of a run that lacks tests" in said[shape]
+    assert json.loads(said["json"])["totals"]["makespan_after_s"] is None
+
+
+def test_budget_and_memory_have_one_meaning_each_and_its_name() -> None:
+    head, base = (run_of({"01": [case("a")]}, run_id=n) for n in (2, 1))
+    plan = make_plan({"01": ("a",)})
+    budgeted = replace(plan, shards=tuple(replace(s, budget_bytes=7 << 30) for s in plan.shards))
+    for known, has_budget in ((None, False), (plan, False), (budgeted, True)):
+        found = compare_run(head, None, [base], plan=known)
+        for shape in ("text", "markdown"):
+            text = FORMATS[shape](found)
+            (heading,) = [line for line in text.splitlines() if "speed" in line]
+            assert "runner memory" in heading
+            assert "16.0 GiB" in text
+            assert ("budget" in heading, "7.00 GiB" in text) == (has_budget, has_budget)
+
+
+def test_why_nothing_is_judged_yet_is_said_once() -> None:
+    sentence = "he comparison of numbers begins with 3 baseline runs, there is 1"
+    base = run_of({"01": [case("a", 1.0, 100)]})
+    for mib, outcome in ((100, "passed"), (160, "passed"), (100, "failed")):
+        head = run_of({"01": [case("a", 1.0, mib, outcome=outcome)]}, run_id=2)
+        found = compare_run(head, None, [base])
+        for shape in ("text", "markdown"):
+            said = " ".join(FORMATS[shape](found).split())
+            assert said.count(sentence) == 1
+            assert "baseline value" not in said
+    quiet = FORMATS["markdown"](
+        compare_run(replace(base, run_id=2, wall_s=base.wall_s * 2), None, [base])
+    )
+    assert quiet.startswith(f"INCONCLUSIVE: t{sentence}.\n")
+    assert "#" not in quiet
+
+
+def test_hostile_names_are_harmless() -> None:
+    found = hurt()
+    html, markdown = FORMATS["html"](found), FORMATS["markdown"](found)
+    for text in (html, markdown):
+        assert "<b>" not in text
+        assert "<script>alert" not in text
+        assert "\u202e" not in text
+    assert "@everyone" not in markdown
+    assert "#1 " not in markdown
+    rows = [line for line in markdown.splitlines() if "everyone" in line]
+    assert rows
+    assert all(line.count("|") == 6 for line in rows)
+
+
+def test_the_markdown_is_what_it_looks_like() -> None:
+    html = (
+        MarkdownIt("commonmark", {"html": True}).enable("table").render(FORMATS["markdown"](hurt()))
+    )
+    assert html.count("<table>") == 4
+    assert "<td>flaky</td>" in html
+    assert "<h4>Peak memory of tests</h4>" in html
+    assert "\n|" not in html
+
+
+def test_the_html_stands_alone() -> None:
+    html = FORMATS["html"](hurt())
+    assert html.startswith("<!doctype html>")
+    assert not any(word in html for word in ("http://", "https://", "src="))
+    (script,) = re.findall(r"<script>(.*?)</script>", html, flags=re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in html
+
+
+def test_json_is_plain_and_versioned() -> None:
+    found = as_json(hurt())
+    assert found["schema"] == 1
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
