@@ -194,7 +194,10 @@ class _Reports:
         if "failed" in phases.values():
             return "errored", failure
         # pytest reports a failing xfail as skipped, and a passing one that is not strict as passed.
-        outcome = phases.get("call") or phases.get("setup") or "errored"
+        outcome = phases.get("call")
+        if outcome is None and phases.get("setup") != "skipped":
+            return "errored", "never called: another plugin only set it up"
+        outcome = outcome or "skipped"
         return outcome, self._reasons.get(outcome, self._first)
 
     def again(self, report: pytest.TestReport, root: str) -> _Reports:
@@ -434,11 +437,20 @@ def _hear_ctrl_break() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
+def _refuse_setup_only(config: pytest.Config) -> None:
+    """Raise UsageError where pytest will set tests up, call none of them, and end with 0."""
+    if config.getoption("setuponly", False) or config.getoption("setupplan", False):
+        what = "--setup-only and --setup-plan run no test"
+        fix = "remove them from the suite's args, from addopts and from PYTEST_ADDOPTS"
+        raise pytest.UsageError(f"ciguard: {what}: {fix}")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     leg, manager = _Leg(os.environ), config.pluginmanager
     if leg.record_file and not config.option.collectonly:
         # A pytest that a test starts inherits our variables: its tests are none of the plan's.
         owner = os.environ.setdefault("CIGUARD_TAKEN_BY", str(os.getpid()))
         if owner == str(os.getpid()) or hasattr(config, "workerinput"):
+            _refuse_setup_only(config)
             manager.register(_Recorder(leg, config), "ciguard-recorder")
             _hear_ctrl_break()

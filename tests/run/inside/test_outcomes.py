@@ -317,3 +317,23 @@ def test_a_malformed_variable_is_said(project: Project) -> None:
     session = project.run(CIGUARD_PROCESS="three")
     assert session.exit_code == 4
     assert "CIGUARD_ variable is malformed" in session.output
+
+
+NEVER_CALLED = """
+import pytest
+from _pytest.runner import call_and_report
+
+def pytest_runtest_protocol(item, nextitem):
+    item._initrequest()
+    for when in ("setup", "teardown"):
+        more = {"nextitem": nextitem} if when == "teardown" else {}
+        call_and_report(item, when, **more)
+    return True
+"""
+
+
+def test_a_test_that_another_plugin_never_calls_has_not_passed(project: Project) -> None:
+    project.write("conftest.py", NEVER_CALLED)
+    project.write("test_bad.py", "def test_bad(): assert 0")
+    (result,) = project.run().results.values()
+    assert (result["outcome"], "never called" in result["message"]) == ("errored", True)
