@@ -53,6 +53,11 @@ _SAID: Final[dict[str, Outcome]] = {
     **dict.fromkeys(("aborted", "canceled", "cancelled", "incomplete", "interrupted"), "errored"),
 }
 
+# What Vitest writes of a file of tests, and no other writer in just these attributes.
+_VITEST_FILE: Final = frozenset(
+    {"name", "timestamp", "hostname", "tests", "failures", "errors", "skipped", "time"}
+)
+
 
 def sniff(head: bytes) -> bool:
     """XML whose first element is one of JUnit's."""
@@ -68,6 +73,16 @@ class _Suite(NamedTuple):
     bad: int
     cases_before: int
     bad_before: int
+    is_lost: bool  # a file of Vitest whose worker was killed
+
+
+def _is_lost(attributes: dict[str, str]) -> bool:
+    """Say whether Vitest lost the worker of this file: only a file that ends gets a time.
+
+    Vitest writes a test that never ran as a passed one with `time="0"`. In a file that ended this
+    is a test below the resolution of a browser's clock.
+    """
+    return attributes.get("time") == "0" and attributes.keys() == _VITEST_FILE
 
 
 class _Try(NamedTuple):
@@ -84,6 +99,7 @@ class _Reading(Reading):
         self.suites: list[_Suite] = []
         self.cases = 0
         self.bad = 0  # elements that say so
+        self.never_ran = 0  # cases of the innermost suite
         self.case: dict[str, str] | None = None
         self.wanted: str | None = None  # the element whose text is gathered
         self.text = ""
@@ -116,7 +132,9 @@ class _Reading(Reading):
             bad = self.count(attributes, "failures") + self.count(attributes, "errors")
             name, file = attributes.get("name", ""), attributes.get("file") or above
             tests = self.count(attributes, "tests")
-            self.suites.append(_Suite(name, file, tests, bad, self.cases, self.bad))
+            lost = _is_lost(attributes)
+            self.suites.append(_Suite(name, file, tests, bad, self.cases, self.bad, lost))
+            self.never_ran = 0
         elif not self.suites and self.case is None:
             known = ", ".join(f"<{root}>" for root in sorted(_ROOTS))
             what = f"XML with the root <{tag:.80}>, which is not JUnit's"
@@ -203,6 +221,10 @@ class _Reading(Reading):
             raise InputError(what, where=self.place(), fix="let its writer name each case")
         if self.outcome == "passed" and ("status" in case or "result" in case):
             self.outcome = self.said(case)
+        is_lost = bool(self.suites) and self.suites[-1].is_lost
+        if is_lost and self.outcome == "passed" and case.get("time") == "0":
+            self.never_ran += 1
+            return
         result = Draft(
             unit=f"{classname}::{name}" if classname else name or "unnamed",
             outcome=self.outcome,
@@ -253,6 +275,10 @@ class _Reading(Reading):
     def counted(self, suite: _Suite) -> None:
         """A suite that counts more than it holds was not written, or not kept, to its end."""
         cases = self.cases - suite.cases_before
+        if self.never_ran:
+            killed = f"Vitest's worker of {suite.name:.120} was killed"
+            self.lacks(f"{killed}: no result for {self.never_ran:,} of {cases:,} tests")
+            self.never_ran = 0
         if suite.tests > cases:
             self.lacks(f"its counters say tests={suite.tests:,}, and it holds {cases:,}")
         elif suite.bad > (bad := self.bad - suite.bad_before):

@@ -177,6 +177,24 @@ def test_a_status_that_is_no_pass_is_none(word: str) -> None:
         assert result.outcome == "errored"
 
 
+@pytest.mark.parametrize(
+    ("suite", "outcomes"),
+    [
+        ('tests="2" skipped="0" time="0"', ["passed"]),
+        ('tests="2" skipped="0" time="0.000"', ["passed", "passed"]),  # as pytest has it
+        ('tests="2" skipped="0" time="0.01"', ["passed", "passed"]),
+        ('tests="2" time="0"', ["passed", "passed"]),  # not all that Vitest writes
+    ],
+)
+def test_a_time_of_0_is_no_result_only_in_a_file_of_vitest(suite: str, outcomes: list[str]) -> None:
+    more = 'name="t.js" timestamp="" hostname="" failures="0" errors="0"'
+    cases = '<testcase name="a" time="0.2"/><testcase name="b" time="0"/>'
+    content = f"<testsuites><testsuite {more} {suite}>{cases}</testsuite></testsuites>"
+    found, error = read_until_error(content.encode())
+    assert [result.outcome for result in found] == outcomes
+    assert (error is not None) == (len(outcomes) == 1)
+
+
 def test_words_on_the_error_stream_are_no_evidence() -> None:
     (result,) = read(
         b"<testsuite><testcase name='t'><system-err>FAILED</system-err></testcase>"

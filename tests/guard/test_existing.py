@@ -8,6 +8,7 @@ import json
 import zipfile
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,13 +24,13 @@ from ciguard.model import PlannedUnit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from conftest import Ciguard
 
     from ciguard.guard.verdict import Verdict
     from ciguard.model import Plan
 
+SAMPLES = Path(__file__).parents[1] / "samples" / "junit"
 Row = tuple[str, str, str]  # the unit's class and method, the outcome, the message
 OUT_OF_MEMORY = "System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException'"
 
@@ -180,6 +181,27 @@ def test_what_only_looks_like_a_pass_is_none(ciguard: Ciguard, tmp_path: Path) -
     verdict = json.loads(ciguard("guard", *words, cwd=tmp_path, expect=13).stdout)
     wrong = {one["shard"] for one in verdict["findings"] if one["level"] == "incomplete"}
     assert wrong == set(uploaded)
+
+
+def judged_sample(name: str, units: Sequence[str]) -> Verdict:
+    content = (SAMPLES / name / "input.xml").read_bytes()
+    return judged({"a/1/r.xml": content}, make_plan({"1": tuple(units)}))
+
+
+def test_tests_of_a_killed_vitest_worker_have_no_result() -> None:
+    crashed = "test/crash.test.js"
+    names = ("before the crash", "kills its process", "behind the crash")
+    units = [f"{crashed}::{name}" for name in names]
+    fine = "test/deep/sums.test.js::same base name as another file"
+    verdict = judged_sample("vitest_worker_killed", [*units, fine])
+    assert (verdict.exit_code, verdict.ended, verdict.counts) == (13, 1, {"passed": 1})
+    assert any(
+        f"worker of {crashed} was killed: no result for 3 of 3 tests" in one.what
+        for one in verdict.findings
+    )
+    # A unit that is a whole file is not done because its first test is.
+    heap = [f"test/{name}.test.js" for name in ("heap", "none", "only")]
+    assert judged_sample("vitest_heap", heap).exit_code == 13
 
 
 def test_no_file_cut_anywhere_is_ever_green() -> None:
