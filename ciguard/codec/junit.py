@@ -221,6 +221,8 @@ class _Reading(Reading):
             raise InputError(what, where=self.place(), fix="let its writer name each case")
         if self.outcome == "passed" and ("status" in case or "result" in case):
             self.outcome = self.said(case)
+        if self.outcome == "skipped" and _is_not_run_by_ctest(case, self.message or ""):
+            self.outcome = "failed"
         is_lost = bool(self.suites) and self.suites[-1].is_lost
         if is_lost and self.outcome == "passed" and case.get("time") == "0":
             self.never_ran += 1
@@ -285,6 +287,16 @@ class _Reading(Reading):
             found = f"{bad:,} of its cases" if bad else "no case in it"
             say = "say" if bad > 1 else "says"
             self.lacks(f"its counters say that {suite.bad:,} failed, and {found} {say} so")
+
+
+def _is_not_run_by_ctest(case: dict[str, str], message: str) -> bool:
+    """Say whether CTest could not start this test, which it counts as failed ("Not Run").
+
+    CTest writes it as skipped, with the reason as the message. Its real skips are `SKIP_*`; a
+    disabled test has no element. CTest alone gives a case its own name as its class.
+    """
+    is_ctest = case.get("status") == "notrun" and case.get("classname") == case.get("name")
+    return is_ctest and bool(message) and not message.startswith("SKIP_")
 
 
 def _line(text: str) -> int | None:

@@ -195,6 +195,24 @@ def test_a_time_of_0_is_no_result_only_in_a_file_of_vitest(suite: str, outcomes:
     assert (error is not None) == (len(outcomes) == 1)
 
 
+@pytest.mark.parametrize(
+    ("case", "message", "outcome"),
+    [
+        ('classname="t" status="notrun"', "Unable to find executable", "failed"),
+        ('classname="t" status="notrun"', "Fixture dependency failed", "failed"),
+        ('classname="t" status="notrun"', "SKIP_RETURN_CODE=77", "skipped"),
+        ('classname="t" status="notrun"', "", "skipped"),
+        ('classname="Suite" status="notrun"', "Unable to find executable", "skipped"),
+        ('classname="t" status="run"', "Unable to find executable", "skipped"),
+    ],
+)
+def test_a_skip_that_ctest_counts_as_failed(case: str, message: str, outcome: str) -> None:
+    (result,) = read(
+        f'<testcase name="t" {case}><skipped message="{message}"/></testcase>'.encode()
+    )
+    assert (result.outcome, result.message or "") == (outcome, message)
+
+
 def test_words_on_the_error_stream_are_no_evidence() -> None:
     (result,) = read(
         b"<testsuite><testcase name='t'><system-err>FAILED</system-err></testcase>"

@@ -54,7 +54,7 @@ CUT = {  # malformed for everybody: what stands before the damage
     "sf-reports/TEST-test.CorruptTest.xml": ((1, 1, 0, 0), ":18:26"),
 }
 OWN = {
-    "ctest-junit.xml": (7, 3, 0, 3),
+    "ctest-junit.xml": (7, 4, 0, 2),
     "gotestsum-junit.xml": (6, 3, 0, 1),
     "gtest.xml": (6, 2, 0, 2),
     "jest-junit.xml": (5, 2, 0, 1),

@@ -204,6 +204,15 @@ def test_tests_of_a_killed_vitest_worker_have_no_result() -> None:
     assert judged_sample("vitest_heap", heap).exit_code == 13
 
 
+def test_what_ctest_could_not_run_has_failed() -> None:
+    fine = ["Sums.Adds", "Sums.Skipped", "Sums.Never", "shell.skip", "shell.disabled"]
+    bad = ["shell.fail", "missing.binary"]
+    verdict = judged_sample("ctest_not_run", [f"{name}::{name}" for name in fine + bad])
+    assert (verdict.exit_code, verdict.ended) == (10, 7)
+    assert [failure.result.name for failure in verdict.failures] == ["missing.binary", "shell.fail"]
+    assert verdict.counts == {"passed": 1, "skipped": 4, "failed": 2}
+
+
 def test_no_file_cut_anywhere_is_ever_green() -> None:
     files = whole()
     content = files["a/01/r.xml"]
