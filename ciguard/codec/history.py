@@ -45,6 +45,7 @@ CODES: Final = ("outcome", "ending", "measured_by", "try_number")
 PLACES: Final = ("key", "run", "leg")
 _Small = TypeVar("_Small", np.int32, np.uint8)
 _PER_SECOND: Final = 1_000_000
+UNKNOWN_CODE: Final = 255  # of a word that is in a file and not in `WORDS`
 _MAGIC: Final = b"ciguard-history "
 # A code's word; 0 is "not told" (a file of durations knows no outcomes).
 WORDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -293,13 +294,17 @@ def _codes(reader: Reader, name: str, count: int, heads: Integers, head: Any) ->
     # The file's own list of words: a later version may have put one in between.
     told = head.get("words")
     words = told.get(name) if isinstance(told, dict) else None
-    if not isinstance(words, list) or not set(map(str, words)) <= set(WORDS[name]):
+    if not isinstance(words, list):
         raise Damage(f"words of {name} that are not known: {words!r:.80}")
-    known = np.array([0, *(WORDS[name].index(str(word)) for word in words)], np.uint8)
+    code_of = {word: code for code, word in enumerate(WORDS[name])}
+    known = np.array([0, *(code_of.get(str(word), UNKNOWN_CODE) for word in words)], np.uint8)
 
     def converted(numbers: Integers) -> NDArray[np.uint8]:
         _check_range(name, numbers, 0, len(known))
-        return known[numbers]
+        found: NDArray[np.uint8] = known[numbers]
+        if (found == UNKNOWN_CODE).any():  # a word that no value has may be unknown
+            raise Damage(f"words of {name} that are not known: {words!r:.80}")
+        return found
 
     return reader.column(name, count, heads, converted)
 

@@ -164,7 +164,7 @@ def test_a_newer_schema_is_named() -> None:
         ({"values": 41}, "values is 41"),
         ({"values": True}, "values is True"),
         ({"sections": 3}, "no list of sections"),
-        ({"words": {"outcome": ["passed", "exploded"]}}, "exploded"),
+        ({"words": {"outcome": ["exploded", *"abcd"]}}, "exploded"),
         ({"words": 7}, "words of outcome"),
     ],
 )
@@ -172,6 +172,15 @@ def test_a_hostile_head_is_refused(change: dict[str, Any], says: str) -> None:
     head, body = opened(CONTENT)
     with pytest.raises(InputError, match=says):
         decode(signed({**head, **change}, body), "x")
+
+
+def test_an_unknown_word_that_no_value_has_is_accepted() -> None:
+    head, body = opened(CONTENT)
+    ways = head["words"]["measured_by"]
+    assert ways[:2] == ["mark", "mark_untrimmed"]
+    words = {**head["words"], "measured_by": [*ways[:2], "abacus", *ways[2:]]}
+    values = decode(signed({**head, "words": words}, body), "x").values
+    np.testing.assert_array_equal(values.measured_by, decode(CONTENT, "x").values.measured_by)
 
 
 @pytest.mark.parametrize(
