@@ -3,9 +3,8 @@
     .venv/bin/python benchmarks/plugin_overhead.py [--tests 2000] [--rounds 11] [--heaps 0 1000]
 
 Cost: the same suite of empty tests with and without the plugin, in pairs whose order alternates,
-once per heap size (MB of ballast full of holes beside pytest's own ~45 MB), and once where the
-process has a cgroup of its own, if one can be made here; the time is that of pytest's run loop
-alone. Truth: tests that allocate known sizes, as one block and as blocks of 1 KiB
+once per heap size (MB of ballast full of holes beside pytest's own ~45 MB); the time is that of
+pytest's run loop alone. Truth: tests that allocate known sizes, as one block and as blocks of 1 KiB
 which the heap would reuse without malloc_trim, in an order that makes that visible. There the
 ballast has no holes: small blocks that fit into holes need no memory, and a true peak says so.
 """
@@ -21,16 +20,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-from ciguard.run.cgroups import Groups, Hands
-
-if TYPE_CHECKING:
-    from ciguard.run.cgroups import Group
+from typing import Final, NamedTuple
 
 INSIDE: Final = Path(__file__).resolve().parents[1] / "ciguard" / "run" / "inside"
 MEGABYTE: Final = 1_000_000
-ENTERS: Final = ("sh", "-c", 'echo $$ >"$1"; shift; exec "$@"', "sh")
 CONFTEST: Final = """
 import os, time
 import pytest
@@ -75,10 +68,8 @@ class Pair(NamedTuple):
     plugin_s: float
 
 
-def run(
-    folder: Path, *, plugin: bool, ballast_mb: int, holes: bool, group: Group | None = None
-) -> float:
-    """Run the suite in `folder` once, in that cgroup; its loop time in seconds."""
+def run(folder: Path, *, plugin: bool, ballast_mb: int, holes: bool) -> float:
+    """Run the suite in `folder` once; its loop time in seconds."""
     for record in folder.glob("*.jsonl"):
         record.unlink()
     environment = {
@@ -88,12 +79,10 @@ def run(
         "HOLES": "yes" if holes else "",
         "LOOP_FILE": str(folder / "loop_s"),
         **({"CIGUARD_RECORD_FILE": str(folder / "process-001.jsonl")} if plugin else {}),
-        **({"CIGUARD_CGROUP_PEAK": group.peak_file} if plugin and group else {}),
     }
     options = ["-q", "-p", "no:cacheprovider", *(["-p", "ciguard_pytest"] if plugin else [])]
-    members = f"{group.folders[-1]}/cgroup.procs" if group else os.devnull
     subprocess.run(
-        [*ENTERS, members, sys.executable, "-m", "pytest", *options, str(folder)],
+        [sys.executable, "-m", "pytest", *options, str(folder)],
         env=environment,
         cwd=folder,
         check=True,
@@ -116,26 +105,21 @@ def interval(values: list[float]) -> tuple[float, float, float]:
     return ordered[k], ordered[n - 1 - k], 1 - missed(k)
 
 
-def cost(
-    folder: Path, tests: int, rounds: int, ballast_mb: int, group: Group | None = None
-) -> None:
+def cost(folder: Path, tests: int, rounds: int, ballast_mb: int) -> None:
     """Print the cost of the plugin at one heap size."""
     pairs: list[Pair] = []
     for turn in range(rounds):
         times: dict[bool, float] = {}
         for plugin in (turn % 2 == 0, turn % 2 != 0):
-            times[plugin] = run(
-                folder, plugin=plugin, ballast_mb=ballast_mb, holes=True, group=group
-            )
+            times[plugin] = run(folder, plugin=plugin, ballast_mb=ballast_mb, holes=True)
         pairs.append(Pair(times[False], times[True]))
     each_us = [(pair.plugin_s - pair.plain_s) / tests * 1e6 for pair in pairs]
     ratios = [pair.plugin_s / pair.plain_s for pair in pairs]
     low, high, coverage = interval(each_us)
     low_ratio, high_ratio, _ = interval(ratios)
     plain_us = statistics.median(pair.plain_s for pair in pairs) / tests * 1e6
-    where = ", own cgroup" if group else ""
     print(
-        f"heap +{ballast_mb} MB{where}: {statistics.median(each_us):.0f} us a test "
+        f"heap +{ballast_mb} MB: {statistics.median(each_us):.0f} us a test "
         f"({coverage:.0%} interval {low:.0f}..{high:.0f}), ratio {statistics.median(ratios):.2f} "
         f"({low_ratio:.2f}..{high_ratio:.2f}) of an empty test's {plain_us:.0f} us, "
         f"{rounds} pairs of {tests} tests"
@@ -181,14 +165,6 @@ def main() -> None:
         for ballast_mb in options.heaps:
             cost(empty, options.tests, options.rounds, ballast_mb)
             truth(sizes, ballast_mb)
-        groups = Groups([Hands()])
-        group = groups.make(1)
-        if group is None:
-            print(f"no cgroup of its own: {groups.lacks}")
-            return
-        cost(empty, options.tests, options.rounds, 0, group)
-        group.give_back()
-        groups.close()
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     )
     if not offline:
         yield from _guarded("GitHub", lambda: _github(invocation, config, repo))
-    yield from _machine(invocation)
+    yield from _machine()
 
 
 def _guarded(
@@ -257,7 +257,7 @@ def _asked(invocation: Invocation, config: Config, place: Place, github: GitHub)
     yield of_generation(place.server_url, version, is_own=is_own, artifacts=artifacts)
 
 
-def _machine(invocation: Invocation) -> Iterator[Check]:
+def _machine() -> Iterator[Check]:
     """What a leg on a machine like this one could measure and guard."""
     headroom = HERE.headroom(None)
     try:
@@ -270,16 +270,8 @@ def _machine(invocation: Invocation) -> Iterator[Check]:
         yield warning("memory", f"{cpus}, memory not known: no leg here can be guarded", fix)
     else:
         yield ok("memory", f"{cpus}, {console.size(memory)} for all processes of a leg")
-    instruments = HERE.instruments(invocation.environ)
-    try:
-        group = instruments.group(0)
-        if group is not None:
-            group.give_back()
-    finally:
-        instruments.close()
-    lacks = [*HERE.LACKS, *([instruments.lacks] if instruments.lacks else [])]
-    if lacks:
-        what = f"a leg here goes without {'; '.join(lacks)}"
+    if HERE.LACKS:
+        what = f"a leg here goes without {'; '.join(HERE.LACKS)}"
         yield warning("measuring", what, "docs/platforms.md says what that costs")
     else:
-        yield ok("measuring", "each tested process can have a cgroup of its own")
+        yield ok("measuring", f"a leg on {HERE.NAME} measures and guards memory")

@@ -258,11 +258,7 @@ class EventLine:
 
 @dataclass(frozen=True, **SLOTS)
 class ProcessEndLine:
-    """A tested process is gone.
-
-    `peak_bytes` is the most that anybody saw of it, `peak_upper_bytes` what it had at the very most
-    with all its children (a cgroup counts page cache as well).
-    """
+    """A tested process is gone; `peak_bytes` is the most that was measured of it."""
 
     process: int
     ending: Ending
@@ -270,8 +266,6 @@ class ProcessEndLine:
     at_s: float | None = None
     peak_bytes: int | None = None
     measured_by: MeasuredBy | None = None
-    peak_upper_bytes: int | None = None
-    bounds_measured_by: MeasuredBy | None = None
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -341,8 +335,7 @@ class Record:
     def peak_measured_by(self) -> MeasuredBy | None:
         """How `peak_bytes` was seen; None where an older record does not say."""
         peak = self.peak_bytes
-        told = {line.peak_upper_bytes: line.bounds_measured_by for line in self.process_ends}
-        told.update({line.peak_bytes: line.measured_by for line in self.results})
+        told = {line.peak_bytes: line.measured_by for line in self.results}
         told.update({line.peak_bytes: line.measured_by for line in self.process_ends})
         sampled = any(line.tree_bytes == peak for line in self.samples)
         return None if peak is None else told.get(peak) or ("sample" if sampled else None)
@@ -352,11 +345,9 @@ class Record:
         """The most that anybody saw resident: samples of the tree, marks of processes and units.
 
         Samples miss what is brief, marks miss what runs beside: a lower bound of the leg's peak.
-        Where they saw nothing, the most that one process can have had. No program has 0 bytes: a
-        sample that says so was taken before it began, or after it was gone.
+        No program has 0 bytes: a sample that says so was taken before it began, or after its end.
         """
         seen = [line.tree_bytes for line in self.samples]
         seen += [line.peak_bytes for line in self.process_ends]
         seen += [line.peak_bytes for line in self.results]
-        bounds = [line.peak_upper_bytes for line in self.process_ends]
-        return max(filter(None, seen), default=None) or max(filter(None, bounds), default=None)
+        return max(filter(None, seen), default=None)

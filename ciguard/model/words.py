@@ -44,7 +44,7 @@ JUDGED: Final[tuple[Ending, ...]] = (
 )
 MEMORY: Final[tuple[Ending, ...]] = ("memory_guard", "out_of_memory")
 
-MeasuredBy = Literal["mark", "mark_untrimmed", "cgroup", "window", "sample"]
+MeasuredBy = Literal["mark", "mark_untrimmed", "window", "sample"]
 MEASURED_BY: Final[tuple[MeasuredBy, ...]] = get_args(MeasuredBy)
 
 

@@ -204,9 +204,7 @@ def of_the_whole(state: State, process: int, ended: Ended, now_s: float, peak: P
         wall_s=round(wall_s, 6),
         cpu_s=ended.cpu_s,
         peak_bytes=peak.peak_bytes,
-        peak_upper_bytes=peak.peak_upper_bytes,
         measured_by=peak.measured_by,
-        bounds_measured_by=peak.bounds_measured_by,
         process=process,
         message=None if exit_code == 0 else exit_words(exit_code),
     )

@@ -2,8 +2,8 @@
 
 Started as `python -I -S <pyz or this file> --keeper` in a session of its own, so it imports the
 standard library alone. Its standard input is a pipe from the leg: the first line is the job (JSON:
-`argv`, `log`, `stdin`, `locale`, `bare`, `groups`), later lines are signal names for the tested
-process group, and end-of-file means that the leg is gone. Its standard output is the status pipe to
+`argv`, `log`, `stdin`, `locale`, `bare`), later lines are signal names for the tested process
+group, and end-of-file means that the leg is gone. Its standard output is the status pipe to
 the leg: JSON lines, `started`, then `exit_code`, or `error`. A parent-death signal alone would not
 do: it spares grandchildren.
 
@@ -12,7 +12,6 @@ do: it spares grandchildren.
 locale sets it for all that it starts (PEP 538), and with `-I` no variable can forbid that.
 `bare`: neither a subreaper nor /proc is to be looked for, as on macOS; `ps` then tells who is whose
 child, and what left both its parent and its group before the leg said anything is out of reach.
-`groups`: cgroups that were made for what runs here, to be removed behind it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 OOM_SCORE_ADJ = b"1000"  # at 500, which the runner's agent gives steps, a small agent died first
 LOCALE = "LC_CTYPE"
-REMOVE_S = 0.2
 KILL_S = 5.0  # a tree that forks faster than it is killed is given up after this
 # Every column without a header, sizes in KiB: the same words on Linux, macOS and the BSDs.
 PS = ("ps", "-A", "-o", "pid=,ppid=,rss=,stat=")
@@ -286,22 +284,6 @@ def watch(pid: int, wakeup: int, started_s: float, *, bare: bool) -> None:
             obey(pid, words, met)
 
 
-def remove(groups: list[str]) -> None:
-    """Remove the cgroups that were made for what ran here: a leg that was killed cannot."""
-    while os.read(0, 4096):  # until the leg has read what they counted, or is gone
-        pass
-    for group in groups:
-        end_s = time.monotonic() + REMOVE_S
-        while time.monotonic() < end_s:
-            try:
-                os.rmdir(group)
-            except OSError as error:
-                if error.errno == errno.EBUSY:  # the kernel is not done with a dead process
-                    time.sleep(0.001)
-                    continue
-            break
-
-
 def read_job() -> dict[str, object] | None:
     """The first line of standard input; None if the leg was gone before it."""
     content = b""
@@ -342,9 +324,6 @@ def main() -> int:
         return 0
     tell(started=pid, subreaper=subreaper)
     watch(pid, wakeup, started_s, bare=bare)
-    groups = job.get("groups")
-    if isinstance(groups, list) and groups:
-        remove(groups)
     return 0
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ciguard.run.frameworks.base import Batch
     from ciguard.run.platforms.base import (
         Ended,
-        Group,
         Headroom,
         Instruments,
         Platform,
@@ -45,7 +44,6 @@ class Live:
         defaults: first line of its record.
         oom_kills: how often the kernel had killed for memory before it started.
         windows: on its marks, if they are read from outside.
-        group: its own cgroup, if it has one.
     """
 
     def __init__(
@@ -58,7 +56,6 @@ class Live:
         started_s: float,
         oom_kills: int,
         windows: Optional[Windows] = None,
-        group: Optional[Group] = None,
     ) -> None:
         self.process = process
         self.batch = batch
@@ -66,7 +63,6 @@ class Live:
         self.oom_kills = oom_kills
         self.tree = tree
         self.windows = windows
-        self.group = group
         self.log = Log(log_of(batch))
         self.peak_bytes = 0  # as the process itself measured it
         self.said = Said()
@@ -132,9 +128,8 @@ class Live:
                 self._tails[path] = Tail(path)
 
     def killed_for_memory(self, oom_kills: int) -> bool:
-        """Whether the kernel has, since it began; `oom_kills`: those of the leg's own cgroup."""
-        own = self.group.oom_kills() if self.group is not None else 0  # v1 counts them apart
-        return oom_kills + own > self.oom_kills
+        """Whether the kernel has, since it began; `oom_kills`: how often until now."""
+        return oom_kills > self.oom_kills
 
     def peak(self, ended: Ended, sampled_bytes: int | None) -> Peak:
         """What all that looked at it found; to be asked when it has ended, and before `close`."""
@@ -145,7 +140,7 @@ class Live:
             "window": windows,
             "sample": sampled_bytes,
         }
-        return peak_of(seen, self.group.peak_bytes() if self.group else None)
+        return peak_of(seen)
 
     def stop_soon(self) -> None:
         """Ask it to stop behind the unit that it is at."""
@@ -185,8 +180,6 @@ class Live:
         self.process.close()
         if self.windows is not None:
             self.windows.close()
-        if self.group is not None:
-            self.group.give_back()
         self.tree.close()
         for tail in self._tails.values():
             tail.close()
@@ -203,7 +196,7 @@ def begin(
     now_s: float,
     stdin: Optional[int] = None,
 ) -> Live:
-    """Start a process, in a cgroup of its own where that can be had.
+    """Start a process.
 
     Args:
         env: says with MARKED_BY whether the process resets its own marks.
@@ -214,19 +207,10 @@ def begin(
         OSError: it cannot be started.
     """
     platform, instruments, guardrail = here
-    group = instruments.group(batch.process)
     more = {MARKED_BY: str(os.getpid()), **env}
     more["CIGUARD_OOM_FILE"] = guardrail.oom_file()
-    if group is not None:
-        more["CIGUARD_CGROUP_PEAK"] = group.peak_file
-        more["CIGUARD_OOM_FILE"] = group.oom_file or more["CIGUARD_OOM_FILE"]
     oom_kills = guardrail.oom_kills()
-    try:
-        process = platform.start(argv, more, cwd, log_of(batch), group, stdin=stdin)
-    except OSError:
-        if group is not None:
-            group.give_back()
-        raise
+    process = platform.start(argv, more, cwd, log_of(batch), stdin=stdin)
     tree = platform.tree(process)
     return Live(
         process,
@@ -236,7 +220,6 @@ def begin(
         started_s=now_s,
         oom_kills=oom_kills,
         windows=None if MARKED_BY in env else instruments.windows(tree),
-        group=instruments.settled(group),
     )
 
 

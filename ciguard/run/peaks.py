@@ -1,4 +1,4 @@
-"""What the different ways to measure one process come to: one peak, one bound, how each was had."""
+"""What the different ways to measure one process come to: one peak, and how it was measured."""
 
 from __future__ import annotations
 
@@ -17,34 +17,23 @@ class Peak(NamedTuple):
 
     peak_bytes: int | None = None
     measured_by: MeasuredBy | None = None
-    peak_upper_bytes: int | None = None
-    bounds_measured_by: MeasuredBy | None = None
 
 
 def in_words(peak: Peak) -> str:
-    """ ", peak 512 MiB (mark), at most 600 MiB (cgroup)"; "" where nothing is known."""
-    said = ""
-    if peak.peak_bytes is not None:
-        said = f", peak {size(peak.peak_bytes)} ({peak.measured_by})"
-    upper_bytes = peak.peak_upper_bytes
-    if upper_bytes is not None and size(upper_bytes) != size(peak.peak_bytes or 0):
-        said += f", at most {size(upper_bytes)} ({peak.bounds_measured_by})"
-    return said
+    """ ", peak 512 MiB (mark)"; "" where nothing is known."""
+    if peak.peak_bytes is None:
+        return ""
+    return f", peak {size(peak.peak_bytes)} ({peak.measured_by})"
 
 
-def peak_of(seen: Mapping[MeasuredBy, int | None], cgroup_bytes: int | None) -> Peak:
+def peak_of(seen: Mapping[MeasuredBy, int | None]) -> Peak:
     """The largest that was seen: each way misses something, and none sees too much.
 
     Args:
         seen: by way, the better way first.
-        cgroup_bytes: what the kernel counted for the whole tree, page cache included.
     """
     found: Peak = Peak()
     for way, seen_bytes in seen.items():
         if seen_bytes and seen_bytes > (found.peak_bytes or 0):
             found = Peak(seen_bytes, way)
-    if not cgroup_bytes:
-        return found
-    # Pages of a file that others had read before are resident here and counted there.
-    upper = max(cgroup_bytes, found.peak_bytes or 0)
-    return found._replace(peak_upper_bytes=upper, bounds_measured_by="cgroup")
+    return found

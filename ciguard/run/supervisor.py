@@ -380,16 +380,14 @@ class Supervisor:
             assumed = None if self._job.whole else True
             self._observed(StartLine(unit, suite, variant, action.process, now_s, assumed))
         self._say_lacks(now_s, live.process.lack)
-        self._say_lacks(now_s, self._instruments.lacks, aloud=False)
 
-    def _say_lacks(self, now_s: float, *lacks: str, aloud: bool = True) -> None:
-        """Say once what cannot be measured or guarded here; a number less is for the record."""
+    def _say_lacks(self, now_s: float, *lacks: str) -> None:
+        """Say once what cannot be measured or guarded here."""
         for lack in lacks:
             if lack and lack not in self._lacks:
                 self._lacks.add(lack)
                 self._record.append(EventLine("lacks", now_s, detail=lack))
-                if aloud:
-                    self._console.say(f"this leg lacks {lack}")
+                self._console.say(f"this leg lacks {lack}")
 
     def _spawn(self, action: Start, now_s: float) -> Live:
         """Write the batch and start its process. Raises OSError where either cannot be."""

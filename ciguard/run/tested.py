@@ -23,8 +23,6 @@ assert sys.platform != "win32"
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
-    from ciguard.run.cgroups import Group
-
 START_S = 20.0  # a keeper that has not started anything by then is lost (one takes 0.02 s)
 # How long behind SIGKILL a keeper may be silent: it gives up a tree after KILL_S.
 SILENT_S = keeper.KILL_S + 2.0
@@ -51,7 +49,6 @@ class TestedProcess:
     Args:
         stdin: what it reads; None for nothing.
         bare: its keeper looks for nothing that only Linux has.
-        group: what it is to be in before it runs.
 
     Raises:
         OSError: the keeper could not be started (no memory, no process left).
@@ -69,7 +66,6 @@ class TestedProcess:
         *,
         stdin: Optional[int] = None,
         bare: bool = False,
-        group: Optional[Group] = None,
     ) -> None:
         # Another number: the keeper's own standard input is the leg's pipe.
         handed = None if stdin is None else os.dup(stdin)
@@ -99,16 +95,10 @@ class TestedProcess:
         self.stopped_s: Optional[float] = None  # when it was first told to end
         self._said = b""
         self._signals: List[Tuple[float, str]] = []
-        if group is not None:
-            group.enter(self.root)
-        groups = [] if group is None else group.folders[::-1]
         locale = env.get(keeper.LOCALE)
-        job = {"argv": argv, "log": log, "stdin": handed, "locale": locale}
-        job.update(bare=bare, groups=groups)
+        job = {"argv": argv, "log": log, "stdin": handed, "locale": locale, "bare": bare}
         self._send(json.dumps(job))
         self._wait_for_start()
-        if group is not None:
-            group.leave(self.root)
 
     def fileno(self) -> int:
         """Readable when there is something for `poll`."""

@@ -62,7 +62,7 @@ def test_all_is_there(folder: Path, ciguard: Ciguard, server: FakeGitHub) -> Non
     )
     assert TOKEN not in done.stdout + done.stderr
     found = checks(done.stdout)
-    assert {name: one["level"] for name, one in found.items() if name != "measuring"} == {
+    assert {name: one["level"] for name, one in found.items()} == {
         "configuration": "ok",
         "git": "ok",
         "tests": "ok",
@@ -74,6 +74,7 @@ def test_all_is_there(folder: Path, ciguard: Ciguard, server: FakeGitHub) -> Non
         "token": "ok",
         "artifacts": "ok",
         "memory": "ok",
+        "measuring": "ok",
     }
     assert found["tests"]["what"] == "pytest lists 1 unit"
     assert found["API calls"]["what"] == "987 of 1,000 calls left in this hour"

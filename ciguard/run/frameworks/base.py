@@ -137,7 +137,6 @@ MARKED_BY: Final = "CIGUARD_MARKED_BY"
 
 # What a leg says to its own process: one inside a tested process must not hand on the outer one's.
 LEG_VARIABLES: Final = (
-    "CIGUARD_CGROUP_PEAK",
     "CIGUARD_COLLECT_FILE",
     MARKED_BY,
     "CIGUARD_OOM_FILE",

@@ -10,14 +10,11 @@ import gc
 import json
 import os
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional
 
 fcntl: Any = None
 with contextlib.suppress(ImportError):  # not on Windows
     fcntl = __import__("fcntl")
-resource: Any = None
-with contextlib.suppress(ImportError):  # nor this
-    resource = __import__("resource")
 
 DEAR_TRIM_S = 100e-6  # 24 us on a small heap, 13.5 ms on a fragmented one of 1.6 GB
 TRY_AGAIN_TESTS = 256  # a heap may shrink, and a slow trim may have been the machine's fault
@@ -42,7 +39,6 @@ class Real:
         self.read_at: Any = getattr(os, "pread", None)  # where it is missing, so is /proc
         self.sync, self.collect = getattr(os, "fdatasync", os.fsync), gc.collect
         self.encode = json.JSONEncoder(separators=(",", ":")).encode
-        self.usage: Any = getattr(resource, "getrusage", None)
         self.close, self.duplicate = os.close, getattr(fcntl, "fcntl", None)
         # 3.8 on Windows would turn "\n" into "\r\n" without it.
         self.flags = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -73,7 +69,6 @@ class KeptFile:
     def __init__(self, path: str, flags: int) -> None:
         self._path, self._flags = path, flags | REAL.flags
         self._descriptor, self._identity = -1, (-1, -1)
-        self.opened = 0  # how often
 
     def descriptor(self) -> int:
         # A test may have closed every descriptor, and opened its own files since.
@@ -89,66 +84,15 @@ class KeptFile:
             if not ours:
                 raise
             return self._descriptor  # removed with its folder: the leg reads it all the same
-        self.opened += 1
         seen = REAL.fstat(self._descriptor)
         self._identity = (seen.st_dev, seen.st_ino)
         return self._descriptor
 
 
-class Tree:
-    """What this process and its children grew by at most over one test, as their cgroup counts it.
-
-    Page cache counts too, so it is looked at only where a test had children: without them the mark
-    of the process is the whole truth.
-
-    Args:
-        peak_file: of the process's own cgroup: `memory.peak` of v2, where a write resets what this
-            descriptor shows (Linux 6.12), or `memory.max_usage_in_bytes` of v1.
-    """
-
-    def __init__(self, peak_file: str) -> None:
-        folder, name = os.path.split(peak_file)
-        self._peak = KeptFile(peak_file, os.O_RDWR)
-        usage = "memory.current" if name == "memory.peak" else "memory.usage_in_bytes"
-        self._usage = KeptFile(os.path.join(folder, usage), os.O_RDONLY)
-        self._members = KeptFile(os.path.join(folder, "cgroup.procs"), os.O_RDONLY)
-        self._opened, self._before, self._ended = 0, 0, self._children_ended()
-
-    def _children_ended(self) -> Tuple[Any, ...]:
-        """Changes with every child that was waited for."""
-        used = REAL.usage(resource.RUSAGE_CHILDREN)
-        return used.ru_minflt, used.ru_majflt, used.ru_nvcsw, used.ru_nivcsw
-
-    def begin(self) -> None:
-        """Reset the counter. Raises OSError or ValueError where that cannot be."""
-        self._opened = -1
-        REAL.write(self._peak.descriptor(), b"0\n")
-        self._before = self._number(self._usage)
-        self._ended = self._children_ended()
-        self._opened = self._peak.opened
-
-    def growth_bytes(self) -> Optional[int]:
-        """None where there were no children, or a test closed the descriptor."""
-        members = REAL.read_at(self._members.descriptor(), 64, 0)
-        if self._ended == self._children_ended() and len(members.split()) <= 1:
-            return None
-        peak = self._number(self._peak)
-        return max(0, peak - self._before) if self._opened == self._peak.opened else None
-
-    @staticmethod
-    def _number(file: KeptFile) -> int:
-        return int(REAL.read_at(file.descriptor(), 64, 0))
-
-
 class Memory:
-    """The high-water mark of this process over one test (Linux: proc(5), VmHWM).
+    """The high-water mark of this process over one test (Linux: proc(5), VmHWM)."""
 
-    Args:
-        peak_file: see `Tree`; "" where it has no cgroup of its own.
-    """
-
-    def __init__(self, peak_file: str = "") -> None:
-        self._tree = Tree(peak_file) if peak_file and REAL.usage is not None else None
+    def __init__(self) -> None:
         self._status = KeptFile("/proc/self/status", os.O_RDONLY)
         self._statm = KeptFile("/proc/self/statm", os.O_RDONLY)
         self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
@@ -176,12 +120,6 @@ class Memory:
             self._trims = 0  # slow once: it says nothing of the trims between tests
         else:
             lacking.append("clear_refs: memory of tests is not measured")
-        try:
-            if self._tree is not None:
-                self._tree.begin()
-        except (OSError, ValueError) as error:
-            self._tree = None
-            lacking.append(f"a cgroup peak that can be reset: children are not measured ({error})")
         if self._measuring and not collects:
             lacking.append("a collection behind tests that grew (a warning may be an error): ")
             lacking[-1] += "what they retained may be reference cycles"
@@ -215,8 +153,6 @@ class Memory:
             REAL.write(self._clear.descriptor(), b"5")
             self._before = self._resident()
             self._measuring = True
-            if self._tree is not None:
-                self._tree.begin()
 
     def end(self) -> Dict[str, Any]:
         """The fields of the result line; none where nothing was measured.
@@ -228,7 +164,6 @@ class Memory:
             return {}
         with contextlib.suppress(OSError, ValueError):
             mark = self._mark()
-            bounds = self._bounds(max(mark, self._before))  # before the trim takes its time
             trimmed = self._malloc_trim is not None and not self._untrimmed
             return {
                 "rss_before_bytes": self._before,
@@ -236,18 +171,8 @@ class Memory:
                 "peak_delta_bytes": max(0, mark - self._before),
                 "retained_bytes": self._give_back(),
                 "measured_by": "mark" if trimmed else "mark_untrimmed",
-                **bounds,
             }
         return {}
-
-    def _bounds(self, peak: int) -> Dict[str, Any]:
-        """What the peak lies between with the children of the test; nothing where it had none."""
-        growth = self._tree.growth_bytes() if self._tree is not None else None
-        if growth is None:
-            return {}
-        upper = max(peak, self._before + growth)
-        by = "cgroup"
-        return {"peak_lower_bytes": peak, "peak_upper_bytes": upper, "bounds_measured_by": by}
 
     def _give_back(self) -> int:
         """Trim where that is affordable or needed; what the test retained after it, in bytes."""

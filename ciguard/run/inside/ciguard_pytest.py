@@ -8,7 +8,6 @@ plugin does nothing.
     CIGUARD_RECORD_FILE   append start, result and event lines here (worker gw1: NAME-gw1.jsonl)
     CIGUARD_UNITS_FILE    JSON list of node ids: run exactly these, in this order
     CIGUARD_STOP_FILE     once it exists, the session stops after the current test
-    CIGUARD_CGROUP_PEAK   what this process and its children had at most, to be reset by a write
     CIGUARD_OOM_FILE      its line "oom_kill N" counts what the kernel has killed for memory
     CIGUARD_TRIES_FILE    JSON object: by node id, how often it was executed before in this leg
     CIGUARD_SUITE, CIGUARD_VARIANT, CIGUARD_PROCESS
@@ -19,8 +18,7 @@ plugin does nothing.
 than a function, which is `setup_s` (the sum of `setups`); reruns and the teardown of a wider
 fixture, at its last test, are in them. `peak_delta_bytes` is the high-water mark (VmHWM) minus the
 resident memory at the start, over the whole test: a wider fixture that is set up meanwhile is in
-it, because the process did need that memory then; child processes are not (bounds that hold them as
-well are added where a test had any, and the process has a cgroup of its own). `retained_bytes` is
+it, because the process did need that memory then; child processes are not. `retained_bytes` is
 resident after minus before, both after malloc_trim where that is affordable.
 """
 
@@ -62,7 +60,6 @@ class _Leg:
 
         self.record_file, self.units_file = path("CIGUARD_RECORD_FILE"), path("CIGUARD_UNITS_FILE")
         self.stop_file, self.oom_file = path("CIGUARD_STOP_FILE"), path("CIGUARD_OOM_FILE")
-        self.peak_file = path("CIGUARD_CGROUP_PEAK")
         self.suite = environ.get("CIGUARD_SUITE", "")
         self.variant = environ.get("CIGUARD_VARIANT", "")
         try:
@@ -263,8 +260,7 @@ class _Recorder:
         self._record = _RecordFile(self._file_of(name) if worker else leg.record_file)
         self._failures = _Failures(f"{stem}.failures.txt")
         self._workers = Workers(f"{stem}.log", leg.oom_file)
-        # Workers share the cgroup: what it had says nothing of one test of one of them.
-        self._memory = Memory("" if worker else leg.peak_file)
+        self._memory = Memory()
         self._setups: Optional[_Setups] = None  # this and the next: of the test that runs now
         self._reports: Optional[_Reports] = None
         self._collected: Dict[int, str] = {}

@@ -91,26 +91,6 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Give descriptors back."""
 
-    class Group(Protocol):
-        """What counts the memory of one tested process and all that it starts, from its start."""
-
-        @property
-        def peak_file(self) -> str:
-            """A counter that the process may reset for itself; "" for none."""
-
-        @property
-        def oom_file(self) -> str:
-            """As of `Headroom`, for the group alone; "" where it has none."""
-
-        def peak_bytes(self) -> Optional[int]:
-            """The most that it had: an upper bound; None where nobody says."""
-
-        def oom_kills(self) -> int:
-            """How often the system has killed in it for memory."""
-
-        def give_back(self) -> None:
-            """The process has ended, or was never started."""
-
     class Windows(Protocol):
         """Peaks of a tree from outside, between looks at what it says."""
 
@@ -133,16 +113,6 @@ if TYPE_CHECKING:
 
     class Instruments(Protocol):
         """What one leg measures with, besides sizes of trees."""
-
-        @property
-        def lacks(self) -> str:
-            """What could not be had, and why; "" as long as nothing was refused."""
-
-        def group(self, process: int) -> Optional[Group]:
-            """For the process of that number, to be handed to `start`; None: none can be made."""
-
-        def settled(self, group: Optional[Group]) -> Optional[Group]:
-            """Behind `start`: the group, if the process is in it."""
 
         def windows(self, tree: Tree) -> Optional[Windows]:
             """For a tree whose processes do not measure themselves."""
@@ -193,11 +163,10 @@ if TYPE_CHECKING:
             env: Mapping[str, str],
             cwd: str,
             log: str,
-            group: Optional[Group] = None,
             *,
             stdin: Optional[int] = None,
         ) -> Tested:
-            """Start a program, from the main thread only; in a group of `Instruments`.
+            """Start a program, from the main thread only.
 
             `stdin`: the descriptor that it reads from; None for nothing to read.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, Mapping, Optional, Sequence, Tuple, cast
+from typing import TYPE_CHECKING, Final, Mapping, Optional, Sequence, Tuple
 
 assert sys.platform != "win32"
 
@@ -16,7 +16,7 @@ from ciguard.run.probes import TreeMemory
 from ciguard.run.tested import TestedProcess
 
 if TYPE_CHECKING:
-    from ciguard.run.platforms.base import Group, Headroom, Instruments, Tested, Tree
+    from ciguard.run.platforms.base import Headroom, Instruments, Tested, Tree
 
 __all__ = ["EXIT_OF", "LACKS", "NAME", "adopt_orphans", "cpu_model", "cpus", "headroom"]
 __all__ += ["instruments", "start", "tree", "wait", "wakeup"]
@@ -30,12 +30,11 @@ def start(
     env: Mapping[str, str],
     cwd: str,
     log: str,
-    group: Optional[Group] = None,
     *,
     stdin: Optional[int] = None,
 ) -> Tested:
     """Behind a keeper that is the subreaper of its tree."""
-    return TestedProcess(argv, env, cwd, log, stdin=stdin, group=cast("Any", group))
+    return TestedProcess(argv, env, cwd, log, stdin=stdin)
 
 
 def adopt_orphans() -> None:
@@ -49,7 +48,7 @@ def tree(process: Tested) -> Tree:
 
 
 def instruments(environ: Mapping[str, str]) -> Instruments:
-    """Cgroups, windows, pressure, sharing, GPUs."""
+    """Windows, pressure, sharing, GPUs."""
     return LinuxInstruments(environ)
 
 

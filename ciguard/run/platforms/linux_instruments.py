@@ -1,4 +1,4 @@
-"""What Linux has besides: cgroups, marks that can be reset, pressure, shared pages, GPUs."""
+"""What Linux has besides: marks that can be reset, pressure, shared pages, GPUs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, cast
 
 assert sys.platform != "win32"
 
-from ciguard.run.cgroups import SUDO, Groups, Hands
 from ciguard.run.gpus import Gpus
 from ciguard.run.marks import Windows
 from ciguard.run.probes import Pressure, SharingNearPeak, TreeMemory
@@ -27,25 +26,8 @@ class LinuxInstruments:
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        # In Actions the machine is the job's, and who may be root there may use it; elsewhere a
-        # program that asks for it unasked is a nuisance.
-        in_actions = environ.get("GITHUB_ACTIONS") == "true"
-        self._groups = Groups([Hands(), Hands(SUDO)] if in_actions else [Hands()])
         self._gpus = Gpus(environ.get("PATH"))
         self._pressure, self._sharing = Pressure(), SharingNearPeak()
-
-    @property
-    def lacks(self) -> str:
-        """Why processes have no cgroup of their own."""
-        return self._groups.lacks and f"a cgroup for each process ({self._groups.lacks})"
-
-    def group(self, process: int) -> Optional[base.Group]:
-        """A new cgroup, if one can be made."""
-        return self._groups.make(process)
-
-    def settled(self, group: Optional[base.Group]) -> Optional[base.Group]:
-        """The group, if the process could be put into it."""
-        return self._groups.settled(cast("Any", group))
 
     def windows(self, tree: base.Tree) -> Optional[base.Windows]:
         """Of the processes that have this leg's pid as MARKED_BY."""
@@ -72,7 +54,6 @@ class LinuxInstruments:
         return {"stalled_s": some_s, "fully_stalled_s": all_s}
 
     def close(self) -> None:
-        """Remove what was made."""
-        self._groups.close()
+        """Give descriptors back, and stop asking."""
         self._gpus.close()
         self._pressure.close()

@@ -24,7 +24,7 @@ from ciguard.run.tested import TestedProcess
 if TYPE_CHECKING:
     from typing import Callable, Dict
 
-    from ciguard.run.platforms.base import Group, Headroom, Instruments, Tested, Tree
+    from ciguard.run.platforms.base import Headroom, Instruments, Tested, Tree
 
 __all__ = [
     "EXIT_OF",
@@ -174,7 +174,6 @@ def start(
     env: Mapping[str, str],
     cwd: str,
     log: str,
-    group: Optional[Group] = None,  # noqa: ARG001  # none is ever made here
     *,
     stdin: Optional[int] = None,
 ) -> Tested:

@@ -30,7 +30,7 @@ from ciguard.run.platforms import windows_job as api
 if TYPE_CHECKING:
     from typing import Dict, List
 
-    from ciguard.run.platforms.base import Group, Headroom, Instruments, Tested, Tree
+    from ciguard.run.platforms.base import Headroom, Instruments, Tested, Tree
 
 NAME: Final = "windows"
 LACKS: Final[Tuple[str, ...]] = ()
@@ -250,7 +250,6 @@ def start(
     env: Mapping[str, str],
     cwd: str,
     log: str,
-    group: Optional[Group] = None,  # noqa: ARG001  # none is ever made here
     *,
     stdin: Optional[int] = None,
 ) -> Tested:
