@@ -16,6 +16,7 @@ from ciguard.run.wording import counted, last_line
 if TYPE_CHECKING:
     from typing import Iterator, Optional, Sequence
 
+SECOND_SESSION: Final = "second_session"  # of the framework, for one batch
 LISTED: Final = 100  # units by name behind an early end; the plan knows the others
 
 

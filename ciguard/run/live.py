@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
 from ciguard.codec.record import LineError, decode, encode
 from ciguard.model import EventLine, Result, StartLine
-from ciguard.run.causes import Said
+from ciguard.run.causes import SECOND_SESSION, Said
 from ciguard.run.frameworks.base import MARKED_BY
 from ciguard.run.logs import Log
 from ciguard.run.peaks import Peak, peak_of
@@ -76,7 +76,9 @@ class Live:
         """By file, how many lines were taken in."""
         return {tail.name: tail.seen for tail in self._tails.values()}
 
-    def lines(self, now_s: float, *, last: bool = False) -> Iterator[Union[StartLine, Result]]:
+    def lines(
+        self, now_s: float, *, last: bool = False
+    ) -> Iterator[Union[StartLine, Result, EventLine]]:
         """New lines that rules look at, whole; what else the process says is kept in `said`."""
         if self.windows is not None:
             if last and self.process.ended is not None:
@@ -101,6 +103,8 @@ class Live:
                     yield line
                 elif isinstance(line, EventLine):
                     self.said.add(line)
+                    if line.kind == SECOND_SESSION:
+                        yield line
 
     def peaks(self) -> Sequence[PeakLine]:
         """Of the results among the lines just read: what they do not say of their memory."""

@@ -80,9 +80,9 @@ def _end_all(state: State, ending: Ending, reason: str) -> Action:
 
 
 def _interruption(state: State) -> Action | None:
-    if state.interrupted is None:
-        return None
-    return _end_all(state, state.interrupted, "the leg was told to stop")
+    if state.interrupted is not None:
+        return _end_all(state, state.interrupted, "the leg was told to stop")
+    return _end_all(state, "setup_failed", state.refused) if state.refused else None
 
 
 def _deadline(state: State, now_s: float) -> Action | None:

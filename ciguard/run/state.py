@@ -24,6 +24,7 @@ from ciguard.model import (
 )
 from ciguard.run.actions import NEVER_S, Action, Recycle, Start, Stop, Warn
 from ciguard.run.again import NOT_AGAIN, Again, victims_alone, whole_process
+from ciguard.run.causes import SECOND_SESSION
 from ciguard.run.ended import FAILED_BEFORE
 from ciguard.run.running import Running
 from ciguard.run.search import file_to_blame, is_silent
@@ -86,6 +87,7 @@ class State:
         self.kept_out: set[int] = set()  # their file ends each process before its first unit
         self._file_of = file_of
         self.interrupted: Ending | None = None
+        self.refused = ""  # why no result of the leg counts as complete
         self.memory_bytes: int | None = None
         self.headrooms: tuple[tuple[float, int], ...] = ()  # of the last two samples, with at_s
         self.memory_back_s = float("-inf")  # until then nothing starts where memory is short
@@ -168,6 +170,8 @@ class State:
             self.memory_bytes = line.runner.memory_bytes
         elif isinstance(line, EventLine) and line.kind == "signal":
             self.interrupted = "cancelled"
+        elif isinstance(line, EventLine) and line.kind == SECOND_SESSION:
+            self.refused = line.detail
         elif isinstance(line, EventLine) and line.kind == "resumed":
             self.began_s = line.at_s or 0.0
             self.started = line.process or 0

@@ -16,6 +16,7 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.run.actions import Finish, Recycle, Start, Stop, Warn
+from ciguard.run.causes import SECOND_SESSION
 from ciguard.run.frameworks.table import framework
 from ciguard.run.policy import decision_line, next_action
 from ciguard.run.state import State
@@ -48,7 +49,9 @@ class _Files:
                 continue  # as the leg did
             if isinstance(line, DefaultsLine):
                 self._defaults[name] = line
-            elif isinstance(line, (StartLine, Result)):
+            elif isinstance(line, (StartLine, Result)) or (
+                isinstance(line, EventLine) and line.kind == SECOND_SESSION
+            ):
                 self._state.observe(line)
         self._taken[name] = max(count, self._taken[name])
 

@@ -33,6 +33,7 @@ PLUGIN: Final = tuple(
 LISTING: Final = ("-p", "ciguard_listing")
 LAST_LINES: Final = 10
 PASSED, FAILED, NONE_COLLECTED = 0, 1, 5
+ONE_SUITE_EACH: Final = "configure one suite for each call of pytest"
 TIMEOUT: Final = re.compile(r"\++ Timeout \++")  # the line behind the stacks of pytest-timeout
 
 
@@ -60,21 +61,24 @@ def _file(suite: Suite, rootdir: str, file: str) -> str:
 
 
 def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
-    """Node ids in pytest's own order; without the closing line an error, never fewer units."""
-    units, errors, done = [], [], None
+    """Node ids in pytest's own order; without one closing line an error, never fewer units."""
+    units, errors, ends = [], [], []
     for found in _objects(answer):
         if found.get("done"):
-            done = found
+            ends.append(found)
         elif "error" in found:
             place = str(found["error"])
             errors.append(": ".join(filter(None, (place, str(found.get("message", ""))))))
         elif "unit" in found:
             units.append(found)
-    if done is None:
+    if len(ends) > 1:
+        what = f"{len(ends)} pytest sessions answered one listing"
+        errors.append(f"{what}: the suite's command must start pytest once; {ONE_SUITE_EACH}")
+    if not ends:
         last = printed.decode("utf-8", "replace").strip().splitlines()[-LAST_LINES:]
         said = "\n".join(last) or "it printed nothing"
         errors.append(f"collecting ended with exit code {code} and no inventory:\n{said}")
-    rootdir = str((done or {}).get("rootdir", ""))
+    rootdir = str(ends[0].get("rootdir", "")) if ends else ""
     return Listing(
         units=tuple(
             ListedUnit(

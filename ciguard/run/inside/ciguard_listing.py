@@ -2,7 +2,7 @@
 
 Loaded by `-p ciguard_listing`. Standard library and pytest 7+, Python 3.8+.
 
-    CIGUARD_COLLECT_FILE  write the inventory here, `done` as its last line
+    CIGUARD_COLLECT_FILE  append the inventory here, `done` as its last line
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class _Listing:
         else:
             message = _last(f"{ended.excinfo[0].__name__}: {ended.excinfo[1]}")
             self._lines.append({"error": "", "message": message})
-        with open(self._path, "w", encoding="ascii", newline="\n") as stream:
+        # Appended: a second session must not replace the answer of the first.
+        with open(self._path, "a", encoding="ascii", newline="\n") as stream:
             stream.writelines(json.dumps(line) + "\n" for line in self._lines)
 
     def _unit(self, item: pytest.Item) -> Line:

@@ -6,7 +6,7 @@ Everything is asked for by environment variables, which xdist workers inherit; w
 plugin does nothing.
 
     CIGUARD_RECORD_FILE   append start, result and event lines here (worker gw1: NAME-gw1.jsonl)
-    CIGUARD_UNITS_FILE    JSON list of node ids: run exactly these, in this order
+    CIGUARD_UNITS_FILE    JSON list of node ids: run exactly these, in this order, in one session
     CIGUARD_STOP_FILE     once it exists, the session stops after the current test
     CIGUARD_OOM_FILE      its line "oom_kill N" counts what the kernel has killed for memory
     CIGUARD_TRIES_FILE    JSON object: by node id, how often it was executed before in this leg
@@ -433,6 +433,22 @@ def _hear_ctrl_break() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
+def _refuse_second_session(leg: _Leg) -> None:
+    """Raise UsageError where another session runs or ran this batch, and tell the leg."""
+    if not leg.units_file:
+        return
+    try:
+        REAL.close(REAL.open(f"{leg.units_file}.claimed", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        what = "the suite's command started pytest twice for one batch of tests"
+        fix = "configure one suite for each call of pytest, and retries in the plan"
+        event = {"type": "event", "kind": "second_session", "detail": what}
+        _RecordFile(leg.record_file).append(event)
+        raise pytest.UsageError(f"ciguard: {what}: {fix}") from None
+    except OSError:
+        pass  # a full disk: the record loses more than this
+
+
 def _refuse_setup_only(config: pytest.Config) -> None:
     """Raise UsageError where pytest will set tests up, call none of them, and end with 0."""
     if config.getoption("setuponly", False) or config.getoption("setupplan", False):
@@ -448,5 +464,7 @@ def pytest_configure(config: pytest.Config) -> None:
         owner = os.environ.setdefault("CIGUARD_TAKEN_BY", str(os.getpid()))
         if owner == str(os.getpid()) or hasattr(config, "workerinput"):
             _refuse_setup_only(config)
+            if not hasattr(config, "workerinput"):
+                _refuse_second_session(leg)
             manager.register(_Recorder(leg, config), "ciguard-recorder")
             _hear_ctrl_break()

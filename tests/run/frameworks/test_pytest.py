@@ -63,6 +63,7 @@ def listed(folder: Path, suite: Suite, variant: str = "") -> Listing:
         check=False,
     )
     content = answer.read_bytes() if answer.exists() else b""
+    answer.unlink(missing_ok=True)
     return adapter.read_listing(suite, content, done.stdout + done.stderr, done.returncode)
 
 
@@ -113,6 +114,29 @@ def test_no_pytest_is_an_error_that_quotes_the_interpreter(tmp_path: Path) -> No
     (error,) = listing.errors
     assert "exit code 1" in error
     assert "No module named pytest" in error
+
+
+TWO_PROCESSES = """#!/bin/sh
+{python} -m pytest a "$@"
+{python} -m pytest b "$@"
+"""
+TWO_SESSIONS = """#!{python}
+import sys
+import pytest
+for folder in "ab":
+    pytest.main([folder, *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize("script", [TWO_PROCESSES, TWO_SESSIONS], ids=["processes", "sessions"])
+def test_two_answers_to_one_listing_are_an_error(tmp_path: Path, script: str) -> None:
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"test_{folder}.py").write_text("def test_one(): pass\n")
+    (tmp_path / "test.sh").write_text(script.format(python=sys.executable))
+    (tmp_path / "test.sh").chmod(0o755)
+    (error,) = listed(tmp_path, Suite("pytest", ("./test.sh",))).errors
+    assert "2 pytest sessions" in error
 
 
 def test_a_cut_answer_is_an_error() -> None:
