@@ -23,7 +23,8 @@ ROOT = Path(__file__).parent.parent
 
 # What the arithmetic of every verb speaks. `rendering` only reads the package's own templates.
 SPOKEN = (
-    *("__version__", "errors", "model", "codec", "lookup.references", "runners", "text"),
+    *("__version__", "document", "errors", "model", "codec", "lookup.references", "runners"),
+    "text",
     *("run.actions", "run.on_paper", "run.policy", "run.state", "run.frameworks"),
 )
 # The arithmetic of a leg, of which the planner knows what it simulates.
@@ -32,7 +33,7 @@ PURE_OF_RUN = frozenset(
 )
 AT_THE_RIM = (
     *("config", "configured", "console", "files", "github", "history", "invocation"),
-    *("lookup", "proposals", "rendering", "repository"),
+    *("lookup", "proposals", "render", "rendering", "repository"),
 )
 
 # By first folder or file below ciguard/, whose own folder is always allowed to itself; or by the
@@ -57,6 +58,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "rendering": ("text",),
     "mermaid": (),
+    "document": (),
+    "render": ("document", "rendering", "text"),
     "runners": (),
     "text": ("model",),
     "invocation": ("config",),
@@ -93,7 +96,7 @@ ADAPTERS = frozenset(
     | {"compare.experiment.running"}
 )
 
-PURE = frozenset({"codec", "model", "errors", "lookup.references", "runners", "text"})
+PURE = frozenset({"codec", "document", "model", "errors", "lookup.references", "runners", "text"})
 # Commands that are not `command.py` of a verb's own folder: `experiment` has two halves.
 COMMANDS = frozenset({"compare.experiment.command", "compare.experiment.commits"})
 

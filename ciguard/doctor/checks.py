@@ -1,19 +1,15 @@
-"""What was looked at and what it came to, one line a check. Pure."""
+"""The checks that `ciguard doctor` makes, as values. Pure."""
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
-
-from ciguard.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Level = Literal["ok", "warning", "error"]
 SCHEMA: Final = 1
-WIDTH: Final = 80
 FEW_CALLS: Final = 100  # of an hour: a report of a bad run takes as many
 
 
@@ -45,30 +41,6 @@ def error(name: str, what: str, fix: str = "") -> Check:
 def has_errors(checks: Sequence[Check]) -> bool:
     """Say whether something does not work."""
     return any(one.level == "error" for one in checks)
-
-
-def as_text(checks: Sequence[Check]) -> str:
-    """For a terminal, at 80 columns; what to do stands below."""
-    width = max((len(one.name) for one in checks), default=0)
-    lines: list[str] = []
-    for one in checks:
-        start = f"{one.level:<8} {one.name:<{width}}  "
-        indent = " " * len(start)
-        for first, text in ((start, one.what), (f"{indent}fix: ", one.fix)):
-            if text:
-                wrapped = textwrap.wrap(
-                    text,
-                    WIDTH,
-                    initial_indent=first,
-                    subsequent_indent=indent,
-                    break_on_hyphens=False,
-                )
-                lines += wrapped or [first.rstrip()]
-    wrong = [one.level for one in checks]
-    lines.append(
-        f"\n{counted(wrong.count('error'), 'error')}, {counted(wrong.count('warning'), 'warning')}"
-    )
-    return "\n".join(lines)
 
 
 def as_json(checks: Sequence[Check]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from ciguard.configured import suites_of
 from ciguard.doctor.checks import (
     Check,
     as_json,
-    as_text,
     error,
     has_errors,
     of_calls,
@@ -23,6 +22,7 @@ from ciguard.doctor.checks import (
     ok,
     warning,
 )
+from ciguard.doctor.view import document
 from ciguard.errors import CiguardError, ExitCode, UsageError
 from ciguard.github.place import place_of
 from ciguard.history.carriers import load, open_carrier
@@ -37,6 +37,7 @@ from ciguard.proposals import (
     propose,
     running_requirement,
 )
+from ciguard.render.plaintext import as_text
 from ciguard.repository.checkout import remote_url
 from ciguard.run.frameworks.table import framework
 from ciguard.run.platforms.table import HERE
@@ -69,7 +70,9 @@ def command(invocation: Invocation, shape: str, repo: str, offline: bool) -> int
     Changes nothing. Ends with 0, and with 3 where something does not work.
     """
     checks = list(_all(invocation, repo, offline=offline))
-    console.out(json.dumps(as_json(checks), indent=2) if shape == "json" else as_text(checks))
+    console.out(
+        json.dumps(as_json(checks), indent=2) if shape == "json" else as_text(document(checks))
+    )
     return ExitCode.INPUT if has_errors(checks) else ExitCode.OK
 
 

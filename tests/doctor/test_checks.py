@@ -6,7 +6,6 @@ import pytest
 
 from ciguard.doctor.checks import (
     as_json,
-    as_text,
     error,
     has_errors,
     of_calls,
@@ -14,6 +13,8 @@ from ciguard.doctor.checks import (
     ok,
     warning,
 )
+from ciguard.doctor.view import document
+from ciguard.render.plaintext import as_text
 
 CHECKS = [
     ok("git", "origin is git@github.com:octo-org/shop.git"),
@@ -25,7 +26,7 @@ CHECKS = [
 
 
 def test_a_line_a_check_within_80_columns() -> None:
-    text = as_text(CHECKS)
+    text = as_text(document(CHECKS))
     lines = text.splitlines()
     assert lines[0] == "ok       git      origin is git@github.com:octo-org/shop.git"
     assert lines[1].startswith("warning  history  nothing at")

@@ -1,0 +1,37 @@
+"""A document as one HTML page that opens offline: one template, escaped by Jinja."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard.document import Cell, Headline, cell_content, first_line, plain, spans, visible
+from ciguard.rendering import environment, scripted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.document import Block
+
+ROWS: Final = 500  # of a table where no script runs: a browser lays out more, nobody reads them
+TEMPLATE: Final = "document.html.j2"
+
+
+def as_html(blocks: Sequence[Block]) -> str:
+    """The page: tables sort and search where scripts run, and are complete up to 200,000 rows."""
+    shown = visible(blocks, "html")
+    headline = next((block for block in shown if isinstance(block, Headline)), None)
+    return (
+        environment()
+        .get_template(TEMPLATE)
+        .render(
+            title=plain(headline.content) if headline is not None else "ciguard",
+            blocks=shown,
+            rows=ROWS,
+            kind=lambda value: type(value).__name__,
+            spans=spans,
+            first_line=first_line,
+            content=cell_content,
+            sort_value=lambda cell: cell.value if isinstance(cell, Cell) else None,
+            **scripted(),
+        )
+    )

@@ -1,0 +1,182 @@
+"""A document for a terminal or a log: 80 columns unless the terminal is wider, no markup.
+
+Tables are laid out by rich. A table that is too wide loses columns in their stated order; one that
+is too wide even so is shown as entries: the first cell on a line, the others below it.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from io import StringIO
+from typing import TYPE_CHECKING, Final
+
+from ciguard.document import (
+    Bullets,
+    Chart,
+    Code,
+    Details,
+    Facts,
+    Folded,
+    Headline,
+    Link,
+    Listing,
+    Paragraph,
+    Section,
+    Strong,
+    Table,
+    cell_content,
+    first_line,
+    spans,
+    visible,
+)
+from ciguard.text import counted, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ciguard.document import Block, Content, Item, Span
+
+COLUMNS: Final = 80
+ROWS: Final = 20  # of a table or a list by name; all of them stand in the JSON
+INDENT: Final = "  "
+
+
+def as_text(blocks: Sequence[Block], *, columns: int = COLUMNS, rows: int = ROWS) -> str:
+    """The document, with its last line feed.
+
+    Args:
+        columns: width of a line, >= 40; names and commands to copy may be longer.
+        rows: of a table or a list, at most.
+    """
+    shown = _Text(columns, rows)
+    return "\n\n".join(filter(None, map(shown.block, visible(blocks, "text")))) + "\n"
+
+
+def plain_content(content: Content) -> str:
+    """The words of a content on one line."""
+    return "".join(map(_span, spans(content)))
+
+
+def _span(span: Span) -> str:
+    if isinstance(span, str):
+        return one_line(span, 1000)
+    if isinstance(span, Code):
+        return one_line(span.text, span.width)
+    if isinstance(span, Strong):
+        return one_line(span.text)
+    if isinstance(span, Folded):
+        return one_line(first_line(span.text))
+    assert isinstance(span, Link)
+    return _span(span.content)
+
+
+class _Text:
+    def __init__(self, columns: int, rows: int) -> None:
+        self.columns = columns
+        self.rows = rows
+
+    def block(self, block: Block) -> str:
+        """One block, without a line feed at its end."""
+        if isinstance(block, Headline | Paragraph):
+            return self.wrapped(plain_content(block.content))
+        if isinstance(block, Section):
+            inner = "\n\n".join(map(self.block, block.blocks))
+            return f"{block.title}:\n{inner}" if block.title else inner
+        if isinstance(block, Details):
+            head = self.wrapped(plain_content(block.summary))
+            return "\n".join((head, *map(self.block, block.blocks)))
+        if isinstance(block, Facts):
+            return self.facts(block)
+        if isinstance(block, Bullets):
+            return "\n".join(self.bullets(block))
+        if isinstance(block, Table):
+            return self.table(block)
+        if isinstance(block, Listing):
+            return "\n".join(f"{INDENT}{one_line(line, 2000)}" for line in block.lines)
+        assert isinstance(block, Chart)
+        return ""
+
+    def wrapped(self, text: str, first: str = "", rest: str | None = None) -> str:
+        """Lines of at most `columns` characters; a longer word is broken."""
+        return textwrap.fill(
+            text,
+            self.columns,
+            initial_indent=first,
+            subsequent_indent=first if rest is None else rest,
+            break_on_hyphens=False,
+        )
+
+    def facts(self, facts: Facts) -> str:
+        width = max(len(term) for term, _ in facts.rows) + 2
+        return "\n".join(
+            self.wrapped(plain_content(content), term.ljust(width), " " * width)
+            for term, content in facts.rows
+        )
+
+    def bullets(self, bullets: Bullets) -> Iterator[str]:
+        for item in bullets.items[: self.rows]:
+            yield from self.item(item, 0)
+        if (more := len(bullets.items) - self.rows) > 0:
+            yield _more(more, bullets.noun)
+
+    def item(self, item: Item, level: int) -> Iterator[str]:
+        margin = INDENT * level
+        yield self.wrapped(plain_content(item.content), f"{margin}- ", f"{margin}  ")
+        for child in item.children[: self.rows]:
+            yield from self.item(child, level + 1)
+        if (more := len(item.children) - self.rows) > 0:
+            yield f"{margin}{INDENT}{_more(more)}"
+
+    def table(self, table: Table) -> str:
+        """The table with as many columns as fit, else as entries."""
+        most = self.rows if table.most is None else min(self.rows, table.most)
+        rows = [[plain_content(cell_content(cell)) for cell in row] for row in table.rows[:most]]
+        if table.total is not None:
+            rows.append([plain_content(cell_content(cell)) for cell in table.total])
+        more = _more(len(table.rows) - most, table.noun) if len(table.rows) > most else ""
+        places = list(range(len(table.columns)))
+        by_drop = sorted((n for n in places if table.columns[n].drop), reverse=True,
+                         key=lambda n: table.columns[n].drop)  # fmt: skip
+        while True:
+            text = _laid_out(table, rows, places)
+            if max(map(len, text.splitlines())) <= self.columns:
+                break
+            if not by_drop:
+                text = "\n".join(self.entries(table, rows, places))
+                break
+            places.remove(by_drop.pop(0))
+        return "\n".join(filter(None, (text, more)))
+
+    def entries(
+        self, table: Table, rows: Sequence[Sequence[str]], places: Sequence[int]
+    ) -> Iterator[str]:
+        first, *others = places
+        for row in rows:
+            yield f"{INDENT}{row[first]}"
+            facts = [f"{table.columns[n].title} {row[n]}".strip() for n in others if row[n]]
+            if facts:
+                yield self.wrapped(", ".join(facts), INDENT * 2, INDENT * 3)
+
+
+def _more(count: int, noun: str = "") -> str:
+    return f"and {counted(count, f'more {noun}') if noun else f'{count:,} more'}"
+
+
+def _laid_out(table: Table, rows: Sequence[Sequence[str]], places: Sequence[int]) -> str:
+    # Imported here: 30 ms that `--help` and JSON need not pay.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table as Grid  # noqa: PLC0415
+
+    grid = Grid(
+        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="", collapse_padding=True
+    )
+    for place in places:
+        column = table.columns[place]
+        grid.add_column(column.title, justify=column.align, no_wrap=True)
+    for row in rows:
+        grid.add_row(*(row[place] for place in places))
+    stream = StringIO()
+    Console(
+        file=stream, width=10_000, color_system=None, markup=False, emoji=False, highlight=False
+    ).print(grid)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())

@@ -1,0 +1,78 @@
+"""A document as GitHub's Markdown."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from render.samples import HOSTILE, sample
+
+from ciguard.document import Bullets, Column, Headline, Item, Paragraph, Section, Table
+from ciguard.render.markdown import SizeLimit, as_markdown, utf8_bytes, utf16_units
+
+GITHUB = MarkdownIt("gfm-like", {"linkify": False})
+
+
+def tags(text: str) -> list[tuple[str, str]]:
+    """Type and tag of every token, text apart."""
+    found = []
+    for token in GITHUB.parse(text):
+        found.append((token.type, token.tag))
+        found += [
+            (child.type, child.content if child.type == "html_inline" else child.tag)
+            for child in token.children or []
+            if child.type not in {"text", "entity", "text_special"}
+        ]
+    return found
+
+
+def test_foreign_text_adds_no_markup() -> None:
+    """The structure is that of a harmless name."""
+    harmless = as_markdown(sample("x"))
+    assert tags(as_markdown(sample(HOSTILE))) == tags(harmless)
+
+
+@given(st.text(max_size=60))
+def test_no_text_adds_markup(foreign: str) -> None:
+    """Whatever a test is called: not a table's edge, a mention, an address or HTML."""
+    text = as_markdown([Headline(foreign), Paragraph(("a ", foreign, " b"))])
+    assert tags(text) == tags(as_markdown([Headline("x"), Paragraph("a x b")]))
+
+
+def document(rows: int) -> list[Headline | Section]:
+    """Two sections, of which the second goes first."""
+    table = Table((Column("test"),), tuple((f"t{n}",) for n in range(rows)), noun="test")
+    items = Bullets(tuple(Item(f"i{n}") for n in range(rows)), noun="warning")
+    return [
+        Headline("FAILED: x", "failed"),
+        Section("tests", (table,), "Tests", (rows, "test"), drop=1),
+        Section("warnings", (items,), "Warnings", (rows, "warning"), drop=2),
+    ]
+
+
+def test_rows_go_before_sections() -> None:
+    """And both are counted where they are missing."""
+    whole = as_markdown(document(100), place="the report")
+    assert "t99" in whole
+    fewer = as_markdown(
+        document(100), limit=SizeLimit(len(whole) - 1, utf16_units), place="the report"
+    )
+    assert "t49" in fewer
+    assert "t50" not in fewer
+    assert "...and 50 more tests in the report." in fewer
+    short = as_markdown(document(100), limit=SizeLimit(350, utf16_units), place="the report")
+    assert "t14" in short
+    assert "i14" not in short
+    assert "Left out to stay within GitHub's limit; see the report: 100 warnings." in short
+
+
+def test_the_headline_stays() -> None:
+    """Where nothing else fits."""
+    text = as_markdown(document(3), limit=SizeLimit(80, utf8_bytes), place="the report")
+    assert text == "### :x: FAILED: x\n\nThe rest does not fit here; see the report.\n"
+
+
+def test_limits_count_as_github_does() -> None:
+    """Above U+FFFF a character counts twice, and UTF-8 has four bytes for it."""
+    assert utf16_units("a\U0001f600") == 3
+    assert utf8_bytes("a\U0001f600") == 5
