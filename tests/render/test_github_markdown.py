@@ -60,7 +60,7 @@ def test_rows_go_before_sections() -> None:
     assert "t49" in fewer
     assert "t50" not in fewer
     assert "...and 50 more tests in the report." in fewer
-    short = as_markdown(document(100), limit=SizeLimit(350, utf16_units), place="the report")
+    short = as_markdown(document(100), limit=SizeLimit(300, utf16_units), place="the report")
     assert "t14" in short
     assert "i14" not in short
     assert "Left out to stay within GitHub's limit; see the report: 100 warnings." in short
