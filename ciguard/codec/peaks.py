@@ -34,6 +34,5 @@ def _joined(result: Result, waiting: dict[tuple[int | None, CaseKey], deque[Peak
         rss_before_bytes=peak.rss_before_bytes,
         peak_lower_bytes=peak.peak_lower_bytes,
         peak_upper_bytes=peak.peak_upper_bytes,
-        bounds_measured_by=peak.measured_by,
         concurrent=result.concurrent or peak.concurrent,
     )

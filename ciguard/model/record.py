@@ -23,10 +23,8 @@ class Runner:
     """The machine a leg found itself on."""
 
     pool: str = ""
-    label: str = ""
     cpus: int | None = None
     memory_bytes: int | None = None
-    cpu_model: str | None = None
     probe_s: float | None = None  # time of a fixed piece of CPU work: the runner's speed
 
 
@@ -113,7 +111,7 @@ class Result:
     shared with other units. `peak_delta_bytes` is the high-water mark during the case minus the
     resident memory at its start, `retained_bytes` what stayed resident afterwards (may be < 0).
     `peak_lower_bytes` and `peak_upper_bytes` are what the peak is known to lie between, children of
-    the process included; `measured_by` speaks of the other memory, `bounds_measured_by` of these.
+    the process included; `measured_by` speaks of the other memory.
     `reruns` are executions in this very try that went wrong, and that a plugin of the framework
     answered with another one.
     """
@@ -135,7 +133,6 @@ class Result:
     peak_upper_bytes: int | None = None
     retained_bytes: int | None = None
     measured_by: MeasuredBy | None = None
-    bounds_measured_by: MeasuredBy | None = None
     concurrent: int | None = None
     try_number: int = 1  # "try" in the file; a word Python keeps for itself
     reruns: int | None = None
@@ -197,7 +194,6 @@ class PeakLine:
     rss_before_bytes: int | None = None
     peak_lower_bytes: int | None = None
     peak_upper_bytes: int | None = None
-    measured_by: MeasuredBy | None = None
     concurrent: int | None = None
 
 
@@ -208,9 +204,6 @@ class SampleLine:
     Attributes:
         stalled_s, fully_stalled_s: how long some, or all, programs of the machine have waited for
             memory since the leg's start (pressure stall information).
-        pss_ratio: of the tree, what is resident with shared pages divided among those who share
-            them, to what is resident with all of them counted in each; rarely asked.
-        tree_swap_bytes: of the tree, what lies in swap; asked with `pss_ratio`.
         gpu_bytes: of the tree, by GPU.
     """
 
@@ -222,8 +215,6 @@ class SampleLine:
     process_bytes: Mapping[str, int] = field(default_factory=dict)  # by process number
     stalled_s: float | None = None
     fully_stalled_s: float | None = None
-    pss_ratio: float | None = None
-    tree_swap_bytes: int | None = None
     gpu_bytes: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -278,7 +278,6 @@ def died(
             wall_s=None if started_s == NEVER_S else max(0.0, round(now_s - started_s, 6)),
             rss_before_bytes=running.before.get(unit),
             peak_lower_bytes=lower_bytes,
-            bounds_measured_by=None if lower_bytes is None else "sample",
             concurrent=len(victims),
             try_number=1 + state.tries.get(unit, 0),
             process=process,

@@ -105,15 +105,11 @@ def check_commit(plan: Plan, head: ShardLine) -> None:
         raise InputError(what, where="plan", fix=fix)
 
 
-def _runner(
-    platform: Platform, guardrail: Headroom, pool: str = "", runs_on: object = None
-) -> Runner:
+def _runner(platform: Platform, guardrail: Headroom, pool: str = "") -> Runner:
     return Runner(
         pool=pool,
-        label=runs_on if isinstance(runs_on, str) else "",
         cpus=platform.cpus(),
         memory_bytes=guardrail.memory_bytes(),
-        cpu_model=platform.cpu_model(),
         probe_s=machine.probe_s(),
     )
 
@@ -176,7 +172,7 @@ def run_shard(
         plan_id=plan.id,
         shard=key,
         shards=len(plan.shards),
-        runner=_runner(platform, guardrail, shard.pool, plan.pools[shard.pool].runs_on),
+        runner=_runner(platform, guardrail, shard.pool),
         started_at=_now_text(),
     )
     check_commit(plan, head)

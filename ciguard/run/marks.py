@@ -129,7 +129,6 @@ class Intervals:
             rss_before_bytes=span.before,
             peak_lower_bytes=span.lower if alone else None,
             peak_upper_bytes=None if span.upper == UNKNOWN else int(span.upper),
-            measured_by="window",
             concurrent=span.concurrent,
         )
 

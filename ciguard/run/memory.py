@@ -86,8 +86,7 @@ class MemoryWatch:
                 self._by_number[str(process)] = size
                 self.peak_bytes[process] = max(size, self.peak_bytes.get(process, 0))
         self._pressure = self._instruments.pressure()
-        total = sum(self._by_number.values())
-        self._rare.update(self._instruments.look(now_s, tuple(trees.values()), total))
+        self._rare.update(self._instruments.look(now_s, tuple(trees.values())))
 
     def due(self, now_s: float) -> tuple[SampleLine, ...]:
         """The samples to write now, if it is time or memory has changed markedly."""

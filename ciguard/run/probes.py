@@ -10,13 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
-from typing import TYPE_CHECKING, NamedTuple, Sequence
 
 assert sys.platform != "win32"
-
-if TYPE_CHECKING:
-    from typing import Optional
 
 RESCAN_S = 0.5
 PRESSURE = "/proc/pressure/memory"
@@ -116,72 +111,6 @@ class TreeMemory:
 
 def _resident_bytes(statm: bytes) -> int:
     return int(statm.split(b" ", 2)[1]) * PAGE_BYTES
-
-
-class Sharing(NamedTuple):
-    """What the sum of a tree's resident sizes hides.
-
-    Attributes:
-        pss_ratio: of the sum with each page divided among those who share it, to that sum.
-        swap_bytes: of the tree in swap, divided likewise.
-    """
-
-    pss_ratio: float
-    swap_bytes: int
-
-
-def sharing(pids: Sequence[int]) -> Sharing | None:
-    """Ask for it: 0.1 ms for a small process, 255 ms for a tree of large ones; None: no answer."""
-    rss = pss = swap = 0
-    for pid in pids:
-        with contextlib.suppress(OSError, ValueError, IndexError):  # gone, or not ours
-            with open(f"/proc/{pid}/smaps_rollup", "rb") as stream:
-                sizes = {
-                    words[0]: int(words[1]) << 10
-                    for words in map(bytes.split, stream.read().splitlines()[1:])
-                }
-            rss += sizes[b"Rss:"]
-            pss += sizes[b"Pss:"]
-            swap += sizes.get(b"SwapPss:", 0)
-    return Sharing(round(pss / rss, 4), swap) if rss else None
-
-
-class SharingNearPeak:
-    """Asks for it where a shard's trees are larger than ever, in a thread of its own."""
-
-    GROWTH, EVERY_S, FROM_S = 1.25, 5.0, 0.5
-
-    def __init__(self) -> None:
-        self._asked_bytes = 0.0
-        self._due_s: Optional[float] = None
-        self._thread: Optional[threading.Thread] = None
-        self._found: Optional[Sharing] = None
-
-    def look(self, now_s: float, size: int, pids: Sequence[int]) -> Sharing | None:
-        """An answer, when one has just come."""
-        if self._due_s is None:
-            self._due_s = now_s + self.FROM_S  # not of an interpreter that is just starting
-        if self._thread is None:
-            if now_s >= self._due_s and size > self._asked_bytes * self.GROWTH:
-                self._asked_bytes, self._due_s = size, now_s + self.EVERY_S
-                self._thread = threading.Thread(target=self._ask, args=(pids,), daemon=True)
-                try:
-                    self._thread.start()
-                except RuntimeError:  # no more threads: tests have them all
-                    self._thread = None
-        elif not self._thread.is_alive():
-            self._thread = None
-            found, self._found = self._found, None
-            return found
-        return None
-
-    @property
-    def asking(self) -> bool:
-        """Whether an answer is on its way."""
-        return self._thread is not None
-
-    def _ask(self, pids: Sequence[int]) -> None:
-        self._found = sharing(pids)
 
 
 class Pressure:

@@ -15,13 +15,12 @@ def test_bounds_go_to_the_next_result_of_that_case_and_process() -> None:
         Result("a", "passed", case="a", process=2),
     ]
     peaks = [
-        PeakLine("a", case="a", process=2, peak_upper_bytes=20, measured_by="window"),
+        PeakLine("a", case="a", process=2, peak_upper_bytes=20),
         PeakLine("a", case="one", process=2, peak_upper_bytes=30, concurrent=2),
         PeakLine("a", process=2, rss_before_bytes=1, peak_lower_bytes=4, peak_upper_bytes=40),
     ]
     found = with_peaks(results, peaks)
     assert [one.peak_upper_bytes for one in found] == [None, 20, 30, 40]
-    assert [one.bounds_measured_by for one in found] == [None, "window", None, None]
     assert found[2].concurrent == 3
     assert (found[3].rss_before_bytes, found[3].peak_lower_bytes) == (1, 4)
 

@@ -48,7 +48,7 @@ LINES: tuple[Line, ...] = (
         tested_sha="b" * 40,
         tested_parents=("c" * 40, "d" * 40),
         started_at="2026-11-21T10:00:00Z",
-        runner=Runner("linux", "ubuntu-latest", 4, 17179869184, "a cpu", 0.31),
+        runner=Runner("linux", 4, 17179869184, 0.31),
     ),
     ProcessLine(process=1, units=12, pid=4242, predicted_peak_bytes=734003200, reason="first"),
     StartLine("a.py::t1", suite="unit", process=1, at_s=1.204),

@@ -54,7 +54,7 @@ def leg_lines(shard: str, results: Sequence[Result], **facts: Any) -> list[Line]
     ending = facts.pop("ending", "completed")
     wall_s, peak = facts.pop("wall_s", 10.0), facts.pop("peak_mib", 500)
     values: dict[str, Any] = {"plan_id": "p", "run_id": 1, "run_attempt": 1, "branch": "main"}
-    runner = Runner("default", "ubuntu-latest", 4, 16384 * MIB, probe_s=0.3)
+    runner = Runner("default", 4, 16384 * MIB, probe_s=0.3)
     header = ShardLine(**{**values, "shard": shard, "runner": runner, **facts})
     lines: list[Line] = [header, SampleLine(1.0, tree_bytes=peak * MIB)]
     for result in results:

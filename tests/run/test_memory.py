@@ -14,7 +14,7 @@ from run.legs import until
 from ciguard.run.guardrail import Guardrail
 from ciguard.run.memory import MemoryWatch
 from ciguard.run.platforms.instruments import NoInstruments
-from ciguard.run.probes import MOST_KEPT, Pressure, SharingNearPeak, TreeMemory, sharing
+from ciguard.run.probes import MOST_KEPT, Pressure, TreeMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,43 +130,6 @@ def test_a_look_that_finds_no_number_pushes_out_none_that_did(tmp_path: Path, pa
             assert found == [200 << 20, 100 << 20]
     assert watch is not None
     assert [one.at_s for one in watch.flush()] == [0.5]
-
-
-def test_pages_of_a_fork_are_shared() -> None:
-    program = HOLDS.replace("print(", "__import__('os').fork(); print(")
-    with subprocess.Popen(
-        [sys.executable, "-S", "-c", program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.read(12).count(b"ready") == 2
-        tree = TreeMemory(process.pid)
-        tree.read_bytes(0.0)
-        found = sharing([process.pid, *tree.pids()])
-        assert found is not None
-        assert 0.4 < found.pss_ratio < 0.7, "50 MiB of two processes are the same 50 MiB"
-        tree.close()
-    assert sharing([process.pid]) is None
-
-
-def test_sharing_is_asked_where_the_tree_is_larger_than_ever() -> None:
-    def answers(near: SharingNearPeak, now_s: float, size: int) -> bool:
-        found = [near.look(now_s, size, [os.getpid()])]
-
-        def is_over() -> bool:
-            found.append(near.look(now_s, 0, []))
-            return not near.asking
-
-        until(is_over, what="its thread is done", timeout_s=5)
-        return any(found)
-
-    near = SharingNearPeak()
-    assert not answers(near, 0.0, 100), "it is just starting"
-    assert answers(near, 1.0, 100)
-    assert not answers(near, 1.1, 200), "too soon"
-    assert not answers(near, 9.0, 110), "not much more than it was"
-    assert answers(near, 9.1, 200)
 
 
 def test_pressure_counts_from_its_beginning(tmp_path: Path) -> None:

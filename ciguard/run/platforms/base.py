@@ -117,10 +117,10 @@ if TYPE_CHECKING:
         def windows(self, tree: Tree) -> Optional[Windows]:
             """For a tree whose processes do not measure themselves."""
 
-        def look(self, now_s: float, trees: Sequence[Tree], size: int) -> Mapping[str, Any]:
+        def look(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:
             """Fields of a sample that are asked for rarely, when an answer has just come.
 
-            Never waits. `size`: of all trees, bytes.
+            Never waits.
             """
 
         def pressure(self) -> Mapping[str, float]:
@@ -194,6 +194,3 @@ if TYPE_CHECKING:
 
         def cpus(self) -> Optional[int]:
             """Processors that we may use."""
-
-        def cpu_model(self) -> Optional[str]:
-            """Their name, where the system has one."""

@@ -15,7 +15,7 @@ class NoInstruments:
         """None."""
         return None
 
-    def look(self, now_s: float, trees: Sequence[Tree], size: int) -> Mapping[str, Any]:  # noqa: ARG002
+    def look(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:  # noqa: ARG002
         """Nothing."""
         return {}
 

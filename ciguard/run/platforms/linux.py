@@ -18,7 +18,7 @@ from ciguard.run.tested import TestedProcess
 if TYPE_CHECKING:
     from ciguard.run.platforms.base import Headroom, Instruments, Tested, Tree
 
-__all__ = ["EXIT_OF", "LACKS", "NAME", "adopt_orphans", "cpu_model", "cpus", "headroom"]
+__all__ = ["EXIT_OF", "LACKS", "NAME", "adopt_orphans", "cpus", "headroom"]
 __all__ += ["instruments", "start", "tree", "wait", "wakeup"]
 
 NAME: Final = "linux"
@@ -48,7 +48,7 @@ def tree(process: Tested) -> Tree:
 
 
 def instruments(environ: Mapping[str, str]) -> Instruments:
-    """Windows, pressure, sharing, GPUs."""
+    """Windows, pressure, GPUs."""
     return LinuxInstruments(environ)
 
 
@@ -62,15 +62,3 @@ def cpus() -> Optional[int]:
     if hasattr(os, "sched_getaffinity"):  # another Unix has not
         return len(os.sched_getaffinity(0))
     return os.cpu_count()
-
-
-def cpu_model() -> Optional[str]:
-    """As /proc/cpuinfo names it; arm64 has no name there."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as stream:
-            for line in stream:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return None

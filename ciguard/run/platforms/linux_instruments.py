@@ -1,4 +1,4 @@
-"""What Linux has besides: marks that can be reset, pressure, shared pages, GPUs."""
+"""What Linux has besides: marks that can be reset, pressure, GPUs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ assert sys.platform != "win32"
 
 from ciguard.run.gpus import Gpus
 from ciguard.run.marks import Windows
-from ciguard.run.probes import Pressure, SharingNearPeak, TreeMemory
+from ciguard.run.probes import Pressure, TreeMemory
 
 if TYPE_CHECKING:
-    from typing import Dict, List
+    from typing import List
 
     from ciguard.run.platforms import base
 
@@ -27,24 +27,17 @@ class LinuxInstruments:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._gpus = Gpus(environ.get("PATH"))
-        self._pressure, self._sharing = Pressure(), SharingNearPeak()
+        self._pressure = Pressure()
 
     def windows(self, tree: base.Tree) -> Optional[base.Windows]:
         """Of the processes that have this leg's pid as MARKED_BY."""
         return Windows(cast("TreeMemory", tree), str(os.getpid()))
 
-    def look(self, now_s: float, trees: Sequence[base.Tree], size: int) -> Mapping[str, Any]:
-        """Ask in its time what is dear; what has just been answered, as fields of a sample."""
+    def look(self, now_s: float, trees: Sequence[base.Tree]) -> Mapping[str, Any]:
+        """Ask for the memory of GPUs when it is due; an answer that came, as fields of a sample."""
         pids: List[int] = [pid for tree in trees for pid in cast("TreeMemory", tree).pids()]
-        found: Dict[str, Any] = {}
-        sharing = self._sharing.look(now_s, size, pids)
-        if sharing is not None:
-            found["pss_ratio"] = sharing.pss_ratio
-            found["tree_swap_bytes"] = sharing.swap_bytes
         gpu_bytes = self._gpus.look(now_s, pids)
-        if gpu_bytes:
-            found["gpu_bytes"] = gpu_bytes
-        return found
+        return {"gpu_bytes": gpu_bytes} if gpu_bytes else {}
 
     def pressure(self) -> Mapping[str, float]:
         """Since the leg's start, as fields of a sample."""

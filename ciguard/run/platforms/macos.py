@@ -33,7 +33,6 @@ __all__ = [
     "FreeMemory",
     "PsTree",
     "adopt_orphans",
-    "cpu_model",
     "cpus",
     "footprint_of",
 ]
@@ -203,8 +202,3 @@ def headroom(meminfo: Optional[str]) -> Headroom:  # noqa: ARG001  # there is no
 def cpus() -> Optional[int]:
     """All there are: no container, no taskset."""
     return os.cpu_count()
-
-
-def cpu_model() -> Optional[str]:
-    """Apple M1, say."""
-    return sysctl("machdep.cpu.brand_string")

@@ -300,8 +300,3 @@ def wait(wakeup: int, processes: Sequence[Tested], timeout_s: float) -> bool:  #
 def cpus() -> Optional[int]:
     """All there are."""
     return os.cpu_count()
-
-
-def cpu_model() -> Optional[str]:
-    """As Windows names it: family, model and stepping."""
-    return os.environ.get("PROCESSOR_IDENTIFIER")
