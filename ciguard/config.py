@@ -199,7 +199,9 @@ class WorkflowConfig(_Section):
 class Config(_Section):
     """The whole file."""
 
-    install: str = Field("", description="requirement that installs ciguard in a workflow")
+    install: str = Field(
+        "", description="requirement that installs ciguard in a workflow; no relative path"
+    )
     plan: PlanConfig = PlanConfig()
     policy: PolicyConfig = PolicyConfig()
     guard: GuardConfig = GuardConfig()

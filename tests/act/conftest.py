@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from act.machine import BIN, PULL_REQUEST, REPOSITORY, ROOT, TOKEN, GitHub
+from init.wheels import write_wheel
 from packaging.requirements import Requirement
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def dependencies_of(distribution: str) -> set[str]:
 
 
 def link_libraries(target: Path) -> None:
-    """Link what ciguard declares to need, and nothing else, into a folder for PYTHONPATH."""
+    """Link what ciguard declares to need, and nothing else, into a folder."""
     target.mkdir()
     for name in dependencies_of("ciguard-shards"):
         for file in metadata.files(name) or []:
@@ -46,11 +48,19 @@ def link_libraries(target: Path) -> None:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout; a `.pth` in it leads to the libraries, a stub stands for scipy.
+
+    Steps ignore PYTHONPATH, and pip has no network.
+    """
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
     answer = subprocess.run([*command, str(ROOT)], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     (path,) = folder.glob("*.whl")
+    link_libraries(folder / "libraries")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("libraries.pth", str(folder / "libraries"))
+    write_wheel(folder, "scipy", {})
     return path
 
 
@@ -62,12 +72,11 @@ def github(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gi
     if missing or sys.platform != "linux":
         pytest.skip(f"act in host mode needs Linux; missing: {', '.join(missing) or 'Linux'}")
     folder = tmp_path_factory.mktemp("github")
-    link_libraries(folder / "libraries")
     origin = folder / "origin.git"
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(origin)], check=True)
     subprocess.run(["git", "init", "-q", "-b", "main", str(folder / "checkout")], check=True)
     with serving(folder) as port:
-        made = GitHub(folder, wheel, folder / "libraries", port)
+        made = GitHub(folder, wheel, port)
         made.git("remote", "add", "origin", str(origin))
         # Nobody contacts it: act reads the repository's name from it.
         made.git("remote", "add", "github", f"https://github.com/{REPOSITORY}.git")

@@ -94,7 +94,6 @@ class GitHub:
 
     folder: Path
     wheel: Path
-    libraries: Path
     port: str
 
     @property
@@ -169,9 +168,9 @@ class GitHub:
             "GITHUB_API_URL": f"http://127.0.0.1:{self.port}",
             "GITHUB_RUN_ATTEMPT": str(attempt),
             "GITHUB_RUN_ID": str(run_id),
-            "PIP_NO_DEPS": "1",  # the dependencies come from `libraries`: no network in a test
+            "PIP_FIND_LINKS": str(self.wheel.parent),
+            "PIP_NO_DEPS": "1",  # the wheel leads to them: no network in a test
             "PIP_NO_INDEX": "1",
-            "PYTHONPATH": str(self.libraries),
         }
         command = [str(BIN / "act"), event, "--eventpath", str(event_file), "--json"]
         command += ["--workflows", workflow, "--defaultbranch", "main"]

@@ -162,9 +162,9 @@ def test_the_generated_workflow_for_forks(
         for one in yaml.safe_load(text)["jobs"]["report"]["steps"]
         if one.get("name") == "Report"
     ]
-    program = tmp_path / "ciguard/bin/ciguard"
+    program = tmp_path / "ciguard/bin/python"
     program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ciguard "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     program.chmod(0o755)
     job.happens("workflow_run", {"workflow_run": FORK_S_RUN}, RUNNER_TEMP=str(tmp_path))
     told = {"RUN_ID": "7", "HISTORY": "none", "GITHUB_RUN_ID": "99"}

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-# `-P`: a folder `ciguard` in the project must not stand before ours.
-LEG: Final = (sys.executable, "-P", "-m", "ciguard.run")
+# `-I`: neither a folder `ciguard` of the project nor its PYTHONPATH shadows a module of ours.
+LEG: Final = (sys.executable, "-I", "-m", "ciguard.run")
 STOP_S: Final = 20.0  # a leg that was told to end has 4 s for its tests, and some for its record
 
 
