@@ -20,9 +20,9 @@ from ciguard.rendering import environment
 if TYPE_CHECKING:
     from pathlib import Path
 
-SHADOWS = ("ciguard/__init__", "ciguard/__main__", "pip/__init__", "pip/__main__")
-SHADOWS += ("venv", "logging", "ensurepip", "click", "sitecustomize")
-# Written as text, so that importing a shadow leaves a mark whatever becomes of the step.
+PACKAGES = ("ciguard/__init__", "ciguard/__main__", "pip/__init__", "pip/__main__")
+SHADOWS = (*PACKAGES, "venv", "logging", "ensurepip", "click", "sitecustomize")
+# Importing a shadow leaves a mark, whatever becomes of the step.
 SHADOW = "import os\nopen(os.environ['MARK'], 'a').write(__name__ + '\\n')\nraise SystemExit(1)\n"
 PROGRAM = """
 import logging, os, sys
