@@ -6,19 +6,16 @@ What the platform says of a leg that did not end by itself is added in deaths.py
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.base import FILE
 from ciguard.errors import ExitCode
-from ciguard.model import BAD_OUTCOMES, Ending, EventLine, Record, Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.guard.sayings import Evidence
-    from ciguard.model import UnitKey
-
-Standing = Literal["good", "bad", "unfinished"]
+    from ciguard.model import Ending, EventLine, Record, UnitKey
 
 # What to do about a leg that ended so; the keys are all the endings but completed.
 ADVICE: Final[Mapping[Ending, str]] = {
@@ -71,13 +68,6 @@ CAUSES: Final[Mapping[str, str]] = {
     "not_run": "run it again: its leg ended before its turn",
     "no_result": "let the command append one result line for each of its units",
 }
-
-
-def standing(result: Result) -> Standing:
-    """What a result says of its case; an ending that is nobody's verdict outranks the outcome."""
-    if result.ending == "completed" and result.outcome not in BAD_OUTCOMES:
-        return "good"  # nearly all, and a run has a million
-    return "bad" if result.went_wrong else "unfinished"
 
 
 @dataclass(frozen=True, slots=True)

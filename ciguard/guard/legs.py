@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from ciguard.errors import ExitCode
 from ciguard.guard.causes import how_it_ended
 from ciguard.guard.deaths import explained
-from ciguard.guard.endings import CAUSES, LegEnd, is_of_others, last_line, leg_end, standing
+from ciguard.guard.endings import CAUSES, LegEnd, is_of_others, last_line, leg_end
 from ciguard.guard.integrity import contradictions
-from ciguard.guard.units import UnitEnd, causes, started, unit_ends
 from ciguard.guard.verdict import Finding, Leg
-from ciguard.model import BAD_OUTCOMES, ENDINGS, OUTCOMES
+from ciguard.model import BAD_OUTCOMES, ENDINGS, OUTCOMES, UnitKey
+from ciguard.model.attempts import classify_result, last_starts, resolve_units
 from ciguard.text import counted
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from ciguard.guard.deaths import Facts
     from ciguard.guard.verdict import Level
-    from ciguard.model import Ending, EventLine, Outcome, Record, Shard, UnitKey
+    from ciguard.model import Ending, EventLine, Outcome, Record, Shard
+    from ciguard.model.attempts import UnitResult
 
 
 # How a process ends that nobody stopped and that did not say it was done.
@@ -41,7 +42,7 @@ class LegProof:
     shard: Shard
     record: Record | None
     end: LegEnd
-    units: Mapping[UnitKey, UnitEnd]
+    units: Mapping[UnitKey, UnitResult]
     started: AbstractSet[UnitKey]
     planned: frozenset[UnitKey]
     causes: Mapping[UnitKey, EventLine] = field(default_factory=dict)
@@ -63,23 +64,32 @@ def leg_proof(
         end = explained(LegEnd("unknown", "it has no record"), None, facts)
         return LegProof(shard, None, end, {}, frozenset(), planned, instead=instead)
     end = explained(leg_end(record), record, facts)
-    begun = started(record)
-    ends = unit_ends(record, begun)
-    cases = [case for unit in ends.values() for case in unit.cases]
+    begun = last_starts(record.starts)
+    units = resolve_units(record.results, begun)
+    cases = [case for unit in units.values() for case in unit.cases]
     outcomes = Counter([case.outcome for case in cases])
-    bad = Counter([how_it_ended(case) for case in cases if standing(case) == "bad"])
+    bad = Counter([how_it_ended(case) for case in cases if classify_result(case) == "bad"])
     return LegProof(
         shard,
         record,
         end,
-        ends,
+        units,
         begun.keys(),
         planned,
-        causes(record),
+        _missing_reasons(record),
         counts={outcome: outcomes[outcome] for outcome in OUTCOMES if outcomes[outcome]},
         endings={ending: bad[ending] for ending in ENDINGS[1:] if bad[ending]},
         bad=bad.total(),
     )
+
+
+def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:
+    """Why units got no result, where the leg says it; of several processes the last."""
+    return {
+        UnitKey(event.suite, event.variant, event.unit): event
+        for event in record.events
+        if event.kind in CAUSES and event.unit is not None
+    }
 
 
 def says_failed(leg: LegProof) -> bool:
@@ -238,7 +248,7 @@ def _contradictions(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Findin
         what = f"its end line counts {counted(told, 'bad result')}, its record holds {found:,}"
         fix = "look at the log of its job, and run it again"
         yield Finding("incomplete", "failures_missing", f"shard {shard}: {what}", shard, fix=fix)
-    good = all(unit.standing == "good" for unit in leg.units.values())
+    good = all(unit.status == "good" for unit in leg.units.values())
     if says_failed(leg) and good and not unexplained(leg):
         what = f"shard {shard} says that tests failed, and its record holds no failed result"
         yield Finding("failed", "failure_missing", what, shard, fix="look at the log of its job")

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from ciguard.codec.base_runs import KnownFailure
     from ciguard.codec.quarantine import Entry
-    from ciguard.guard.units import UnitEnd
     from ciguard.guard.verdict import Failure
     from ciguard.model import CaseKey, Outcome, UnitKey
+    from ciguard.model.attempts import UnitResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class _Matcher:
 
 
 def stale(
-    entries: Sequence[Entry], final: Mapping[UnitKey, UnitEnd], wanted: Iterable[UnitKey]
+    entries: Sequence[Entry], final: Mapping[UnitKey, UnitResult], wanted: Iterable[UnitKey]
 ) -> Iterator[Finding]:
     """Entries whose tests passed, and those that mean nothing any more.
 
@@ -121,8 +121,8 @@ def stale(
             yield Finding("warning", "stale_quarantine", what, fix=fix)
 
 
-def _passed(end: UnitEnd | None) -> bool:
+def _passed(end: UnitResult | None) -> bool:
     """Say that a unit passed at once. One that was skipped has shown nothing."""
-    if end is None or end.standing != "good" or end.earlier:
+    if end is None or end.status != "good" or end.failures:
         return False
     return any(case.outcome == "passed" for case in end.cases)

@@ -6,14 +6,13 @@ The expected legs come from the plan, never from what arrived: no job can detect
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from ciguard.guard import inventory, skipped, stale
 from ciguard.guard.asking import Platform
 from ciguard.guard.causes import causes_of, offenders_of
-from ciguard.guard.endings import is_of_others, standing
+from ciguard.guard.endings import is_of_others
 from ciguard.guard.headline import headline
 from ciguard.guard.jobs import findings as findings_of_platform
 from ciguard.guard.legs import LegProof, leg_findings, leg_proof, leg_row, says_failed
@@ -21,9 +20,9 @@ from ciguard.guard.needs import findings as findings_of_jobs
 from ciguard.guard.policy import Policy, Weighed, weigh
 from ciguard.guard.policy import stale as stale_quarantine
 from ciguard.guard.selection import Selection, select
-from ciguard.guard.units import UnitEnd, started, unit_ends
 from ciguard.guard.verdict import Failure, Finding, Flaky, Level, Missing, State, Verdict
 from ciguard.model import OUTCOMES
+from ciguard.model.attempts import STATUSES, classify_result, last_starts, resolve_units
 from ciguard.text import counted
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from ciguard.guard.needs import Job
     from ciguard.model import Outcome, Plan, Record, Suite, UnitKey
+    from ciguard.model.attempts import UnitResult
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
 _NO_RECORD: Final = "its shard has no record"
@@ -68,7 +68,7 @@ def prove(
     legs = _legs(plan, selection, asked)
     planned = {key for leg in legs for key in leg.planned}
     where = _where(legs)
-    final = {key: _one_end(found) for key, found in where.items()}
+    final = {key: _worst(found) for key, found in where.items()}
     missing = tuple(_missing(legs, final))
     lost = {
         shard: tuple(one.key for one in found)
@@ -95,7 +95,7 @@ def prove(
         found.extend(_of_needs(needs, legs, weighed, found))
     findings = tuple(sorted(found, key=_order))
     state = _state(failures, missing, findings)
-    mended = tuple(_flaky(where, selection))
+    mended = tuple(_flaky(where, final, selection))
     verdict = Verdict(
         state=state,
         headline="",
@@ -174,36 +174,35 @@ def _state(
     return "failed" if failures or "failed" in levels else "passed"
 
 
-def _where(legs: Iterable[LegProof]) -> dict[UnitKey, list[tuple[LegProof, UnitEnd]]]:
+def _where(legs: Iterable[LegProof]) -> dict[UnitKey, list[tuple[LegProof, UnitResult]]]:
     """In which legs each unit has a result."""
-    found: dict[UnitKey, list[tuple[LegProof, UnitEnd]]] = defaultdict(list)
+    found: dict[UnitKey, list[tuple[LegProof, UnitResult]]] = defaultdict(list)
     for leg in legs:
         for key, end in leg.units.items():
             found[key].append((leg, end))
     return found
 
 
-def _one_end(found: Sequence[tuple[LegProof, UnitEnd]]) -> UnitEnd:
-    """Of a unit that ran in several legs the worst end: a pass elsewhere cannot hide it."""
+def _worst(found: Sequence[tuple[LegProof, UnitResult]]) -> UnitResult:
+    """Of a unit that ran in several legs the worst result: a pass elsewhere cannot hide it."""
     if len(found) == 1:
         return found[0][1]
-    ranks = ("good", "bad", "unfinished")
-    return max((end for _, end in found), key=lambda end: ranks.index(end.standing))
+    return max((result for _, result in found), key=lambda one: STATUSES.index(one.status))
 
 
-def _missing(legs: Iterable[LegProof], final: Mapping[UnitKey, UnitEnd]) -> Iterator[Missing]:
+def _missing(legs: Iterable[LegProof], final: Mapping[UnitKey, UnitResult]) -> Iterator[Missing]:
     for leg in legs:
         ends = {key: final.get(key) for key in leg.planned}
-        lost = [key for key, end in ends.items() if end is None or end.standing == "unfinished"]
+        lost = [key for key, end in ends.items() if end is None or end.status == "unfinished"]
         for key in sorted(lost):
             yield Missing(key, leg.shard.key, _why(leg, key, ends[key]))
 
 
-def _why(leg: LegProof, key: UnitKey, end: UnitEnd | None) -> str:
+def _why(leg: LegProof, key: UnitKey, end: UnitResult | None) -> str:
     if leg.record is None:
         return _NO_RECORD
     if end is not None:
-        stopped = next((case for case in end.cases if standing(case) == "unfinished"), None)
+        stopped = next((case for case in end.cases if classify_result(case) == "unfinished"), None)
         return f"it was stopped: {stopped.ending}" if stopped else "its last try did not finish"
     if key in leg.started:
         return "it was started and did not finish"
@@ -217,39 +216,40 @@ def _why(leg: LegProof, key: UnitKey, end: UnitEnd | None) -> str:
 
 
 def _failures(
-    where: Mapping[UnitKey, Sequence[tuple[LegProof, UnitEnd]]],
+    where: Mapping[UnitKey, Sequence[tuple[LegProof, UnitResult]]],
 ) -> Iterator[Failure]:
     found = [
         Failure(leg.shard.key, case)
         for ends in where.values()
         for leg, end in ends
-        if end.standing != "good"
+        if end.status != "good"
         for case in end.cases
-        if standing(case) == "bad"
+        if classify_result(case) == "bad"
     ]
     yield from sorted(found, key=lambda failure: (failure.shard, failure.result.key))
 
 
 def _flaky(
-    where: Mapping[UnitKey, Sequence[tuple[LegProof, UnitEnd]]], selection: Selection
+    where: Mapping[UnitKey, Sequence[tuple[LegProof, UnitResult]]],
+    final: Mapping[UnitKey, UnitResult],
+    selection: Selection,
 ) -> Iterator[Flaky]:
     """Units that went wrong first and right in the end, in this attempt or an earlier one."""
-    before: dict[tuple[str, UnitKey], UnitEnd] = {
+    before: dict[tuple[str, UnitKey], UnitResult] = {
         (shard, key): end
         for shard, records in selection.earlier.items()
         for record in records
-        for key, end in unit_ends(record, started(record)).items()
-        if end.standing == "bad"
+        for key, end in resolve_units(record.results, last_starts(record.starts)).items()
+        if end.status == "bad"
     }
     found = []
     for key, ends in where.items():
+        if final[key].status != "good":
+            continue
         for leg, end in ends:
-            if end.standing != "good":
-                continue
             past = before.get((leg.shard.key, key))
             cases = past.cases if past is not None else ()
-            wrong = [*(case for case in cases if standing(case) == "bad"), *end.earlier]
-            wrong += [replace(case, outcome="failed") for case in end.cases if case.was_rerun]
+            wrong = [*(case for case in cases if classify_result(case) == "bad"), *end.failures]
             if wrong:
                 first = min(wrong, key=lambda one: one.starved)
                 found.append(Flaky(key, leg.shard.key, first))
@@ -258,7 +258,7 @@ def _flaky(
 
 def _misplaced(
     legs: Sequence[LegProof],
-    where: Mapping[UnitKey, Sequence[tuple[LegProof, UnitEnd]]],
+    where: Mapping[UnitKey, Sequence[tuple[LegProof, UnitResult]]],
     planned: AbstractSet[UnitKey],
 ) -> Iterator[Finding]:
     for leg in legs:

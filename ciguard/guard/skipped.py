@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from ciguard.guard.units import UnitEnd
     from ciguard.model import UnitKey
+    from ciguard.model.attempts import UnitResult
 
 
-def findings(final: Mapping[UnitKey, UnitEnd], planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
+def findings(
+    final: Mapping[UnitKey, UnitResult], planned: AbstractSet[UnitKey]
+) -> Iterator[Finding]:
     """Name each suite and variant whose every unit was skipped.
 
     A warning, as their frameworks end well: a suite may be for another system. What the base ran

@@ -277,6 +277,9 @@ def test_one_that_passed_in_its_second_try_is_not_stale() -> None:
     world.result("01", "a.t::two", try_number=2)
     world.legs["01"].inner.insert(1, passed("a.t::two", outcome="failed", try_number=1))
     assert world.prove().findings == ()
+    world = World(policy=Policy(quarantine=(entry("a.t::two"),)))
+    world.result("01", "a.t::two", reruns=1)
+    assert world.prove().findings == (), "a plugin executed it again"
 
 
 def counted(now: int, **more: Any) -> InventorySummary:

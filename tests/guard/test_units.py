@@ -27,6 +27,16 @@ def test_fail_then_pass_is_flaky_within_a_leg() -> None:
     assert (flaky.key.unit, flaky.shard, flaky.first.outcome) == ("a.t::two", "01", "failed")
 
 
+def test_a_unit_that_fails_in_another_leg_is_not_flaky() -> None:
+    world = World()
+    damages.flaky(world)
+    world.legs["02"].inner.append(passed("a.t::two", outcome="failed"))
+    world.end("02", counts={"passed": 2, "failed": 1}, exit_code=10)
+    verdict = world.prove()
+    assert [(one.shard, one.result.unit) for one in verdict.failures] == [("02", "a.t::two")]
+    assert verdict.flaky == ()
+
+
 def test_what_passed_only_when_a_plugin_ran_it_again_is_flaky() -> None:
     world = World()
     world.result("01", "a.t::two", reruns=2, message="a.t:6: 1 != 2")

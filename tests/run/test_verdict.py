@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.errors import ExitCode
-from ciguard.guard.units import unit_end
 from ciguard.model import Ending, PlannedUnit, Result, UnitKey
+from ciguard.model.attempts import resolve_attempts
 from ciguard.run.verdict import Tally, Verdict, verdict
 
 PLANNED = (PlannedUnit("a"), PlannedUnit("b"))
@@ -137,15 +137,15 @@ def test_leg_and_guard_agree_in_any_order(told: list[tuple[Any, ...]], dice: Any
         Result("a", outcome, case=case, process=process, try_number=number)
         for (case, outcome), process, number in told
     ]
-    end = unit_end(UnitKey("", "", "a"), results)
+    unit = resolve_attempts(results)
     dice.shuffle(results)
     tally = Tally()
     for result in results:
         tally.add(result)
     assert sorted((one.key, one.outcome) for one in tally.results()) == sorted(
-        (one.key, one.outcome) for one in end.cases
+        (one.key, one.outcome) for one in unit.cases
     )
-    assert bool(tally.bad) == (end.standing == "bad")
+    assert bool(tally.bad) == (unit.status == "bad")
 
 
 def test_what_memory_ran_out_under_is_starved_and_no_flake() -> None:

@@ -1,0 +1,197 @@
+"""Which result counts: from all results of a unit to the final ones of it and its cases. Pure.
+
+An attempt is one execution of a unit: a process that ran it, and in that process the number that
+the program gives a repeated case (`Result.try_number`). A result without a process is of process 0.
+All results are of one record; which run attempt of a leg counts is decided before.
+
+1. The final result of a case is that of its last attempt. Where several results claim that attempt,
+   the worst counts: a pass cannot hide a failure.
+2. The last process that ran the unit supersedes what earlier processes reported. But a case that
+   failed or errored, and has no result in the last process, stays failed: it has not passed since.
+3. A result of the unit as a whole, as that of a death is, speaks of all its cases, so that any
+   later process of the unit supersedes it.
+4. A unit is unfinished where its last attempt began and has no result, or where a final result is
+   of a case that its leg stopped (deadline, cancelled, lost runner). Else the unit is as its worst
+   final result is.
+5. A failure that is not final is superseded. A unit or case that is good after a superseded failure
+   is flaky. If memory ran out under each of these failures it is not flaky, and only passed after
+   an out-of-memory retry: beside less it passes, and always did. An attempt that went right, as
+   that of a predecessor which is executed again with a failed unit, is no failure; neither is an
+   attempt that its leg stopped. What a plugin of the framework executed again (`Result.reruns`) is
+   a failure.
+6. A superseded failure is one of its case. A failure of the unit as a whole, or of a case without a
+   final result, is one of every case of the unit.
+7. Times and sizes are those of final results; a unit's time is the sum over its cases. A final
+   result that died or did not complete is censored, a lower bound (`codec/series.py`, by columns).
+8. Of results of several legs the worst final one counts (`severity`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from ciguard.model.words import BAD_OUTCOMES, ENDINGS, SLOTS, Outcome, UnitKey
+
+if TYPE_CHECKING:
+    from typing import Iterable, Mapping, Sequence
+
+    from ciguard.model.record import Result, StartLine
+
+Status = Literal["good", "bad", "unfinished"]
+STATUSES: Final[tuple[Status, ...]] = ("good", "bad", "unfinished")  # the worst last
+# Of two good results the one that says more.
+_OUTCOMES: Final[tuple[Outcome, ...]] = ("skipped", "passed", "failed", "errored", "died")
+
+
+@dataclass(frozen=True, **SLOTS)
+class UnitResult:
+    """What a unit came to in one leg.
+
+    Attributes:
+        cases: the final result of each case, by case; at least one.
+        failures: superseded ones, in the order of their attempts; a rerun of a plugin, of which
+            only the message is known, is a copy of its result with the outcome "failed".
+    """
+
+    status: Status
+    cases: tuple[Result, ...]
+    failures: tuple[Result, ...] = ()
+
+    @property
+    def is_flaky(self) -> bool:
+        """Say that the unit is good after a failure for which not only memory is to blame."""
+        return self.status == "good" and any(not one.starved for one in self.failures)
+
+    @property
+    def passed_after_oom(self) -> bool:
+        """Say that the unit is good after failures for which only memory is to blame."""
+        return bool(self.status == "good" and self.failures) and not self.is_flaky
+
+    def count_failed_attempts(self) -> dict[str, int]:
+        """By case, how many attempts failed before its final result, memory aside; none is 0."""
+        shared: set[tuple[int, int]] = set()
+        own: dict[str, set[tuple[int, int]]] = {_case(one): set() for one in self.cases}
+        for failure in self.failures:
+            if not failure.starved:
+                own.get(_case(failure), shared).add(_attempt(failure))
+        counts = {case: len(found | shared) for case, found in own.items()}
+        return {case: count for case, count in counts.items() if count}
+
+    def flaky_cases(self) -> tuple[Result, ...]:
+        """The final results that are good after such a failure."""
+        counts = self.count_failed_attempts() if self.failures else {}
+        return tuple(
+            one for one in self.cases if _case(one) in counts and classify_result(one) == "good"
+        )
+
+
+def classify_result(result: Result) -> Status:
+    """Whether a result is good or bad; an ending that is no verdict outranks the outcome."""
+    if result.ending == "completed" and result.outcome not in BAD_OUTCOMES:
+        return "good"
+    return "bad" if result.went_wrong else "unfinished"
+
+
+def severity(result: Result) -> tuple[int, int, int]:
+    """Sort key of results that claim the same place, the worst last; equal for equal words only."""
+    status = STATUSES.index(classify_result(result))
+    return status, _OUTCOMES.index(result.outcome), ENDINGS.index(result.ending)
+
+
+def resolve_attempts(results: Sequence[Result], last_start: int | None = None) -> UnitResult:
+    """Find the final results of a unit. O(results).
+
+    Args:
+        results: all of the unit in one leg, in any order, at least one. Of two that are alike in
+            attempt and severity the first counts.
+        last_start: number of the last process in which the unit began, where that is known.
+    """
+    if len(results) == 1:  # nearly all units, and a run has a million
+        only = results[0]
+        is_cut = last_start is not None and last_start > (only.process or 0)
+        status: Status = "unfinished" if is_cut else classify_result(only)
+        return UnitResult(status, (only,), _reruns(results) if only.reruns else ())
+    last = max(result.process or 0 for result in results)
+    latest = _latest_by_case(results)
+    cases = tuple(
+        result
+        for _, result in sorted(latest.items())
+        if (result.process or 0) == last or _is_case_failure(result)
+    )
+    failures = _superseded(results, {_case(one): _attempt(one) for one in cases})
+    if last_start is not None and last_start > last:
+        return UnitResult("unfinished", cases, failures)
+    return UnitResult(max(map(classify_result, cases), key=STATUSES.index), cases, failures)
+
+
+def resolve_units(
+    results: Iterable[Result], last_start: Mapping[UnitKey, int]
+) -> dict[UnitKey, UnitResult]:
+    """Find the final results of every unit of a leg; `last_start` as `last_starts` gives it."""
+    return {
+        key: resolve_attempts(found, last_start.get(key))
+        for key, found in group_by_unit(results).items()
+    }
+
+
+def group_by_unit(results: Iterable[Result]) -> dict[UnitKey, list[Result]]:
+    """All results of each unit, in their order."""
+    found: dict[UnitKey, list[Result]] = {}
+    for result in results:
+        key = UnitKey(result.suite, result.variant, result.unit)
+        if key in found:
+            found[key].append(result)
+        else:
+            found[key] = [result]
+    return found
+
+
+def last_starts(starts: Iterable[StartLine]) -> dict[UnitKey, int]:
+    """The units that began, each with the number of the last process in which it did."""
+    found: dict[UnitKey, int] = {}
+    for line in starts:
+        key, process = UnitKey(line.suite, line.variant, line.unit), line.process or 0
+        if found.setdefault(key, process) < process:
+            found[key] = process
+    return found
+
+
+def _case(result: Result) -> str:
+    return result.case or result.unit
+
+
+def _attempt(result: Result) -> tuple[int, int]:
+    return result.process or 0, result.try_number
+
+
+def _is_case_failure(result: Result) -> bool:
+    return result.outcome in ("failed", "errored") and result.case not in ("", result.unit)
+
+
+def _latest_by_case(results: Iterable[Result]) -> dict[str, Result]:
+    latest: dict[str, Result] = {}
+    for result in results:
+        case = _case(result)
+        known = latest.get(case)
+        if known is None or _rank(result) > _rank(known):
+            latest[case] = result
+    return latest
+
+
+def _rank(result: Result) -> tuple[tuple[int, int], tuple[int, int, int]]:
+    return _attempt(result), severity(result)
+
+
+def _superseded(
+    results: Sequence[Result], final: Mapping[str, tuple[int, int]]
+) -> tuple[Result, ...]:
+    """Failures of other attempts than those that are final."""
+    failed = (one for one in results if one.went_wrong and _attempt(one) != final.get(_case(one)))
+    found = [*failed, *_reruns(results)]
+    return tuple(sorted(found, key=lambda one: (_attempt(one), _case(one)))) if found else ()
+
+
+def _reruns(results: Sequence[Result]) -> tuple[Result, ...]:
+    """What failed within an attempt that passed in the end."""
+    return tuple([replace(one, outcome="failed") for one in results if one.was_rerun])

@@ -1,0 +1,197 @@
+"""The final results of a unit, over literals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.model import ENDINGS, OUTCOMES, Result, StartLine, UnitKey
+from ciguard.model.attempts import (
+    UnitResult,
+    classify_result,
+    last_starts,
+    resolve_attempts,
+    resolve_units,
+    severity,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.model import Outcome
+
+
+def result(case: str, process: int = 1, outcome: Outcome = "passed", **more: Any) -> Result:
+    """Of unit "a"; case "a" is the unit as a whole."""
+    return Result("a", outcome, case=case, process=process, **more)
+
+
+def died(process: int, ending: Any = "crash") -> Result:
+    return result("a", process, "died", ending=ending)
+
+
+def final(*results: Result, last_start: int | None = None) -> list[tuple[str, int | None, str]]:
+    """Case, process and outcome of each final result."""
+    found = resolve_attempts(results, last_start)
+    return [(one.case, one.process, one.outcome) for one in found.cases]
+
+
+def test_a_retry_supersedes_the_death_of_the_unit_as_a_whole() -> None:
+    tries = (died(1), result("c1", 2), result("c2", 2))
+    found = resolve_attempts(tries)
+    assert found == UnitResult("good", tries[1:], tries[:1])
+    assert found.is_flaky
+    assert found.flaky_cases() == tries[1:], "the unit crashed, and so did each of its cases"
+
+
+def test_a_failed_case_without_a_result_in_the_last_process_stays_failed() -> None:
+    failed, other = result("x", 1, "failed"), result("y", 1)
+    found = resolve_attempts([failed, other, result("y", 2)])
+    assert (found.status, found.is_flaky) == ("bad", False)
+    assert final(failed, other, result("y", 2)) == [("x", 1, "failed"), ("y", 2, "passed")]
+    again = resolve_attempts([failed, other, result("x", 2), result("y", 3)])
+    assert (again.status, again.is_flaky) == ("good", True)
+    assert again.flaky_cases() == again.cases, "the case that failed has no final result"
+
+
+def test_a_failure_is_one_of_its_own_case() -> None:
+    found = resolve_attempts(
+        [result("x", 1, "failed"), result("y"), result("x", 2), result("y", 2)]
+    )
+    assert [one.case for one in found.flaky_cases()] == ["x"]
+    assert found.count_failed_attempts() == {"x": 1}
+
+
+def test_in_one_process_each_case_has_its_own_last_try() -> None:
+    tries = (result("x", 1, "failed"), result("x", 1, try_number=2), result("y"))
+    found = resolve_attempts(tries)
+    assert found.cases == (tries[1], tries[2])
+    assert found.flaky_cases() == (tries[1],)
+
+
+@pytest.mark.parametrize("ending", ["out_of_memory", "memory_guard"])
+def test_a_pass_after_an_out_of_memory_retry_is_not_flaky(ending: str) -> None:
+    found = resolve_attempts([died(1, ending), result("a", 2)])
+    assert (found.is_flaky, found.passed_after_oom, found.flaky_cases()) == (False, True, ())
+    both = resolve_attempts([died(1, ending), result("a", 2, "failed"), result("a", 3)])
+    assert (both.is_flaky, both.passed_after_oom) == (True, False)
+    assert both.count_failed_attempts() == {"a": 1}
+    bad = resolve_attempts([died(1, ending), died(2, ending)])
+    assert (bad.status, bad.is_flaky, bad.passed_after_oom) == ("bad", False, False)
+
+
+def test_predecessors_and_what_the_leg_stopped_are_not_flaky() -> None:
+    for first in (result("a"), result("a", 1, "skipped"), died(1, "deadline")):
+        found = resolve_attempts([first, result("a", 2, try_number=2)])
+        assert (found.status, found.failures) == ("good", ())
+
+
+def test_what_a_plugin_executed_again_until_it_passed_is_flaky() -> None:
+    rerun = result("a", reruns=2, message="1 != 2")
+    found = resolve_attempts([rerun])
+    assert found.failures == (replace(rerun, outcome="failed"),)
+    assert (found.is_flaky, found.flaky_cases()) == (True, (rerun,))
+    later = resolve_attempts([rerun, result("a", 2)])
+    assert later.is_flaky, "a predecessor that passed once more"
+    assert not resolve_attempts([result("a", 1, "failed", reruns=2)]).is_flaky
+
+
+def test_a_unit_is_unfinished_where_its_last_attempt_has_no_verdict() -> None:
+    assert resolve_attempts([died(1, "deadline")]).status == "unfinished"
+    assert resolve_attempts([result("a", 1, "failed"), died(2, "cancelled")]).status == "unfinished"
+    assert resolve_attempts([result("a")], last_start=1).status == "good"
+    for tries in ([result("a", 1, "failed")], [result("a", 1, "failed"), result("a", 2)]):
+        found = resolve_attempts(tries, last_start=3)
+        assert (found.status, found.is_flaky) == ("unfinished", False)
+        assert found.cases == tuple(tries[-1:])
+    assert resolve_attempts([result("a", 1, "failed", ending="deadline")]).status == "bad"
+
+
+def test_a_skip_after_a_failure_is_flaky() -> None:
+    assert resolve_attempts([result("a", 1, "failed"), result("a", 2, "skipped")]).is_flaky
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [
+        (("skipped", "completed"), ("passed", "completed")),
+        (("passed", "completed"), ("failed", "completed")),
+        (("failed", "completed"), ("errored", "completed")),
+        (("errored", "completed"), ("died", "crash")),
+        (("died", "crash"), ("passed", "deadline")),
+        (("passed", "deadline"), ("died", "deadline")),
+    ],
+)
+def test_of_two_claims_to_one_attempt_the_worse_counts(better: Any, worse: Any) -> None:
+    pair = [result("a", 1, outcome, ending=ending) for outcome, ending in (better, worse)]
+    assert resolve_attempts(pair).cases == (pair[1],)
+    assert resolve_attempts(pair[::-1]).cases == (pair[1],)
+    assert resolve_attempts(pair).failures == ()
+
+
+def test_severity_tells_all_words_apart_and_ranks_by_status() -> None:
+    words = [Result("a", outcome, ending=ending) for outcome in OUTCOMES for ending in ENDINGS]
+    ranked = sorted(words, key=severity)
+    assert len(set(map(severity, words))) == len(words)
+    statuses = [classify_result(one) for one in ranked]
+    assert statuses == sorted(statuses, key=("good", "bad", "unfinished").index)
+
+
+def test_units_are_told_apart_by_suite_and_variant() -> None:
+    found = resolve_units(
+        [Result("a", "failed", process=1), Result("a", "passed", variant="x", process=1)],
+        last_starts([StartLine("a", process=2), StartLine("a", process=1)]),
+    )
+    assert {key: one.status for key, one in found.items()} == {
+        UnitKey("", "", "a"): "unfinished",
+        UnitKey("", "x", "a"): "good",
+    }
+
+
+WORDS = [
+    *[("passed", "completed"), ("skipped", "completed"), ("failed", "completed")],
+    *[("errored", "completed"), ("failed", "deadline"), ("passed", "deadline")],
+    *[("died", "crash"), ("died", "out_of_memory"), ("died", "deadline")],
+]
+RESULTS = st.builds(
+    lambda case, words, **more: Result("a", words[0], case=case, ending=words[1], **more),
+    st.sampled_from(["", "a", "x", "y"]),
+    st.sampled_from(WORDS),
+    process=st.sampled_from([None, 1, 2, 3]),
+    try_number=st.integers(1, 2),
+    reruns=st.sampled_from([None, 1]),
+)
+
+
+def told(found: UnitResult) -> tuple[Any, ...]:
+    cases = [(one.key, one.outcome, one.ending) for one in found.cases]
+    flaky = [one.key for one in found.flaky_cases()]
+    return found.status, cases, found.is_flaky, found.passed_after_oom, flaky
+
+
+@given(st.lists(RESULTS, min_size=1, max_size=8), st.randoms(use_true_random=False))
+def test_the_order_of_results_tells_nothing(results: Sequence[Result], dice: Any) -> None:
+    mixed = list(results)
+    dice.shuffle(mixed)
+    assert told(resolve_attempts(mixed)) == told(resolve_attempts(results))
+
+
+@given(st.lists(RESULTS, min_size=1, max_size=8), st.none() | st.integers(0, 4))
+def test_what_holds_of_every_unit(results: Sequence[Result], last_start: int | None) -> None:
+    found = resolve_attempts(results, last_start)
+    assert found.cases
+    assert len({one.key for one in found.cases}) == len(found.cases)
+    assert set(found.cases) <= set(results)
+    assert not (found.is_flaky and found.passed_after_oom)
+    if found.status == "good":
+        assert found.is_flaky == bool(found.flaky_cases())
+        assert all(classify_result(one) == "good" for one in found.cases)
+    # Who failed and never went right or was stopped since must not be good.
+    for key in {one.key for one in results}:
+        own = [one for one in results if one.key == key]
+        if all(one.outcome == "failed" for one in own) and key.case != "a":
+            assert found.status != "good"

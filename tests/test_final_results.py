@@ -1,0 +1,100 @@
+"""Each reader of a record takes the results for final that `model/attempts.py` says are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from guard.world import make_plan
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.guard.proof import prove
+from ciguard.model import EndLine, Record, Result, ShardLine, StartLine, UnitKey
+from ciguard.model.attempts import UnitResult, classify_result, last_starts, resolve_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+UNITS = ("a", "b")
+PLAN = make_plan({"01": UNITS})
+HEADER = ShardLine(
+    PLAN.id, "01", run_id=1, run_attempt=1, branch="main", event="push", job="t (01)"
+)
+END = EndLine("completed", at_s=9.0, exit_code=0)
+WORDS: list[tuple[Any, Any]] = [
+    *[("passed", "completed"), ("skipped", "completed"), ("passed", "deadline")],
+    *[("failed", "completed"), ("errored", "completed"), ("failed", "deadline")],
+    *[("died", "crash"), ("died", "out_of_memory"), ("died", "deadline")],
+]
+
+
+def record_of(results: Iterable[Result], starts: Iterable[StartLine] = ()) -> Record:
+    return Record("r", HEADER, starts=tuple(starts), results=tuple(results), end=END)
+
+
+def crash_and_retry() -> Record:
+    """The unit crashed after 10 s; in the next process its cases took 1 s each."""
+    return record_of(
+        [
+            Result("a", "died", case="a", ending="crash", process=1, wall_s=10.0),
+            *(Result("a", "passed", case=case, process=2, wall_s=1.0) for case in ("c1", "c2")),
+            Result("b", "passed", case="b", process=2, wall_s=1.0),
+        ]
+    )
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Record:
+    """Of a leg that ran units in up to three processes, some of them again; times are unique."""
+    found = []
+    for number in range(draw(st.integers(1, 8))):
+        unit = draw(st.sampled_from(UNITS))
+        outcome, ending = draw(st.sampled_from(WORDS))
+        found.append(
+            Result(
+                unit,
+                outcome,
+                case=draw(st.sampled_from([unit, "c1", "c2"])),
+                ending=ending,
+                process=draw(st.integers(1, 3)),
+                try_number=draw(st.integers(1, 2)),
+                reruns=draw(st.sampled_from([None, None, 1])),
+                wall_s=float(number),
+            )
+        )
+    starts = {(one.unit, one.process) for one in found}
+    if draw(st.booleans()):
+        starts.add((draw(st.sampled_from(UNITS)), draw(st.integers(1, 4))))
+    return record_of(found, [StartLine(unit, process=process) for unit, process in sorted(starts)])
+
+
+def units_of(record: Record) -> Mapping[UnitKey, UnitResult]:
+    return resolve_units(record.results, last_starts(record.starts))
+
+
+def finals(record: Record) -> list[Result]:
+    return [one for unit in units_of(record).values() for one in unit.cases]
+
+
+def in_order(results: Iterable[Result]) -> Sequence[Result]:
+    return sorted(results, key=lambda one: (one.key, one.wall_s))
+
+
+@given(records())
+def test_guard(record: Record) -> None:
+    verdict, units = prove(PLAN, [record]), units_of(record)
+    bad = [one for one in finals(record) if classify_result(one) == "bad"]
+    assert in_order(one.result for one in verdict.failures) == in_order(bad)
+    assert sum(verdict.counts.values()) == len(finals(record))
+    assert {one.key for one in verdict.flaky} == {key for key in units if units[key].is_flaky}
+    starved = {key for key in units if units[key].passed_after_oom}
+    assert {one.key for one in verdict.starved} == starved
+    wanted = {UnitKey("", "", unit) for unit in UNITS}
+    done = {key for key in units if units[key].status != "unfinished"}
+    assert {one.key for one in verdict.missing} == wanted - done
+
+
+def test_guard_of_a_retried_crash() -> None:
+    verdict = prove(PLAN, [crash_and_retry()])
+    assert (verdict.failures, verdict.counts) == ((), {"passed": 3})
+    assert [one.key.unit for one in verdict.flaky] == ["a"]
