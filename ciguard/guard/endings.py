@@ -51,12 +51,6 @@ WORDS: Final[Mapping[Ending, str]] = {
     "unknown": "it does not say why it ended",
 }
 
-# Events in which a leg says what went wrong with itself.
-OF_THE_LEG: Final[Mapping[str, str]] = {
-    "internal_error": "ciguard itself failed: ",
-    "record_removed": "its record was removed while tests ran: ",
-}
-
 # What to do about units without a result, by the kind of the event in which the leg says why.
 CAUSES: Final[Mapping[str, str]] = {
     "not_imported": "mend the import, or install what is missing in the leg too",
@@ -140,8 +134,8 @@ def last_line(text: str) -> str:
 def _last_output(record: Record, ending: Ending) -> str:
     """What its processes said, where they kept the leg from going on; or what went wrong in it."""
     if ending == "unknown":
-        kinds = {event.kind: event.detail for event in record.events if event.kind in OF_THE_LEG}
-        return "".join(f": {OF_THE_LEG[kind]}{last_line(kinds[kind])}" for kind in sorted(kinds))
+        failures = [event.detail for event in record.events if event.kind == "internal_error"]
+        return f": ciguard itself failed: {last_line(failures[-1])}" if failures else ""
     said = [last_line(one.detail) for one in record.events if one.kind == "last_output"]
     return f": {said[-1]}" if said and ending in ("setup_failed", "crash") else ""
 

@@ -68,8 +68,6 @@ class Live:
         self.said = Said()
         self._defaults = defaults
         self._tails: Dict[str, Tail] = {batch.record_file: Tail(batch.record_file)}
-        for tail in (self.log, *self._tails.values()):
-            tail.held()  # a test may remove it at once
         self._looked_s = started_s
 
     def seen(self) -> Dict[str, int]:
@@ -110,15 +108,11 @@ class Live:
         """Of the results among the lines just read: what they do not say of their memory."""
         return self.windows.told() if self.windows is not None else ()
 
-    def restore(self) -> None:
-        """Write its files anew where they were removed. Raises OSError where that cannot be."""
-        for tail in (*self._tails.values(), self.log):
-            tail.restore()
+    def is_removed(self) -> bool:
+        """Whether a file that it writes its lines to was removed."""
+        return any(tail.is_removed() for tail in self._tails.values())
 
     def _find_files(self) -> None:
-        self.log.held()
-        with contextlib.suppress(OSError):  # no folder: the next look may find one
-            self.restore()
         folder, name = os.path.split(self.batch.record_file)
         start = f"{name[: -len('.jsonl')]}-"
         try:

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 from ciguard.codec.record import encode
 from ciguard.errors import InputError
 from ciguard.run.platforms.base import FILE_FLAGS
-from ciguard.run.tail import copy
 
 if TYPE_CHECKING:
-    from typing import Optional
-
-    from ciguard.model import Ending, Line
+    from ciguard.model import Line
 
 LEG_FILE = "supervisor.jsonl"
 SYNC_EVERY_S = 1.0
@@ -41,48 +38,26 @@ def new_folder(path: str) -> str:
     return os.path.abspath(path)
 
 
-def _opened(path: str) -> int:
-    # To be read again, too, where somebody has removed it.
-    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE_FLAGS, 0o644)
-
-
 class RecordFile:
     """One append-only file. A full disk loses lines and says so; it stops nothing.
 
     `dropped` counts lines that could not be written; `problem` is the system's word for why.
-    `removed`: how often it was gone.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._descriptor = _opened(path)
-        self.removed = 0
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | FILE_FLAGS, 0o644)
         self._synced_s = 0.0
         self._dirty = False
         self.dropped = 0
         self.problem = ""
 
-    @property
-    def ending(self) -> Optional[Ending]:
-        """Of a leg whose record is not whole."""
-        return "disk_full" if self.dropped else "unknown" if self.removed else None
-
-    def is_there(self) -> bool:
-        """Whether it still has its name."""
-        return os.path.exists(self._path)
-
-    def restore(self) -> None:
-        """Write it anew, where it was, from the descriptor that was kept.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        self.removed += 1
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        copy(self._descriptor, self._path, os.fstat(self._descriptor).st_size)
-        os.close(self._descriptor)
-        self._descriptor = _opened(self._path)
-        self._dirty = True
+    def is_removed(self) -> bool:
+        """Whether its path leads to another file, or to none."""
+        try:
+            return not os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return True
 
     def append(self, line: Line) -> None:
         """Write one line whole, by one system call, or drop and count it."""

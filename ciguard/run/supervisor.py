@@ -27,7 +27,6 @@ from ciguard.run.aftermath import Aftermath
 from ciguard.run.batches import defaults_line, write_batch
 from ciguard.run.causes import not_run
 from ciguard.run.console import HURRIED_S
-from ciguard.run.earlier import write_earlier
 from ciguard.run.frameworks.base import environment, origin_variables
 from ciguard.run.frameworks.entering import lay_out_again
 from ciguard.run.live import Live, begin
@@ -52,9 +51,8 @@ if TYPE_CHECKING:
 
 FOLLOW_EVERY_S = 0.04
 TRACE_CHARACTERS: Final = 3500  # of its end: a message has 4 KiB
-LOOK_EVERY_S = 1.0  # whether the record is there
 REMOVED: Final = (
-    "results that were read are written again; what else processes that had ended left is lost"
+    "the record was removed while tests ran: pass a folder outside of the checkout to --record"
 )
 LATE: Final = ("timeout", "deadline")  # endings of what ran for too long: where does it stand?
 
@@ -79,7 +77,7 @@ class Supervisor:
         self._memory = MemoryWatch(guardrail, self._instruments, guarded=guarded)
         self._live: Dict[int, Live] = {}
         self._seen: Dict[str, int] = {}  # by file, of the process that ended last
-        self._followed_s = self._looked_s = 0.0
+        self._followed_s = 0.0
         self._tally = Tally()
         for result in job.earlier.results():
             self._tally.add(result)
@@ -89,7 +87,6 @@ class Supervisor:
         self._streams = job.shard.processes == 1
         self._unasked = True  # something was observed since the rules were asked
         self._until_s: Optional[float] = None
-        self._rescued: Set[int] = set()  # processes whose results were written again
         self._lacks: Set[str] = set()
         self._ended = False  # the record is
         self._files = ResultFiles(job.suites, job.folder, job.earlier)
@@ -193,9 +190,9 @@ class Supervisor:
                 live.process.poll()
                 if live.process.ended is not None:
                     self._bury(number, live, live.process.ended)
-        if now_s - self._looked_s >= LOOK_EVERY_S:
-            self._looked_s = now_s
-            self._keep_record()
+            if self._is_record_removed():
+                self._console.say(f"unknown: {REMOVED}")
+                return Finish("unknown", REMOVED)
         self._look_at_memory(now_s)
         finish = self._decide()
         if self._console.due(now_s) and finish is None:
@@ -220,29 +217,10 @@ class Supervisor:
             at=tuple(short_name(units[unit].key) for unit in open_units),
         )
 
-    def _keep_record(self) -> None:
-        """Where a test has removed the record, `git clean -fdx`, write anew what is known."""
-        if self._record.is_there():
-            return
-        if not self._record.removed:
-            self._console.say(f"the record was removed while tests ran: {REMOVED}")
-        try:
-            self._record.restore()
-            if self._job.earlier.lines:
-                write_earlier(self._job.earlier, self._job.header, self._job.folder)
-            for live in self._live.values():
-                live.restore()
-        except (OSError, InputError) as error:
-            if self._record.removed == 1:
-                self._console.say(f"it cannot be written again: {error}")
-            return
-        self._record.append(EventLine("record_removed", self._now_s(), detail=REMOVED))
-        there = {*self._live, *self._rescued, *range(self._job.earlier.processes + 1)}
-        # What died in a process is in the leg's own file, and so is the result of a whole one.
-        for result in () if self._job.whole else self._tally.results():
-            if result.process and result.process not in there and result.outcome != "died":
-                self._record.append(result)
-                self._rescued.add(result.process)
+    def _is_record_removed(self) -> bool:
+        """Whether a test removed files of the record, as `git clean -fdx` does."""
+        live = self._live.values()
+        return self._record.is_removed() or any(each.is_removed() for each in live)
 
     # --- What happened ---------------------------------------------------------------------------
 
@@ -294,7 +272,6 @@ class Supervisor:
     def _bury(self, number: int, live: Live, ended: Ended) -> None:
         """Take in the end of a process, with what it wrote last."""
         self._write_samples()
-        self._keep_record()
         self._follow(live, last=True)
         others = [one.batch for one in self._live.values() if one is not live]
         self._aftermath.of(live, ended, others, self._now_s())
@@ -395,7 +372,6 @@ class Supervisor:
         units = [job.shard.units[unit] for unit in action.units]
         had = self._state.tries
         tries = {job.shard.units[one].unit: had[one] for one in action.units if one in had}
-        self._keep_record()
         lay_out_again(job.private, os.path.join(job.private, "inside"))
         batch = write_batch(
             units,
@@ -417,12 +393,11 @@ class Supervisor:
         )
 
     def _end(self, finish: Finish) -> Verdict:
-        self._keep_record()
         found = verdict(
             self._tally,
             self._job.shard.units,
             finish.ending,
-            dropped=self._record.dropped + self._record.removed,
+            dropped=self._record.dropped,
             unexplained=self._aftermath.unexplained,
             filed=self._files.units,
             failed_files=self._files.failed,
@@ -439,7 +414,7 @@ class Supervisor:
                 reason = f"{found.ending}: {finish.reason}"
                 for event in not_run(left, len(self._job.shard.units), reason, now_s):
                     self._record.append(event)
-            ending = self._record.ending or found.ending
+            ending = "disk_full" if self._record.dropped else found.ending
             self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))
             self._ended = True
         self._record.sync(now_s, at_once=True)
