@@ -72,18 +72,21 @@ def told(what: str, series: Sequence[Mapping[str, float]], *, memory: bool) -> N
         for n, values in enumerate(series)
     ]
     candidates = range(FEW + 1, len(runs))
-    naive = alarms = suspects = confirmable = 0
+    naive = alarms = suspects = named = doubled = confirmable = 0
     for at in candidates:
         found = compare_run(runs[at], None, runs[: at - 1], previous=runs[at - 1])
         judgement = found.memory if memory else found.durations
         confirmable += at - 1 >= LEAST
         alarms += confirmed(judgement)
         suspects += judgement.suspects
+        named += 0 if memory else len(judgement.unsure)
+        doubled += bool(found.doubled)
         naive += over_a_tenth(series[at - 1], series[at])
     count, tests = len(candidates), max(map(len, series))
     print(
         f"{what:<22}{tests:>6} tests {count:>2} runs   > 10 %: {naive / count:7.1f} a run"
-        f"   suspects {suspects / count:6.1f}   confirmed {rated(alarms, confirmable)}"
+        f"   suspects {suspects / count:6.1f}   named unconfirmed {named / count:5.1f}"
+        f"   sum doubled {doubled}   confirmed {rated(alarms, confirmable)}"
         f" in {confirmable}",
         flush=True,
     )

@@ -53,6 +53,8 @@ def simulated(pulls: int, quiet_pulls: int) -> None:
             f"    N={runs}  durations {rated(found.false_durations, found.pulls)}"
             f"  memory {rated(found.false_memory, found.pulls)}"
             f"  suspects {grey[0]:.1f} and {grey[1]:.1f}"
+            f"  named unconfirmed {rated(found.named_durations, found.pulls)}"
+            f"  sum doubled {rated(found.doubled, found.pulls)}"
             f"  whole suite {rated(found.slower, found.pulls)}",
             flush=True,
         )
@@ -82,6 +84,7 @@ def every_choice(runs: Sequence[Run]) -> None:
     """Each pair as a pull request, all others as its baseline."""
     pairs = list(combinations(range(len(runs)), 2))
     confirmed: dict[str, int] = {"durations": 0, "memory": 0, "leaks": 0, "whole suite": 0}
+    named = doubled = 0
     noisy = judged = suspects = 0
     for pair in pairs:
         previous, candidate = (runs[at] for at in pair)
@@ -93,6 +96,8 @@ def every_choice(runs: Sequence[Run]) -> None:
             )
         confirmed["leaks"] += sum(one.tier == "confirmed" for one in found.leaks)
         confirmed["whole suite"] += found.pace.word in ("slower", "faster")
+        named += len(found.durations.unsure)
+        doubled += bool(found.doubled)
         noisy += found.durations.word == "too noisy to judge"
         judged += found.durations.judged + found.memory.judged
         suspects += found.durations.suspects + found.memory.suspects
@@ -102,6 +107,9 @@ def every_choice(runs: Sequence[Run]) -> None:
         print(f"  {name}: {count} confirmed, {rated(count, len(pairs))} a choice (95 %)")
     print(
         f"  {judged / len(pairs):.0f} numbers judged a choice, {suspects / len(pairs):.1f} suspects"
+    )
+    print(
+        f"  named unconfirmed {rated(named, len(pairs))}, sum doubled {rated(doubled, len(pairs))}"
     )
     print(f"  durations withheld as too noisy in {noisy} of {len(pairs)}")
 

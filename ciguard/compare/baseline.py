@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _NO_GROUP: Final = -1
+# JUnit XML rounds to it: a baseline value of 0 was measured, and has no logarithm.
+_SHORTEST_S: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,15 +172,15 @@ def _joined(parts: Sequence[_Rows]) -> _Rows:
 
 def _filled(rows: _Rows, candidate: Run, run_of_group: Integers, probe_s: Floats) -> Table:
     count = len(candidate.keys)
-    timed = np.flatnonzero(rows.wall_s > 0)
+    timed = np.flatnonzero(rows.wall_s >= 0)
     has_peak = ~np.isnan(rows.peak_delta_bytes)
     alike = rows.measured_by == candidate.measured_by[rows.key]
     weighed = np.flatnonzero(has_peak & alike)
     runs = int(run_of_group.max(initial=-1)) + 1
-    given = (rows.wall_s > 0) | (has_peak & alike)
+    given = (rows.wall_s >= 0) | (has_peak & alike)
     group = latest(rows.group[timed], rows.key[timed], count)
     return Table(
-        wall_s=latest(rows.wall_s[timed], rows.key[timed], count),
+        wall_s=latest(np.maximum(rows.wall_s[timed], _SHORTEST_S), rows.key[timed], count),
         peak_delta_bytes=latest(rows.peak_delta_bytes[weighed], rows.key[weighed], count),
         wall_group=np.where(np.isnan(group), _NO_GROUP, np.nan_to_num(group)).astype(np.int64),
         run_of_group=run_of_group,

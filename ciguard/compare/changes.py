@@ -83,7 +83,8 @@ class Change:
 
     Wall times are at the baseline's speed (the runner's own speed divided out). `low` and `high`
     are the 95 % interval of the ratio, None where there is no scale to judge by. `n` counts the
-    baseline values.
+    baseline values. `is_large`: a wall time of 3 times as much and 1 s more, which is named even
+    when it is not confirmed; where only the wall time as measured is so large, `after` is that.
     """
 
     key: CaseKey
@@ -97,6 +98,7 @@ class Change:
     z: float | None = None
     low: float | None = None
     high: float | None = None
+    is_large: bool = False
 
     @property
     def name(self) -> str:
@@ -153,11 +155,21 @@ class Judgement:
 
     @property
     def named(self) -> tuple[Change, ...]:
-        """What a comment names: of durations only what is confirmed, the rest is mostly noise."""
+        """What a comment names: of durations what is confirmed or large, the rest is noise."""
         found = (*self.losses, *self.gains)
         if self.measure == "peak_delta_bytes":
             return found
-        return tuple(change for change in found if change.tier == "confirmed")
+        return tuple(change for change in found if change.tier == "confirmed" or change.is_large)
+
+    @property
+    def sure(self) -> tuple[Change, ...]:
+        """What is confirmed of all that is named."""
+        return tuple(change for change in self.named if change.tier == "confirmed")
+
+    @property
+    def unsure(self) -> tuple[Change, ...]:
+        """What is named and not confirmed."""
+        return tuple(change for change in self.named if change.tier != "confirmed")
 
     @property
     def unnamed(self) -> str:

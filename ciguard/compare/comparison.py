@@ -73,6 +73,17 @@ class Comparison:
         return enough and (self.pace.word.startswith("maybe") or "suspect" in tiers)
 
     @property
+    def doubled(self) -> tuple[str, ...]:
+        """The sums of times that are at least twice what they were, in words.
+
+        None over too few baseline runs: then no number has a verdict, and nothing denies it.
+        """
+        if self.unjudged:
+            return ()
+        found = (self.totals.doubled, *(trend.doubled for trend in self.trends))
+        return tuple(words for words in found if words)
+
+    @property
     def groups(self) -> tuple[tuple[str, tuple[Transition, ...]], ...]:
         """The transitions by kind, each with its words."""
         grouped = groupby(self.transitions, key=lambda one: one.kind)

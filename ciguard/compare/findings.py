@@ -96,6 +96,8 @@ class Question:
         twice: the same numbers in an earlier run of the same change, None without one.
         suspect, confirmed: what a change must exceed in this run, and in both.
         extremes: baseline values that must all be exceeded, None where the median is enough.
+        large: losses that are named however likely they are by chance; None where there are none.
+        measured: of a loss that is large only as measured, that value; else NaN.
     """
 
     run: Run
@@ -106,35 +108,57 @@ class Question:
     confirmed: Floor
     extremes: Floats | None = None
     spread: float | None = None
+    large: Flags | None = None
+    measured: Floats | None = None
+
+    def is_large(self, sign: int) -> Flags:
+        """Say which changes are large losses."""
+        if self.large is None or sign < 0:
+            return np.zeros(len(self.numbers.n), np.bool_)
+        return self.large
 
     def tiers(self, sign: int) -> dict[Tier, Flags]:
         """Each case in at most one tier, the surest first."""
-        numbers = self.numbers
-        suspect = numbers.beyond(self.suspect, sign, self.extremes)
+        numbers, large = self.numbers, self.is_large(sign)
+        suspect = numbers.beyond(self.suspect, sign, self.extremes) | (large & (numbers.n >= MANY))
         confirmed = np.zeros(len(suspect), np.bool_)
         if self.twice is not None:
             confirmed = numbers.beyond(self.confirmed, sign, self.extremes)
             confirmed &= self.twice.beyond(self.confirmed, sign, self.extremes)
             confirmed &= numbers.n >= CONFIRMING
-        moved = numbers.moved(self.suspect, sign) & (numbers.n < MANY)
+        moved = (numbers.moved(self.suspect, sign) | large) & (numbers.n < MANY)
         return {"confirmed": confirmed, "suspect": suspect & ~confirmed, "moved": moved}
 
     def changes(self, sign: int) -> tuple[Change, ...]:
-        """All that is confirmed and the largest of the rest, by tier, then amount."""
+        """All that is confirmed or large, and the largest of the rest, by tier, then amount."""
         found: list[Change] = []
-        amount = sign * (self.numbers.after - self.numbers.before)
         for tier, flags in self.tiers(sign).items():
-            rows = np.flatnonzero(flags)
-            rows = rows[np.argsort(-amount[rows], kind="stable")]
+            rows = self._largest_first(flags, sign)
             if tier != "confirmed":
-                rows = rows[: max(0, KEPT - len(found))]
-            found += [self._change(row, tier) for row in rows.tolist()]
+                room = max(0, KEPT - len(found))
+                rows = rows[(np.arange(len(rows)) < room) | self.is_large(sign)[rows]]
+            found += [self._change(row, tier, sign) for row in rows.tolist()]
         return tuple(found)
 
-    def _change(self, row: int, tier: Tier) -> Change:
+    def large_losses(self) -> tuple[Change, ...]:
+        """The large losses alone, without a verdict."""
+        rows = self._largest_first(self.is_large(1), 1).tolist()
+        return tuple(self._change(row, "moved", 1) for row in rows)
+
+    def _largest_first(self, flags: Flags, sign: int) -> NDArray[np.int64]:
+        rows = np.flatnonzero(flags)
+        after = self.numbers.after[rows]
+        if self.measured is not None:
+            after = np.where(np.isnan(self.measured[rows]), after, self.measured[rows])
+        amount = sign * (after - self.numbers.before[rows])
+        return rows[np.argsort(-amount, kind="stable")]
+
+    def _change(self, row: int, tier: Tier, sign: int) -> Change:
         run, numbers = self.run, self.numbers
         before, after = float(numbers.before[row]), float(numbers.after[row])
         judged = tier != "moved"
+        if tier != "confirmed" and self.measured is not None and not np.isnan(self.measured[row]):
+            after, judged = float(self.measured[row]), False  # noise is known at one speed only
         low, high = numbers.change_of(row) if judged and before > 0 else (None, None)
         return Change(
             key=run.keys[row],
@@ -148,6 +172,7 @@ class Question:
             z=float(numbers.z[row]) if judged else None,
             low=low,
             high=high,
+            is_large=bool(self.is_large(sign)[row]),
         )
 
 

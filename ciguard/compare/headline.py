@@ -64,6 +64,8 @@ def state_of(comparison: Comparison) -> State:
         return "mixed" if better or "mixed" in words else "worse"
     if comparison.memory.word == "suspects" or pace == "maybe slower" or "suspect" in leaks:
         return "suspect"
+    if comparison.doubled:
+        return "suspect"
     if better:
         return "better"
     if has_lost(found) or comparison.base is None:
@@ -122,6 +124,7 @@ def _numbers(comparison: Comparison) -> Iterator[str]:
         yield leak.words + (f", and {more} more" if more else "")
     if comparison.pace.word in ("slower", "maybe slower", "faster"):
         yield comparison.pace.said
+    yield from comparison.doubled
     for judgement in comparison.judgements:
         if judgement.word != "not measured":
             yield judgement.brief if comparison.state == "same" else judgement.said

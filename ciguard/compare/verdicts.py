@@ -55,6 +55,33 @@ def said(
     Args:
         n: baseline values of a typical case.
     """
+    large = sum(one.is_large and one.tier in ("suspect", "moved") for one in losses)
+    words = _said(
+        measure,
+        word,
+        judged=judged,
+        n=n,
+        suspects=suspects,
+        losses=losses,
+        gains=gains,
+        spread=spread,
+    )
+    if not large:
+        return words
+    return f"{words}; {counted(large, 'test')} took at least 3 times as long"
+
+
+def _said(
+    measure: Measure,
+    word: Word,
+    *,
+    judged: int,
+    n: int,
+    suspects: int,
+    losses: Sequence[Change],
+    gains: Sequence[Change],
+    spread: float | None,
+) -> str:
     noun, tests = NOUN[measure], counted(judged, "test")
     if word == "not measured":
         if measure == "wall_s":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ciguard.codec.series import STEADY_S
 from ciguard.compare.vocabulary import NAME_WIDTH, TIME_UNITS
 from ciguard.compare.words import percent
 from ciguard.text import counted, duration, one_line, price, size
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ciguard.compare.vocabulary import JobWord, PaceWord, Tier, TrendName, TrendWord
     from ciguard.model import Ending
 
+DOUBLE: Final = 2.0  # times the sum of before: no runner is half as fast as another
 MOVED: Final = 0.05  # of a metric or a whole run: less is not counted as a change
 TRENDS: Final[dict[TrendName, str]] = {
     "makespan_s": "slowest leg",
@@ -187,6 +189,13 @@ class Trend:
         values = f"{show(self.before)} and {show(self.after)}, n={self.n}{usual}"
         return f"{TRENDS[self.name]}: {self.word} ({values})"
 
+    @property
+    def doubled(self) -> str:
+        """ "the legs took 250 s in sum, 100 s usually"; "" if less than twice, or no sum."""
+        if self.name != "sum_s" or not _is_double(self.before, self.after):
+            return ""
+        return f"the legs took {duration(self.after)} in sum, {duration(self.before)} usually"
+
 
 @dataclass(frozen=True, slots=True)
 class MetricChange:
@@ -279,3 +288,16 @@ class Totals:
     sum_after_s: float | None = None
     peak_before_bytes: int | None = None
     peak_after_bytes: int | None = None
+
+    @property
+    def doubled(self) -> str:
+        """ "8 tests that passed in both took 6.6 s, 3.1 s on the base"; "" if less than twice."""
+        before, after = self.sum_before_s, self.sum_after_s
+        if before is None or after is None or not _is_double(before, after):
+            return ""
+        tests = counted(self.common, "test")
+        return f"{tests} that passed in both took {duration(after)}, {duration(before)} on the base"
+
+
+def _is_double(before_s: float, after_s: float) -> bool:
+    return after_s >= max(DOUBLE * before_s, STEADY_S)

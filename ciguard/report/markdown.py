@@ -24,7 +24,7 @@ TEMPLATE: Final = "comment.md.j2"
 ROWS: Final = (200, 50, 15)  # of a table, tried in this order
 # Then sections go one after the other, what a reviewer needs least first.
 SHED: Final = (
-    *("chart", "compared_legs", "commands", "durations", "offenders", "flaky", "excused"),
+    *("chart", "compared_legs", "commands", "offenders", "flaky", "excused", "durations"),
     *("memory", "legs", "jobs", "transitions", "failures", "causes", "findings"),
 )
 HEADLINE_WIDTH: Final = 160

@@ -77,6 +77,8 @@ class Score:
     found_memory: int = 0
     suspect_durations: int = 0
     suspect_memory: int = 0
+    named_durations: int = 0  # unconfirmed ones that are false, and large enough for a name
+    doubled: int = 0  # pull requests in which a sum is said to have doubled
     slower: int = 0  # pull requests of which the whole suite is called so
     maybe_slower: int = 0
 
@@ -99,6 +101,8 @@ def score(
         total.pulls += 1
         total.suspect_durations += found.durations.suspects
         total.suspect_memory += found.memory.suspects
+        total.named_durations += sum(one.key not in keys for one in found.durations.unsure)
+        total.doubled += bool(found.doubled)
         total.slower += found.pace.word == "slower"
         total.maybe_slower += found.pace.word == "maybe slower"
         wolf, hit = _count(found.durations, keys)

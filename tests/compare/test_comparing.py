@@ -186,14 +186,118 @@ def test_two_runs_give_numbers_and_no_verdict() -> None:
     assert found.state == "inconclusive"
 
 
-def test_a_test_under_50_ms_is_never_judged() -> None:
+def with_a_short_test(runs: int = 12) -> Past:
+    past = Past(runs)
+    past.wall[50] = 0.02
+    past.bases = [past.run(n + 1) for n in range(runs)]
+    return past
+
+
+def test_a_test_under_50_ms_in_both_runs_is_not_judged() -> None:
+    past = with_a_short_test()
+    found = compare_run(past.run(99, wall=factor(50, 2.3)), None, past.bases)
+    assert found.durations.judged == TESTS - 1
+    assert "t00050" not in [change.key.unit for change in found.durations.losses]
+
+
+def test_a_test_under_50_ms_that_becomes_long_is_confirmed_by_a_second_run() -> None:
+    past = with_a_short_test()
+    first = past.run(98, wall=factor(50, 10.0))
+    found = compare_run(past.run(99, wall=factor(50, 10.0)), None, past.bases, previous=first)
+    assert names(found.durations.named) == ["confirmed t00050"]
+
+
+# --- Three times as long and 1 s longer ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("before_s", "after_s"), [(0.02, 3.0), (0.1, 1.5), (2.0, 7.0)])
+@pytest.mark.parametrize("runs", [1, 2, 3, 11])
+def test_a_large_loss_in_one_run_is_named(runs: int, before_s: float, after_s: float) -> None:
+    past = Past(runs)
+    past.wall[50] = before_s
+    past.bases = [past.run(n + 1) for n in range(runs)]
+    found = compare_run(past.run(99, wall=factor(50, after_s / before_s)), None, past.bases)
+    tier = "suspect" if runs >= 3 else "moved"
+    assert names(found.durations.named) == [f"{tier} t00050"]
+    assert "1 test took at least 3 times as long" in found.headline
+
+
+@pytest.mark.parametrize(("before_s", "after_s"), [(0.02, 0.9), (1.0, 2.5)])
+def test_a_loss_that_is_not_large_is_not_named(before_s: float, after_s: float) -> None:
+    past = Past(11)
+    past.wall[50] = before_s
+    past.bases = [past.run(n + 1) for n in range(11)]
+    found = compare_run(past.run(99, wall=factor(50, after_s / before_s)), None, past.bases)
+    assert "suspect t00050" in names(found.durations.losses)
+    assert not found.durations.named
+
+
+def test_a_large_loss_is_named_in_a_run_too_noisy() -> None:
     past = Past(12)
-    past.wall = np.full(TESTS, 0.049)
-    past.bases = [past.run(n + 1) for n in range(12)]
-    first = past.run(98, wall=factor(50, 100.0))
-    found = compare_run(past.run(99, wall=factor(50, 100.0)), None, past.bases, previous=first)
-    assert found.durations.word == "not measured"
-    assert not found.durations.losses
+    loud = np.exp(np.random.default_rng(1).normal(0, 0.3, TESTS))
+    found = compare_run(past.run(99, wall=loud * factor(50, 8.0)), None, past.bases)
+    assert found.durations.word == "too noisy to judge"
+    assert names(found.durations.named) == ["moved t00050"]
+    assert "1 test took at least 3 times as long" in found.headline
+
+
+def test_a_large_loss_of_a_test_that_varies_is_named() -> None:
+    past = Past(11)
+    for run in past.bases:
+        run.wall_s[50] = 1.0 if (run.run_id or 0) % 2 else 3.0
+    head = past.run(99)
+    head.wall_s[50] = 6.0
+    assert names(compare_run(head, None, past.bases).durations.named) == ["suspect t00050"]
+
+
+@pytest.mark.parametrize("tests", [TESTS, 10, 4])
+def test_a_whole_leg_three_times_as_long_is_no_slow_runner(tests: int) -> None:
+    bases = [column_run(np.full(tests, 0.6), run_id=n) for n in range(1, 12)]
+    found = compare_run(column_run(np.full(tests, 2.4), run_id=99), None, bases)
+    assert len(found.durations.named) == tests
+    assert found.durations.named[0].after == pytest.approx(2.4)
+    assert found.state == "suspect"
+
+
+def test_large_losses_are_named_beside_forty_larger_ones() -> None:
+    wall = np.concatenate([np.full(60, 100.0), np.full(200, 1.0), [0.5]])
+    bases = [column_run(wall, run_id=n) for n in range(1, 12)]
+    worse = np.concatenate([np.full(60, 150.0), np.full(200, 1.0), [2.5]])
+    found = compare_run(column_run(worse, run_id=99), None, bases)
+    assert names(found.durations.named) == ["suspect t00260"]
+
+
+def test_a_test_of_no_measurable_time_that_becomes_long_is_named() -> None:
+    past = Past(11)
+    for run in past.bases:
+        run.wall_s[50] = 0.0  # JUnit XML rounds to milliseconds
+    head = past.run(99)
+    head.wall_s[50] = 3.0
+    assert names(compare_run(head, None, past.bases).durations.named) == ["suspect t00050"]
+
+
+def test_no_headline_says_no_difference_above_a_sum_that_doubled() -> None:
+    bases = [column_run([0.02, 0.1, *[0.5] * 6], run_id=n) for n in range(1, 12)]
+    found = compare_run(column_run([0.02, 0.1, 4.0, *[0.5] * 5], run_id=99), None, bases)
+    assert found.state == "suspect"
+    assert "8 tests that passed in both took 6.62 s, 3.12 s on the base" in found.headline
+    slow = column_run([0.02, 0.1, *[1.1] * 6], run_id=99)  # nothing of it is large by itself
+    assert compare_run(slow, None, bases).state == "suspect"
+
+
+def test_no_headline_says_no_difference_above_legs_that_took_twice_as_long() -> None:
+    past = Past(11)
+    head = past.run(99)
+    head = replace(head, legs=tuple(replace(leg, wall_s=250.0) for leg in head.legs))
+    found = compare_run(head, None, past.bases)
+    assert found.state == "suspect"
+    assert "the legs took 4 min 10 s in sum, 1 min 40 s usually" in found.headline
+
+
+def test_a_sum_that_doubled_over_two_baseline_runs_has_no_verdict() -> None:
+    bases = [column_run(np.full(30, 0.5), run_id=n) for n in (1, 2)]
+    found = compare_run(column_run(np.full(30, 1.2), run_id=99), None, bases)
+    assert found.state == "inconclusive"
 
 
 def test_a_slower_runner_is_no_regression() -> None:

@@ -23,6 +23,7 @@ from ciguard.model import Result
 from ciguard.rendering import Templates
 from ciguard.report.contents import Contents, without_excused
 from ciguard.report.markdown import Limit, characters, markdown, not_judged
+from ciguard.text import counted
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
@@ -125,6 +126,19 @@ def test_a_first_comment_has_one_heading_and_says_once_that_there_is_too_little(
     assert text.count("baseline runs") == 1
     assert text.count("no verdict") == 0
     assert "\n\n\n" not in text
+
+
+@pytest.mark.parametrize("slow", [1, 6])
+def test_tests_three_times_as_long_are_named_though_nothing_is_confirmed(slow: int) -> None:
+    plan = make_plan({"01": tuple(f"a.t::test_{number}" for number in range(8))})
+    world, base = World(plan), World(plan, {"01": make_leg(plan, "01", run=6)})
+    for number in range(slow):
+        world.result("01", f"a.t::test_{number}", wall_s=30.0)
+    text = compared(world, base)
+    assert f"{counted(slow, 'test')} took at least 3 times as long, not confirmed" in text
+    for number in range(slow):
+        assert f"<code>a.t::test_{number}</code>" in text
+    assert text.count("<details>") == text.count("</details>") == 2 + (slow > 5)
 
 
 def test_what_the_verdict_names_the_comparison_does_not_name_again() -> None:
