@@ -8,12 +8,17 @@ from guard.world import make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ciguard.codec.history import WORDS as WORDS_OF_CODES
+from ciguard.compare.records import runs_of
 from ciguard.guard.proof import prove
 from ciguard.model import EndLine, Record, Result, ShardLine, StartLine, UnitKey
 from ciguard.model.attempts import UnitResult, classify_result, last_starts, resolve_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from ciguard.compare.runs import Run
+    from ciguard.model import CaseKey
 
 UNITS = ("a", "b")
 PLAN = make_plan({"01": UNITS})
@@ -98,3 +103,39 @@ def test_guard_of_a_retried_crash() -> None:
     verdict = prove(PLAN, [crash_and_retry()])
     assert (verdict.failures, verdict.counts) == ((), {"passed": 3})
     assert [one.key.unit for one in verdict.flaky] == ["a"]
+
+
+def rows_of(run: Run) -> list[tuple[CaseKey, str, str, float]]:
+    """Case, outcome, ending and time, by case."""
+    words = [
+        [WORDS_OF_CODES[name][code] for code in getattr(run, name).tolist()]
+        for name in ("outcome", "ending")
+    ]
+    return list(zip(run.keys, *words, run.wall_s.tolist(), strict=True))
+
+
+def expected_rows(record: Record) -> list[tuple[CaseKey, str, str, float | None]]:
+    return [(one.key, one.outcome, one.ending, one.wall_s) for one in in_order(finals(record))]
+
+
+def flaky_cases(record: Record) -> list[CaseKey]:
+    good = {one.key for one in finals(record) if classify_result(one) == "good"}
+    failed = (unit.count_failed_attempts() for unit in units_of(record).values())
+    return sorted(key for counts in failed for key in counts if key in good)
+
+
+@given(records())
+def test_compare(record: Record) -> None:
+    (run,) = runs_of([record], "run")
+    assert rows_of(run) == expected_rows(record)
+    assert list(run.flaky) == flaky_cases(record)
+
+
+def test_compare_of_a_retried_crash() -> None:
+    (run,) = runs_of([crash_and_retry()], "run")
+    assert [(key.case, wall_s) for key, _, _, wall_s in rows_of(run)] == [
+        ("c1", 1.0),
+        ("c2", 1.0),
+        ("b", 1.0),
+    ]
+    assert [key.case for key in run.flaky] == ["c1", "c2"]

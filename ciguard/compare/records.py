@@ -1,4 +1,4 @@
-"""Records -> runs: of each leg the newest attempt, of each case its last try. Pure."""
+"""Records -> runs: of each leg the newest attempt, of each case its final result. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ciguard.codec.history_runs import UNDATED
 from ciguard.compare.metrics import metrics_of
 from ciguard.compare.runs import CODE, Run, RunLeg
 from ciguard.model import BAD_OUTCOMES, CaseKey, Record, Result, ShardLine
+from ciguard.model.attempts import classify_result, final_results, severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,67 +55,28 @@ def _folder(record: Record) -> str:
 @dataclass(frozen=True, slots=True)
 class _Finals:
     results: dict[CaseKey, tuple[int, Result]]  # with the position of their leg
-    flaky: set[CaseKey]
+    flaky: tuple[CaseKey, ...]
 
 
-def _severity(result: Result) -> int:
-    return 2 if result.outcome in BAD_OUTCOMES else result.ending != "completed"
-
-
-def _is_flaky(result: Result) -> bool:
-    """Say that a case is flaky if it goes right in a later try."""
-    return result.went_wrong and not result.starved
-
-
-def _final(record: Record) -> tuple[dict[CaseKey, Result], set[CaseKey]]:
-    """The last try of each case: in the last process that ran its unit, the last one there.
-
-    One that failed before and has no result there stays failed, as the guard says.
-    """
-    last: dict[tuple[str, str, str], int] = {}
-    found: dict[CaseKey, Result] = {}
-    wrong: set[CaseKey] = set()
-    for result in record.results:
-        key = CaseKey(result.suite, result.variant, result.unit, result.case or result.unit)
-        last[key[:3]] = max(result.process or 0, last.get(key[:3], -1))
-        known = found.get(key)
-        if known is None:
-            found[key] = result
-            continue
-        # Of two that claim the same try, the worse: a pass cannot hide it.
-        rank, known_rank = (
-            (one.process or 0, one.try_number, _severity(one)) for one in (result, known)
-        )
-        loser = result if rank <= known_rank else known
-        if rank > known_rank:
-            found[key] = result
-        if _is_flaky(loser) and rank[:2] != known_rank[:2]:
-            wrong.add(key)
-    finals = {
-        key: result
-        for key, result in found.items()
-        if (result.process or 0) == last[key[:3]] or result.stays_bad
-    }
-    mended = {key for key in wrong if key in finals and not _severity(finals[key])}
-    return finals, mended | {key for key, result in finals.items() if result.was_rerun}
-
-
-def _gathered(records: Sequence[Record]) -> _Finals:
+def _final_results(records: Sequence[Record]) -> _Finals:
+    """The final result of each case; of several legs the worst, and flaky only if that is good."""
     results: dict[CaseKey, tuple[int, Result]] = {}
-    flaky: set[CaseKey] = set()
+    failed_before: set[CaseKey] = set()
     for position, record in enumerate(records):
-        found, unsure = _final(record)
-        flaky |= unsure
-        for key, result in found.items():
+        finals = final_results(record.results)
+        failed_before |= finals.failed_attempts.keys()
+        for result in finals.results:
+            key = result.key
             known = results.get(key)
-            if known is None or _severity(known[1]) < _severity(result):
-                results[key] = (position, result)
-    return _Finals(results, flaky)
+            if known is None or severity(known[1]) < severity(result):
+                results[key] = position, result
+    flaky = (key for key in failed_before if classify_result(results[key][1]) == "good")
+    return _Finals(results, tuple(sorted(flaky)))
 
 
 def _run(records: list[Record], name: str) -> Run:
     records.sort(key=lambda record: _leg(record).name)
-    finals = _gathered(records)
+    finals = _final_results(records)
     keys = sorted(finals.results)
     ordered = [finals.results[key] for key in keys]
     header = next((record.header for record in records if record.header), ShardLine())
@@ -135,7 +97,7 @@ def _run(records: list[Record], name: str) -> Run:
         event=header.event,
         workflow=header.workflow,
         at=min((at for record in records if (at := _at(record)) is not None), default=None),
-        flaky=tuple(sorted(finals.flaky)),
+        flaky=finals.flaky,
         messages={
             key: result.message
             for key, (_, result) in zip(keys, ordered, strict=True)

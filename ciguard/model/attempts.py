@@ -31,7 +31,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.model.words import BAD_OUTCOMES, ENDINGS, SLOTS, Outcome, UnitKey
+from ciguard.model.words import BAD_OUTCOMES, ENDINGS, SLOTS, CaseKey, Outcome, UnitKey
 
 if TYPE_CHECKING:
     from typing import Iterable, Mapping, Sequence
@@ -68,22 +68,28 @@ class UnitResult:
         """Say that the unit is good after failures for which only memory is to blame."""
         return bool(self.status == "good" and self.failures) and not self.is_flaky
 
-    def count_failed_attempts(self) -> dict[str, int]:
-        """By case, how many attempts failed before its final result, memory aside; none is 0."""
+    def count_failed_attempts(self) -> dict[CaseKey, int]:
+        """By case, how many attempts failed before its final result, memory aside; no zeros."""
         shared: set[tuple[int, int]] = set()
-        own: dict[str, set[tuple[int, int]]] = {_case(one): set() for one in self.cases}
+        own: dict[CaseKey, set[tuple[int, int]]] = {one.key: set() for one in self.cases}
         for failure in self.failures:
             if not failure.starved:
-                own.get(_case(failure), shared).add(_attempt(failure))
-        counts = {case: len(found | shared) for case, found in own.items()}
-        return {case: count for case, count in counts.items() if count}
+                own.get(failure.key, shared).add(_attempt(failure))
+        counts = {key: len(found | shared) for key, found in own.items()}
+        return {key: count for key, count in counts.items() if count}
 
-    def flaky_cases(self) -> tuple[Result, ...]:
-        """The final results that are good after such a failure."""
-        counts = self.count_failed_attempts() if self.failures else {}
-        return tuple(
-            one for one in self.cases if _case(one) in counts and classify_result(one) == "good"
-        )
+
+@dataclass(frozen=True, **SLOTS)
+class FinalResults:
+    """The final result of every case of a leg.
+
+    Attributes:
+        failed_attempts: by case, how many attempts failed before its final result, memory aside;
+            a good case that is listed here is flaky.
+    """
+
+    results: Sequence[Result]
+    failed_attempts: Mapping[CaseKey, int]
 
 
 def classify_result(result: Result) -> Status:
@@ -129,22 +135,34 @@ def resolve_units(
     results: Iterable[Result], last_start: Mapping[UnitKey, int]
 ) -> dict[UnitKey, UnitResult]:
     """Find the final results of every unit of a leg; `last_start` as `last_starts` gives it."""
-    return {
-        key: resolve_attempts(found, last_start.get(key))
-        for key, found in group_by_unit(results).items()
-    }
-
-
-def group_by_unit(results: Iterable[Result]) -> dict[UnitKey, list[Result]]:
-    """All results of each unit, in their order."""
-    found: dict[UnitKey, list[Result]] = {}
+    grouped: dict[UnitKey, list[Result]] = {}
     for result in results:
         key = UnitKey(result.suite, result.variant, result.unit)
-        if key in found:
-            found[key].append(result)
+        if key in grouped:
+            grouped[key].append(result)
         else:
-            found[key] = [result]
-    return found
+            grouped[key] = [result]
+    return {key: resolve_attempts(found, last_start.get(key)) for key, found in grouped.items()}
+
+
+def final_results(results: Iterable[Result]) -> FinalResults:
+    """Find the final result of every case of a leg. O(results), 0.3 us for a unit's only one."""
+    first: dict[tuple[str, str, str], Result] = {}
+    several: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        key = result.suite, result.variant, result.unit
+        known = first.setdefault(key, result)
+        if known is not result:
+            several.setdefault(key, [known]).append(result)
+        elif result.reruns:
+            several[key] = [result]
+    found = [result for key, result in first.items() if key not in several]
+    failed_attempts: dict[CaseKey, int] = {}
+    for of_unit in several.values():
+        unit = resolve_attempts(of_unit)
+        found.extend(unit.cases)
+        failed_attempts.update(unit.count_failed_attempts() if unit.failures else {})
+    return FinalResults(found, failed_attempts)
 
 
 def last_starts(starts: Iterable[StartLine]) -> dict[UnitKey, int]:

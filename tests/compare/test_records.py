@@ -79,6 +79,13 @@ def test_of_two_legs_the_worse_result_counts() -> None:
     assert outcomes(run) == {"a": "failed"}
 
 
+def test_a_case_that_fails_in_another_leg_is_not_flaky() -> None:
+    flaky = [case("a", outcome="failed", try_number=1), case("a", try_number=2)]
+    run = run_of({"01": flaky, "02": [case("a", outcome="failed")]})
+    assert outcomes(run) == {"a": "failed"}
+    assert run.flaky == ()
+
+
 def test_attempts_of_a_leg_are_two_measurements() -> None:
     first = files_of({"01": [case("a", 1.0)], "02": [case("b", 1.0)]})
     again = files_of({"01": [case("a", 2.0)]}, run_attempt=2)
