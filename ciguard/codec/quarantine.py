@@ -16,12 +16,15 @@ import re
 import tomllib
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ciguard.model import UnitKey
 
 FILE: Final = "quarantine.toml"
 LONGEST: Final = timedelta(days=30)  # what is not mended by then is to be decided about again
@@ -48,6 +51,17 @@ class Entry:
     def why(self) -> str:
         """Its reason, with where that is worked on and how long it holds."""
         return f"{self.reason} ({self.issue}, until {self.until.isoformat()})"
+
+    def matches(self, key: UnitKey) -> bool:
+        """Say that the entry quarantines a unit. An id may hold brackets: itself it matches."""
+        if self.suite not in (None, key.suite) or self.variant not in (None, key.variant):
+            return False
+        return key.unit == self.unit or fnmatchcase(key.unit, self.unit)
+
+
+def entry_of(entries: Iterable[Entry], key: UnitKey) -> Entry | None:
+    """The first entry that quarantines a unit."""
+    return next((entry for entry in entries if entry.matches(key)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from ciguard.compare.lineage import NOTHING_KNOWN, Lineage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ciguard.compare.changes import Excuse
+    from ciguard.model import CaseKey
     from ciguard.model.jobs import Job
 
 
@@ -22,6 +24,7 @@ class Around:
         lineage: which commits came before the candidate's base.
         prices: of a minute, by pool, in USD.
         jobs_before, jobs_after: of the base and the candidate, as GitHub knows them.
+        excused: failures of the candidate that do not count.
     """
 
     branch: str | None = None
@@ -29,6 +32,7 @@ class Around:
     prices: Mapping[str, float] = field(default_factory=dict)
     jobs_before: tuple[Job, ...] = ()
     jobs_after: tuple[Job, ...] = ()
+    excused: Mapping[CaseKey, Excuse] = field(default_factory=dict)
 
 
 NOTHING: Final = Around()

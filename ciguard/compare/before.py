@@ -9,7 +9,7 @@ import numpy as np
 
 from ciguard.codec.series import bounds
 from ciguard.compare.transitions import STOPPED, WRONG, fates_of
-from ciguard.compare.vocabulary import WORSE
+from ciguard.compare.vocabulary import EXCUSABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ciguard.codec.history import History
     from ciguard.compare.changes import Transition
 
-KINDS: Final = (*WORSE, "failing_on_both", "flaky")
+KINDS: Final = (*EXCUSABLE, "flaky")
 
 
 def with_past(

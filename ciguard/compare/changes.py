@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ciguard.compare.vocabulary import NAME_WIDTH, NOUN
 from ciguard.compare.words import NARROW, percent, some
@@ -15,12 +15,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Excuse:
+    """Why the failure of a test does not count."""
+
+    kind: Literal["quarantined", "forgiven"]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Transition:
     """A case whose outcome is another than the base's, or is worth a word: both in words.
 
     `shard` is the candidate's; "" where the case is in none, or nobody knows in which. `was` is its
     name on the base, where that is another one. `bad_before` counts the baseline runs in which a
     case went wrong that does so now, of `runs_before` that have it; None where nobody counted.
+    `excuse` says why a quarantined or forgiven failure does not count.
     """
 
     kind: Kind
@@ -32,6 +41,7 @@ class Transition:
     was: CaseKey | None = None
     bad_before: int | None = None
     runs_before: int | None = None
+    excuse: str = ""
 
     @property
     def name(self) -> str:
@@ -46,10 +56,12 @@ class Transition:
 
     @property
     def past(self) -> str:
-        """ "; went wrong in 3 of 20 baseline runs"; "" where it never did, or nobody counted."""
+        """ "; went wrong in 3 of 20 baseline runs"; with the excuse, where there is one."""
+        excuse = f"; {one_line(self.excuse, NAME_WIDTH)}" if self.excuse else ""
         if not self.bad_before or not self.runs_before:
-            return ""
-        return f"; went wrong in {self.bad_before} of {counted(self.runs_before, 'baseline run')}"
+            return excuse
+        runs = counted(self.runs_before, "baseline run")
+        return f"; went wrong in {self.bad_before} of {runs}{excuse}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ciguard import console, files
+from ciguard.codec.quarantine import FILE as QUARANTINE
 from ciguard.compare import failing
 from ciguard.compare.around import Around
 from ciguard.compare.as_json import as_json
@@ -18,6 +19,7 @@ from ciguard.compare.records import runs_of
 from ciguard.compare.scatter import scatter
 from ciguard.compare.sides import joined, newest_of_branch, run_of_history
 from ciguard.compare.text import render
+from ciguard.compare.transitions import quarantined
 from ciguard.errors import CiguardError, InputError, UsageError
 from ciguard.lookup.records import Lookup, Recorded
 from ciguard.lookup.references import Base, Branch, Place, Reference, RunId, This, parse
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ciguard.codec.history import History
+    from ciguard.compare.changes import Excuse
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.runs import Run
     from ciguard.invocation import Invocation
+    from ciguard.model import CaseKey
     from ciguard.model.jobs import Job
 
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
@@ -323,7 +327,18 @@ def _around(
         prices=_prices(invocation),
         jobs_before=jobs[0],
         jobs_after=jobs[1],
+        excused=_quarantined(invocation, head),
     )
+
+
+def _quarantined(invocation: Invocation, head: Run) -> Mapping[CaseKey, Excuse]:
+    """Failures that are quarantined; none where the folder quarantines nothing."""
+    if not (invocation.folder / QUARANTINE).is_file():
+        return {}
+    # Imported here: it reads the configuration of the base, with pydantic.
+    from ciguard.repository.policies import quarantine_of  # noqa: PLC0415
+
+    return quarantined(head, quarantine_of(invocation).entries)
 
 
 def _prices(invocation: Invocation) -> Mapping[str, float]:

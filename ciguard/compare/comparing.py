@@ -25,7 +25,7 @@ from ciguard.compare.pace import believed, judge_pace, own_speed
 from ciguard.compare.pairs import pairs
 from ciguard.compare.renames import renamed
 from ciguard.compare.runs import of_history
-from ciguard.compare.transitions import ABSENT, transitions
+from ciguard.compare.transitions import ABSENT, transitions, with_excuses
 from ciguard.compare.trends import trends
 from ciguard.compare.vocabulary import NOUN
 from ciguard.compare.whole import leg_changes, totals
@@ -86,7 +86,7 @@ def compare_run(
     lost = losses(base, candidate, lacking, frozenset(names.values()))
     units = frozenset(unit for one in lost for unit in one.units)
     found = transitions(base, candidate, lacking.shard_of, units, names) if base is not None else ()
-    found = with_past(found, history, choice.used)
+    found = with_excuses(with_past(found, history, choice.used), around.excused)
     why = tuple(reasons(candidate, lacking))
     complete = not why and not has_lost(found)
     durations, memory = (_of_what_ran(one, complete) for one in (judged.durations, judged.memory))

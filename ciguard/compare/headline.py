@@ -96,7 +96,9 @@ def _parts(comparison: Comparison) -> Iterator[str]:
     cancelled = sum(one.word == "newly cancelled" for one in comparison.jobs)
     if cancelled:
         yield f"{counted(cancelled, 'job')} newly cancelled"
-    kinds: tuple[Kind, ...] = (*WORSE, "no_longer_run", "newly_skipped", "fixed")
+    kinds: tuple[Kind, ...] = (
+        *WORSE, "no_longer_run", "newly_skipped", "fixed", "quarantined", "forgiven"
+    )  # fmt: skip
     for kind in kinds:
         found = len(comparison.of_kind(kind))
         if found:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from ciguard.codec.history import WORDS
-from ciguard.compare.changes import Transition
+from ciguard.codec.quarantine import entry_of
+from ciguard.compare.changes import Excuse, Transition
 from ciguard.compare.runs import CODE, places
-from ciguard.compare.vocabulary import KINDS
+from ciguard.compare.vocabulary import EXCUSABLE, KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from ciguard.codec.quarantine import Entry
     from ciguard.compare.runs import Codes, Run
     from ciguard.compare.vocabulary import Kind
     from ciguard.model import CaseKey, UnitKey
@@ -134,8 +137,35 @@ def transitions(
         *_flaky(before, after, names),
     ]
     told = [one for one in found if one.kind != "no_longer_run" or one.key.unit_key not in lost]
+    return _in_order(told)
+
+
+def _in_order(found: Iterable[Transition]) -> tuple[Transition, ...]:
     order = {kind: place for place, kind in enumerate(KINDS)}
-    return tuple(sorted(told, key=lambda one: (order[one.kind], one.key)))
+    return tuple(sorted(found, key=lambda one: (order[one.kind], one.key)))
+
+
+def with_excuses(
+    found: Iterable[Transition], excused: Mapping[CaseKey, Excuse]
+) -> tuple[Transition, ...]:
+    """The transitions, failures that do not count under a kind that makes nothing worse."""
+    return _in_order(
+        replace(one, kind=excused[one.key].kind, excuse=excused[one.key].why)
+        if one.key in excused and one.kind in EXCUSABLE
+        else one
+        for one in found
+    )
+
+
+def quarantined(run: Run, entries: Sequence[Entry]) -> dict[CaseKey, Excuse]:
+    """The cases of a run that went wrong and are quarantined."""
+    found = {}
+    for position in np.flatnonzero(np.isin(fates(run), WRONG)).tolist() if entries else ():
+        key = run.keys[position]
+        entry = entry_of(entries, key.unit_key)
+        if entry is not None:
+            found[key] = Excuse("quarantined", entry.why)
+    return found
 
 
 def _there(before: _Side, after: _Side, names: Mapping[CaseKey, CaseKey]) -> Iterator[Transition]:

@@ -32,6 +32,8 @@ Kind = Literal[
     "no_longer_run",
     "newly_skipped",
     "failing_on_both",
+    "quarantined",
+    "forgiven",
     "flaky",
     "fixed",
     "moved",
@@ -63,6 +65,8 @@ KINDS: Final[dict[Kind, str]] = {
     "no_longer_run": "no longer run",
     "newly_skipped": "newly skipped",
     "failing_on_both": "failing on both",
+    "quarantined": "quarantined",
+    "forgiven": "forgiven",
     "flaky": "flaky",
     "fixed": "fixed",
     "moved": "moved or renamed",
@@ -76,3 +80,4 @@ WORSE: Final[tuple[Kind, ...]] = (
     "newly_failing",
     "failing_added",
 )
+EXCUSABLE: Final[tuple[Kind, ...]] = (*WORSE, "failing_on_both")

@@ -5,11 +5,10 @@ In a pull request all of it is the base's: whoever is judged does not write the 
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ciguard.codec.quarantine import entry_of
 from ciguard.guard.verdict import Excused, Finding
 from ciguard.text import counted
 
@@ -64,11 +63,10 @@ class Weighed:
 
 def weigh(failures: Iterable[Failure], policy: Policy) -> Weighed:
     """Tell failures apart. A unit without a result is none: nothing excuses that."""
-    entries = [(entry, _Matcher(entry)) for entry in policy.quarantine]
     counting, quarantined, forgiven = [], [], []
     for failure in failures:
         key = failure.result.key
-        entry = next((entry for entry, matches in entries if matches(key.unit_key)), None)
+        entry = entry_of(policy.quarantine, key.unit_key)
         known = policy.known.get(key)
         if entry is not None:
             quarantined.append(Excused(failure.shard, failure.result, entry.why))
@@ -85,20 +83,6 @@ def _alike(before: Outcome, now: Outcome) -> bool:
     return before == now or {before, now} == {"failed", "errored"}
 
 
-class _Matcher:
-    """Whether an entry means a unit. An id may hold brackets: itself it always matches."""
-
-    def __init__(self, entry: Entry) -> None:
-        self._entry = entry
-        self._pattern = re.compile(fnmatch.translate(entry.unit))
-
-    def __call__(self, key: UnitKey) -> bool:
-        entry = self._entry
-        if entry.suite not in (None, key.suite) or entry.variant not in (None, key.variant):
-            return False
-        return key.unit == entry.unit or self._pattern.match(key.unit) is not None
-
-
 def stale(
     entries: Sequence[Entry], final: Mapping[UnitKey, UnitResult], wanted: Iterable[UnitKey]
 ) -> Iterator[Finding]:
@@ -110,8 +94,7 @@ def stale(
     """
     keys = sorted({*wanted, *final}) if entries else ()
     for entry in entries:
-        matches = _Matcher(entry)
-        meant = [key for key in keys if matches(key)]
+        meant = [key for key in keys if entry.matches(key)]
         if not meant:
             what = f"quarantine.toml: {entry.name} is stale: no unit of this plan is meant"
             yield Finding("warning", "stale_quarantine", what, fix="take it out")

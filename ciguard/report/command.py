@@ -36,7 +36,7 @@ from ciguard.lookup.fetched import RUN, Sources, fetched
 from ciguard.lookup.records import Lookup
 from ciguard.rendering import Templates
 from ciguard.report.answer import NOT_JUDGED, Answer
-from ciguard.report.contents import Contents, Judging, without_excused
+from ciguard.report.contents import Contents, Judging, excuses_of
 from ciguard.report.markdown import Limit, octets
 from ciguard.report.page import html
 from ciguard.report.site import Site, site_of, site_of_named
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.codec.history import History
+    from ciguard.compare.changes import Excuse
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.confirmed import Confirmed
     from ciguard.compare.runs import Run
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from ciguard.guard.needs import Job
     from ciguard.guard.verdict import Verdict
     from ciguard.invocation import Invocation
-    from ciguard.model import Plan, Record
+    from ciguard.model import CaseKey, Plan, Record
 
 SUMMARY: Final = Limit(1024 * 1024 - 4096, octets)  # GitHub takes 1 MiB a step, with the notes
 NO_PAST: Final = "the run is judged without past runs"
@@ -256,14 +257,14 @@ def _answer(
         policy=judged.policy,
         also=(*refused(arrived.problems), *others.findings),
     )
-    comparison, why = _compare(invocation, plan, found, past)
+    comparison, why = _compare(invocation, plan, found, past, excuses_of(verdict))
     if comparison is not None and confirmed is not None:
         comparison = updated(comparison, confirmed)
     if comparison is not None and note:
         comparison = replace(comparison, notes=(*comparison.notes, note))
     code = int(verdict.exit_code)
     if not code and comparison is not None:
-        code = exit_code(without_excused(comparison, verdict), judged.fail_on)
+        code = exit_code(comparison, judged.fail_on)
     run = current_run(invocation.environ)
     contents = Contents(
         plan,
@@ -293,7 +294,11 @@ def _site(run: ActionsRun | None, asked: JudgedRun | None, platform: Platform | 
 
 
 def _compare(
-    invocation: Invocation, plan: Plan, records: Sequence[Record], past: _Past
+    invocation: Invocation,
+    plan: Plan,
+    records: Sequence[Record],
+    past: _Past,
+    excused: Mapping[CaseKey, Excuse],
 ) -> tuple[Comparison | None, str]:
     """Against the history; else None and why."""
     candidates = runs_of(_of_plan(plan, records), "this run")
@@ -304,7 +309,7 @@ def _compare(
         return None, why
     run = current_run(invocation.environ)
     head = candidates[-1]
-    around = _around(invocation, head, history, plan, run)
+    around = replace(_around(invocation, head, history, plan, run), excused=excused)
     again = candidates[-2] if len(candidates) > 1 else None
     found = compare_run(head, history, previous=again, plan=plan, around=around)
     if again is not None or run is None or not found.can_be_confirmed:

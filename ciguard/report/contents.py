@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from ciguard.compare.changes import Excuse
 from ciguard.compare.headline import headline_of
 from ciguard.report.site import Site, file_of
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.facts import RunName
     from ciguard.guard.verdict import Verdict
-    from ciguard.model import Plan, Result
+    from ciguard.model import CaseKey, Plan, Result
 
 ENOUGH: Final = 10  # baseline runs from which a number can be confirmed, see docs
 REPRODUCED: Final = 5  # shards with a command
@@ -137,18 +138,19 @@ def without_gaps(comparison: Comparison, verdict: Verdict) -> Comparison:
 
 
 def without_what_is_told(comparison: Comparison, verdict: Verdict) -> Comparison:
-    """The comparison without flaky and lost units, which the verdict above it has named."""
+    """The comparison without what the verdict above it has named: flaky, excused, lost units."""
     flaky = {one.key for one in (*verdict.flaky, *verdict.starved)}
     shown = tuple(
         one
         for one in comparison.transitions
-        if one.kind != "flaky" or one.key.unit_key not in flaky
+        if not one.excuse and (one.kind != "flaky" or one.key.unit_key not in flaky)
     )
     return replace(without_gaps(comparison, verdict), transitions=shown, lost=())
 
 
-def without_excused(comparison: Comparison, verdict: Verdict) -> Comparison:
-    """The comparison without failures that the guard has excused: they fail nothing here either."""
-    excused = {one.result.key for one in (*verdict.quarantined, *verdict.forgiven)}
-    counting = tuple(one for one in comparison.transitions if one.key not in excused)
-    return replace(comparison, transitions=counting)
+def excuses_of(verdict: Verdict) -> dict[CaseKey, Excuse]:
+    """The failures that the guard has excused: they make nothing worse in the comparison either."""
+    forgiven = {one.result.key: Excuse("forgiven", one.why) for one in verdict.forgiven}
+    return forgiven | {
+        one.result.key: Excuse("quarantined", one.why) for one in verdict.quarantined
+    }

@@ -125,6 +125,18 @@ def applied(
     return Applied(policy, law.config.policy.fail_on, law.source, law.templates)
 
 
+def quarantine_of(invocation: Invocation) -> Quarantine:
+    """The quarantine that holds for the run around us; nothing where the base's cannot be read."""
+    today = datetime.now(UTC).date()
+    run = current_run(invocation.environ)
+    if run is None or not run.is_proposal:
+        return _own_quarantine(invocation, today)
+    try:
+        return _base(invocation, run, today).quarantine
+    except CiguardError:
+        return Quarantine()
+
+
 def _strictest(error: CiguardError, problems: list[Finding]) -> Applied:
     note = "the base's policy could not be read"
     what = (
@@ -138,11 +150,14 @@ def _strictest(error: CiguardError, problems: list[Finding]) -> Applied:
 
 def _own(invocation: Invocation, today: date) -> _Law:
     config = invocation.config()
-    path = invocation.folder / quarantine_codec.FILE
-    texts = {path.name: files.read(path)} if path.is_file() else {}
     places = {f"{TEMPLATES}{name}": invocation.folder / TEMPLATES / name for name in OWN_TEMPLATES}
     found = {name: files.read(place) for name, place in places.items() if place.is_file()}
-    return _Law(config, _quarantine(texts, today), _templates(found))
+    return _Law(config, _own_quarantine(invocation, today), _templates(found))
+
+
+def _own_quarantine(invocation: Invocation, today: date) -> Quarantine:
+    path = invocation.folder / quarantine_codec.FILE
+    return _quarantine({path.name: files.read(path)} if path.is_file() else {}, today)
 
 
 def _base(invocation: Invocation, run: ActionsRun, today: date) -> _Law:

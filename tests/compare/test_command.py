@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -55,6 +56,26 @@ def test_a_record_that_is_there_twice_is_named(ciguard: Ciguard, place: Path) ->
     assert done.stdout.startswith("INCOMPLETE: leg 01 left a damaged record; ")
     (warning,) = done.stderr.splitlines()
     assert warning.startswith("warning: one/1-1/01/supervisor.jsonl: 2 shard lines that differ")
+
+
+def test_a_quarantined_failure_is_excused_and_shown(ciguard: Ciguard, tmp_path: Path) -> None:
+    write(tmp_path, "base", {"01": [case("a.py::x"), case("b.py::y")]})
+    write(tmp_path, "head", {"01": [case("a.py::x", outcome="failed"), case("b.py::y")]}, run_id=9)
+    words = ("compare", "base", "head", "--fail-on", "new-failure")
+    assert ciguard(*words, cwd=tmp_path, expect=10).stdout.startswith("WORSE: 1 newly failing")
+    until = datetime.now(UTC).date() + timedelta(days=20)
+    (tmp_path / "quarantine.toml").write_text(
+        f'[[quarantine]]\nunit = "a.py::*"\nreason = "late mail"\nissue = 4711\nuntil = {until}\n'
+    )
+    done = ciguard(*words, cwd=tmp_path)
+    assert done.stdout.startswith("INCONCLUSIVE: 1 quarantined\n")
+    assert f"passed -> failed (shard 01); late mail (#4711, until {until})" in " ".join(
+        done.stdout.split()
+    )
+    found = json.loads(ciguard(*words, "--format", "json", cwd=tmp_path).stdout)
+    (one,) = found["transitions"]
+    assert one["kind"] == "quarantined"
+    assert one["excuse"] == f"late mail (#4711, until {until})"
 
 
 JUNIT = '<testsuite><testcase classname="m" name="{}" time="1"/>'

@@ -13,6 +13,7 @@ from guard.world import SHARDS, World, make_leg, make_plan, passed
 from markdown_it import MarkdownIt
 
 from ciguard.codec.gathering import read_records
+from ciguard.compare.around import NOTHING, Around
 from ciguard.compare.comparing import compare_run
 from ciguard.compare.failing import failing
 from ciguard.compare.records import runs_of
@@ -21,7 +22,8 @@ from ciguard.github.comments import MAX_CHARS
 from ciguard.guard.verdict import Excused
 from ciguard.model import Result
 from ciguard.rendering import Templates
-from ciguard.report.contents import Contents, without_excused
+from ciguard.report.answer import Answer
+from ciguard.report.contents import Contents, excuses_of
 from ciguard.report.markdown import Limit, characters, markdown, not_judged
 from ciguard.text import counted
 
@@ -88,13 +90,13 @@ def test_a_long_comment_fits_and_counts_what_it_leaves_out(limit: int) -> None:
         assert "does not fit" in text
 
 
-def comparison_of(world: World, base: World) -> Comparison:
+def comparison_of(world: World, base: World, around: Around = NOTHING) -> Comparison:
     """A run against one before it."""
     candidate, before = (
         runs_of(read_records(one.files().items()), name)[-1]
         for one, name in ((world, "this run"), (base, "base"))
     )
-    return compare_run(candidate, None, [before], plan=world.plan)
+    return compare_run(candidate, None, [before], plan=world.plan, around=around)
 
 
 def compared(world: World, base: World) -> str:
@@ -106,13 +108,22 @@ def compared(world: World, base: World) -> str:
 def test_what_the_guard_excuses_fails_nothing_in_the_comparison_either() -> None:
     world = failing_world(2)
     base = World(world.plan, {"01": make_leg(world.plan, "01", run=6)})
-    found, verdict = comparison_of(world, base), world.prove()
+    verdict = world.prove()
+    first, second = (Excused("01", one.result, "late mail") for one in verdict.failures)
+    half = replace(verdict, quarantined=(first,))
+    found = comparison_of(world, base, Around(excused=excuses_of(half)))
     assert failing(found, {"new-failure"}) == ("new-failure",)
-    first, second = (Excused("01", one.result, "known") for one in verdict.failures)
-    half = without_excused(found, replace(verdict, quarantined=(first,)))
-    assert [one.key for one in half.transitions] == [second.result.key]
-    both = without_excused(found, replace(verdict, quarantined=(first,), forgiven=(second,)))
-    assert failing(both, {"new-failure"}) == ()
+    assert found.state == "worse"
+    assert "1 newly failing; 1 quarantined" in found.headline
+    assert [one.kind for one in found.transitions] == ["newly_failing", "quarantined"]
+    both = replace(half, forgiven=(second,))
+    found = comparison_of(world, base, Around(excused=excuses_of(both)))
+    assert failing(found, {"new-failure"}) == ()
+    assert found.state == "inconclusive"
+    assert not Answer(Contents(world.plan, both, found), 0).is_worse
+    text = comment(world.plan, both, comparison=found)
+    assert "\n| newly failing |" not in text
+    assert text.count("late mail") == 2
 
 
 def test_a_first_comment_has_one_heading_and_says_once_that_there_is_too_little() -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,7 @@ from fakegithub.actions import add_artifact, add_job
 from fakegithub.conformance import description_path, mistakes, read_description
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
-from guard.world import World
+from guard.world import World, make_leg
 
 from ciguard.codec import plan as plan_codec
 from ciguard.github.marks import with_marker
@@ -215,6 +216,30 @@ def test_a_red_base_branch_has_one_issue(job: Job, server: FakeGitHub) -> None:
     assert "issue closed" in job.report("--issue").stderr
     assert [one["state"] for one in server.issues.values()] == ["closed"]
     assert server.comments == {}
+
+
+def test_a_quarantined_failure_opens_no_issue(job: Job, ciguard: Ciguard) -> None:
+    job.happens("push", {"ref": "refs/heads/main"}, GITHUB_REF_NAME="main")
+    plan = job.world.plan
+    base = World(plan, {key: make_leg(plan, key, run=6) for key in job.world.legs})
+    (job.folder / "past").mkdir()
+    _, past = base.write(job.folder / "past")
+    facts = ("--sha", "1" * 40, "--branch", "main", "--at", "2026-01-01T10:00:00Z")
+    ciguard("history", "add", past, "--history", "h", *facts, cwd=job.folder)
+    job.world.result("01", "a.t::two", outcome="failed", message="no")
+    until = datetime.now(UTC).date() + timedelta(days=20)
+    (job.folder / "quarantine.toml").write_text(
+        f'[[quarantine]]\nunit = "a.t::*"\nreason = "late mail"\nissue = 4711\nuntil = {until}\n'
+    )
+    done = job.report("--issue", "--history", "h")
+    assert "issue not needed" in done.stderr
+    verdict, compared = (
+        line for line in job.summary().splitlines() if line.startswith(("### ", "INCONCLUSIVE"))
+    )
+    assert "PASSED" in verdict
+    assert "1 quarantined unit failed" in verdict
+    assert "1 quarantined" in compared
+    assert "1 newly failing" not in job.summary()
 
 
 def test_a_merge_queue_has_check_and_summary_only(job: Job, server: FakeGitHub) -> None:
