@@ -38,6 +38,7 @@ def test_a_few_pull_requests_without_and_with_a_change() -> None:
     assert same.false_durations <= at_most(0.2, same.pulls)
     assert same.false_memory <= at_most(0.05, same.pulls)
     assert same.slower <= at_most(0.02, same.pulls)
+    assert same.named_durations <= at_most(0.3, same.pulls)
     hurt = score(pulls=6, tests=600, runs=20, growth=0.5, seed=100)
     assert hurt.found_durations >= at_least(0.8, hurt.changed)
     assert hurt.found_memory >= at_least(0.95, hurt.changed)
@@ -70,6 +71,8 @@ def test_false_alarms(runs: int) -> None:
     assert found.false_durations <= at_most(0.2, found.pulls)
     assert found.false_memory <= at_most(0.2 if runs < 20 else 0.05, found.pulls)
     assert found.slower <= at_most(0.02, found.pulls)
+    assert found.named_durations <= at_most(0.3, found.pulls)
+    assert found.doubled == 0
 
 
 @pytest.mark.soak
