@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 
 from ciguard.model import SLOTS
-from ciguard.run.platforms.base import MachineMemory
+from ciguard.run.platforms.base import Headroom, MachineMemory
 
 assert sys.platform != "win32"
 
@@ -114,18 +114,15 @@ def limited(folders: tuple[str, ...]) -> tuple[Cgroup, ...]:
     return tuple(found)
 
 
-class Guardrail:
-    """Reads what is left, 50 times a second, through one kept descriptor.
+class Guardrail(Headroom):
+    """Reads what is left, 50 times a second, through one kept descriptor."""
 
-    Args:
-        meminfo: its path, so that a test can lower what is there.
-    """
-
-    def __init__(self, meminfo: str = MEMINFO) -> None:
+    def __init__(self, meminfo: str | None = None) -> None:
+        super().__init__(meminfo)
         self._meminfo = -1
         # Elsewhere than on Linux nothing is known, and nothing is guarded.
         with contextlib.suppress(OSError):
-            self._meminfo = os.open(meminfo, os.O_RDONLY | os.O_CLOEXEC)
+            self._meminfo = os.open(meminfo or MEMINFO, os.O_RDONLY | os.O_CLOEXEC)
         self._folders = memory_cgroups(_read("/proc/self/cgroup") or b"")
         self._limited = limited(self._folders)
 

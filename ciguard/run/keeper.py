@@ -116,10 +116,11 @@ def parents(*, bare: bool = False) -> dict[int, tuple[int, int]]:
 
 def tree(root: int, *, bare: bool = False) -> set[int]:
     """Live descendants of a process, and what shares its session; itself left out."""
-    return _below(root, parents(bare=bare))
+    return below(root, parents(bare=bare))
 
 
-def _below(root: int, table: dict[int, tuple[int, int]]) -> set[int]:
+def below(root: int, table: dict[int, tuple[int, int]]) -> set[int]:
+    """The same in a table as `parents` gives it."""
     found = {pid for pid, (_, session) in table.items() if session == root}
     size = -1
     while size != len(found):
@@ -136,7 +137,7 @@ def reach(met: set[int] | None) -> set[int]:
             belongs to init as soon as its parent is dead. Only then is it still the same process.
     """
     table = parents(bare=met is not None)
-    found = _below(os.getpid(), table)
+    found = below(os.getpid(), table)
     if met is not None:
         met |= found
         found |= {pid for pid in met if table.get(pid, (0, 0))[0] == INIT}

@@ -1,4 +1,4 @@
-"""One tested process as the leg holds it: through its keeper, by two pipes.
+"""One tested process on a POSIX system: the leg holds it through its keeper, by two pipes.
 
 Started from the main thread only: a child of another thread may be told that its parent died when
 that thread ends.
@@ -13,8 +13,9 @@ import select
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Iterator, Mapping, Sequence, Set
 
+from ciguard.errors import ExitCode
 from ciguard.run import keeper, stacks
 from ciguard.run.platforms.base import KEEPER_LOST, NOT_STARTED, Ended
 
@@ -23,6 +24,12 @@ assert sys.platform != "win32"
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
+    from ciguard.run.platforms.base import Tested
+
+EXIT_OF: Final[Mapping[signal.Signals, ExitCode]] = {
+    signal.SIGINT: ExitCode.INTERRUPTED,
+    signal.SIGTERM: ExitCode.TERMINATED,
+}
 START_S = 20.0  # a keeper that has not started anything by then is lost (one takes 0.02 s)
 # How long behind SIGKILL a keeper may be silent: it gives up a tree after KILL_S.
 SILENT_S = keeper.KILL_S + 2.0
@@ -191,3 +198,27 @@ class TestedProcess:
                 self._lost()
         self._roots.discard(self.root)
         self._status.close()
+
+
+@contextlib.contextmanager
+def wakeup() -> Iterator[int]:
+    """The end of a pipe that the interpreter writes to when a signal arrives."""
+    read_end, write_end = os.pipe()
+    for end in (read_end, write_end):
+        os.set_blocking(end, False)
+    before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    try:
+        yield read_end
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(read_end)
+        os.close(write_end)
+
+
+def wait(wakeup: int, processes: Sequence[Tested], timeout_s: float) -> bool:
+    """Until a signal arrives or a keeper says something."""
+    sources: List[Any] = [wakeup, *processes]
+    ready = select.select(sources, [], [], timeout_s)[0]
+    if wakeup in ready:
+        os.read(wakeup, 4096)
+    return bool(ready)

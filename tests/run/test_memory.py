@@ -13,7 +13,7 @@ from run.legs import until
 
 from ciguard.run.guardrail import Guardrail
 from ciguard.run.memory import MemoryWatch
-from ciguard.run.platforms.instruments import NoInstruments
+from ciguard.run.platforms.base import Instruments
 from ciguard.run.probes import MOST_KEPT, Pressure, TreeMemory
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_a_child_that_ends_is_forgotten(parent: int) -> None:
 
 
 def test_looks_are_taken_at_their_time_and_written_by_twos(parent: int) -> None:
-    watch = MemoryWatch(Guardrail(), NoInstruments(), guarded=False)
+    watch = MemoryWatch(Guardrail(), Instruments({}), guarded=False)
     trees = {1: TreeMemory(parent)}
     assert watch.look(0.0, {}) is None, "nothing runs"
     assert watch.look(0.0, trees) is not None
@@ -111,7 +111,7 @@ def test_it_looks_more_often_where_there_is_less(
 ) -> None:
     said = tmp_path / "meminfo"
     said.write_text(f"MemTotal: 16000000 kB\nMemAvailable: {available_mib << 10} kB\n")
-    watch = MemoryWatch(Guardrail(str(said)), NoInstruments(), guarded=guarded)
+    watch = MemoryWatch(Guardrail(str(said)), Instruments({}), guarded=guarded)
     watch.look(0.0, {1: TreeMemory(parent)})
     assert watch.every_s == every_s
 
@@ -123,7 +123,7 @@ def test_a_look_that_finds_no_number_pushes_out_none_that_did(tmp_path: Path, pa
     watch = None
     for at_s, mib in looks.items():
         said.write_text(f"MemAvailable: {int(mib) << 10} kB\n" if mib else "")
-        watch = watch or MemoryWatch(Guardrail(str(said)), NoInstruments(), guarded=True)
+        watch = watch or MemoryWatch(Guardrail(str(said)), Instruments({}), guarded=True)
         assert watch.look(at_s, trees) is not None
         if at_s == 0.3:
             found = [one.headroom_bytes for one in watch.flush()]

@@ -56,6 +56,69 @@ class MachineMemory:
 
 UNKNOWN: Final = MachineMemory(None, None, None, None)
 
+
+class Instruments:
+    """What one leg measures with, besides sizes of trees; as it stands here: nothing.
+
+    Args:
+        environ: the leg's own environment.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        pass
+
+    def windows(self, tree: Tree) -> Optional[Windows]:  # noqa: ARG002
+        """For a tree whose processes do not measure themselves."""
+        return None
+
+    def look(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:  # noqa: ARG002
+        """Fields of a sample that are asked for rarely, once an answer has come; never waits."""
+        return {}
+
+    def pressure(self) -> Mapping[str, float]:
+        """Fields of a sample that say how long programs have waited for memory."""
+        return {}
+
+    def close(self) -> None:
+        """Give back what is held; processes have ended."""
+
+
+class Headroom:
+    """How much memory is left before something is killed, and whether something was.
+
+    As it stands here nobody knows: then nothing is guarded.
+
+    Args:
+        meminfo: a file that says what memory the machine has; None for the system's own word.
+    """
+
+    def __init__(self, meminfo: Optional[str] = None) -> None:
+        pass
+
+    def machine(self) -> MachineMemory:
+        """What the machine says now."""
+        return UNKNOWN
+
+    def memory_bytes(self) -> Optional[int]:
+        """What the leg may use at most."""
+        return None
+
+    def headroom_bytes(self, machine: MachineMemory) -> Optional[int]:  # noqa: ARG002
+        """What is left; None where nobody knows."""
+        return None
+
+    def oom_file(self) -> str:
+        """Where the system counts its kills for memory; "" where it does not."""
+        return ""
+
+    def oom_kills(self) -> int:
+        """How often the system has killed for memory; 0 where it does not count."""
+        return 0
+
+    def close(self) -> None:
+        """Give descriptors back."""
+
+
 if TYPE_CHECKING:
 
     class Tested(Protocol):
@@ -107,45 +170,6 @@ if TYPE_CHECKING:
 
         def told(self) -> Sequence[PeakLine]:
             """All are read: what its results lack."""
-
-        def close(self) -> None:
-            """Give descriptors back."""
-
-    class Instruments(Protocol):
-        """What one leg measures with, besides sizes of trees."""
-
-        def windows(self, tree: Tree) -> Optional[Windows]:
-            """For a tree whose processes do not measure themselves."""
-
-        def look(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:
-            """Fields of a sample that are asked for rarely, when an answer has just come.
-
-            Never waits.
-            """
-
-        def pressure(self) -> Mapping[str, float]:
-            """Fields of a sample that say how long programs have waited for memory."""
-
-        def close(self) -> None:
-            """Give back what is held; processes have ended."""
-
-    class Headroom(Protocol):
-        """How much memory is left before something is killed, and whether something was."""
-
-        def machine(self) -> MachineMemory:
-            """What the machine says now."""
-
-        def memory_bytes(self) -> Optional[int]:
-            """What the leg may use at most."""
-
-        def headroom_bytes(self, machine: MachineMemory) -> Optional[int]:
-            """What is left; None where nobody knows, and then nothing is guarded."""
-
-        def oom_file(self) -> str:
-            """Where the system counts its kills for memory; "" where it does not."""
-
-        def oom_kills(self) -> int:
-            """How often the system has killed for memory; 0 where it does not count."""
 
         def close(self) -> None:
             """Give descriptors back."""

@@ -1,22 +1,25 @@
-"""Linux: everything is measured and guarded, from /proc and the cgroups."""
+"""Linux: everything is measured and guarded, from /proc and the cgroups above the leg."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Final, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Final, Mapping, Optional, Sequence, Tuple, cast
 
 assert sys.platform != "win32"
 
-from ciguard.run.guardrail import MEMINFO, Guardrail
+from ciguard.run import marks
+from ciguard.run.gpus import Gpus
+from ciguard.run.guardrail import Guardrail
 from ciguard.run.keeper import become_subreaper
-from ciguard.run.platforms.linux_instruments import LinuxInstruments
-from ciguard.run.platforms.posix import EXIT_OF, wait, wakeup
-from ciguard.run.probes import TreeMemory
-from ciguard.run.tested import TestedProcess
+from ciguard.run.platforms.base import Instruments
+from ciguard.run.probes import Pressure, TreeMemory
+from ciguard.run.tested import EXIT_OF, TestedProcess, wait, wakeup
 
 if TYPE_CHECKING:
-    from ciguard.run.platforms.base import Headroom, Instruments, Tested, Tree
+    from typing import List
+
+    from ciguard.run.platforms.base import Tested, Tree, Windows
 
 __all__ = ["EXIT_OF", "LACKS", "NAME", "adopt_orphans", "cpus", "headroom"]
 __all__ += ["instruments", "start", "tree", "wait", "wakeup"]
@@ -25,16 +28,40 @@ NAME: Final = "linux"
 LACKS: Final[Tuple[str, ...]] = ()
 
 
-def start(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str,
-    log: str,
-    *,
-    stdin: Optional[int] = None,
-) -> Tested:
-    """Behind a keeper that is the subreaper of its tree."""
-    return TestedProcess(argv, env, cwd, log, stdin=stdin)
+class LinuxInstruments(Instruments):
+    """Marks that can be reset, pressure, GPUs."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        super().__init__(environ)
+        self._gpus = Gpus(environ.get("PATH"))
+        self._pressure = Pressure()
+
+    def windows(self, tree: Tree) -> Optional[Windows]:
+        """Of the processes that have this leg's pid as MARKED_BY."""
+        return marks.Windows(cast("TreeMemory", tree), str(os.getpid()))
+
+    def look(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:
+        """Ask for the memory of GPUs when it is due."""
+        pids: List[int] = [pid for tree in trees for pid in cast("TreeMemory", tree).pids()]
+        gpu_bytes = self._gpus.look(now_s, pids)
+        return {"gpu_bytes": gpu_bytes} if gpu_bytes else {}
+
+    def pressure(self) -> Mapping[str, float]:
+        """Since the leg's start."""
+        some_s, all_s = self._pressure.stalled_s()
+        if some_s is None or all_s is None:
+            return {}
+        return {"stalled_s": some_s, "fully_stalled_s": all_s}
+
+    def close(self) -> None:
+        """Give descriptors back, and stop asking."""
+        self._gpus.close()
+        self._pressure.close()
+
+
+start = TestedProcess
+headroom = Guardrail
+instruments = LinuxInstruments
 
 
 def adopt_orphans() -> None:
@@ -45,16 +72,6 @@ def adopt_orphans() -> None:
 def tree(process: Tested) -> Tree:
     """From kept `statm` descriptors."""
     return TreeMemory(process.root)
-
-
-def instruments(environ: Mapping[str, str]) -> Instruments:
-    """Windows, pressure, GPUs."""
-    return LinuxInstruments(environ)
-
-
-def headroom(meminfo: Optional[str]) -> Headroom:
-    """/proc/meminfo and the cgroups above us."""
-    return Guardrail(meminfo or MEMINFO)
 
 
 def cpus() -> Optional[int]:

@@ -7,35 +7,25 @@ and swaps by itself, and a kill on a wrong number would be worse than none. Sour
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import struct
-import subprocess
 import sys
-from typing import TYPE_CHECKING, Final, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Final, Optional, Tuple
 
 assert sys.platform != "win32"
 
 from ciguard.run import keeper
-from ciguard.run.platforms.base import UNKNOWN, MachineMemory
-from ciguard.run.platforms.instruments import NoInstruments
-from ciguard.run.platforms.posix import EXIT_OF, wait, wakeup
-from ciguard.run.tested import TestedProcess
+from ciguard.run.platforms.base import Headroom, Instruments
+from ciguard.run.tested import EXIT_OF, TestedProcess, wait, wakeup
 
 if TYPE_CHECKING:
     from typing import Callable, Dict
 
-    from ciguard.run.platforms.base import Headroom, Instruments, Tested, Tree
+    from ciguard.run.platforms.base import Tested, Tree
 
-__all__ = [
-    "EXIT_OF",
-    "LACKS",
-    "NAME",
-    "FreeMemory",
-    "PsTree",
-    "adopt_orphans",
-    "cpus",
-    "footprint_of",
-]
+__all__ = ["EXIT_OF", "LACKS", "NAME", "PsTree", "adopt_orphans", "cpus", "footprint_of"]
 __all__ += ["footprints", "headroom", "instruments", "start", "tree", "wait", "wakeup"]
 
 NAME: Final = "macos"
@@ -44,7 +34,6 @@ LACKS: Final[Tuple[str, ...]] = (
     "a look at memory more often than once a second (Linux, Windows)",
 )
 PS_EVERY_S: Final = 1.0  # `ps` takes 10-20 ms of a core each time
-SYSCTL_S: Final = 2.0
 RUSAGE_INFO_V0: Final = 0
 # uuid[16], eight counters of which the last is ri_phys_footprint, start and exit time.
 RUSAGE_INFO: Final = struct.Struct("=16s10Q")
@@ -91,7 +80,9 @@ class PsTree:
         """Memory of the tree now, or up to a second ago; None where no process of it was found."""
         if now_s - self._listed_s >= PS_EVERY_S:
             self._listed_s = now_s
-            self._sizes = below(self._root, keeper.listed_by_ps())
+            listed = keeper.listed_by_ps()
+            parents = {pid: (parent, 0) for pid, (parent, _) in listed.items()}
+            self._sizes = {pid: listed[pid][1] for pid in keeper.below(self._root, parents)}
         if self._footprint is not None:
             for pid, size in tuple(self._sizes.items()):
                 now = self._footprint(pid)
@@ -102,82 +93,20 @@ class PsTree:
         """Nothing is held."""
 
 
-def below(root: int, listed: Mapping[int, Tuple[int, int]]) -> Dict[int, int]:
-    """Size of each descendant of a process.
-
-    Args:
-        listed: pid -> (parent, bytes) of every process there is.
-    """
-    children: Dict[int, list[int]] = {}
-    for pid, (parent, _) in listed.items():
-        children.setdefault(parent, []).append(pid)
-    found: Dict[int, int] = {}
-    waiting = [root]
-    while waiting:
-        for pid in children.get(waiting.pop(), ()):
-            if pid not in found and pid != root:
-                found[pid] = listed[pid][1]
-                waiting.append(pid)
-    return found
-
-
-class FreeMemory:
-    """The machine's size alone."""
-
-    def machine(self) -> MachineMemory:
-        """What is free now is not asked."""
-        return UNKNOWN
+class MachineSize(Headroom):
+    """The machine's size alone: what is free is not asked, and nothing is guarded."""
 
     def memory_bytes(self) -> Optional[int]:
         """hw.memsize, which POSIX has as pages."""
-        try:
+        with contextlib.suppress(OSError, ValueError):
             return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, ValueError):
-            said = sysctl("hw.memsize")
-            return int(said) if said is not None and said.isdigit() else None
-
-    def headroom_bytes(self, machine: MachineMemory) -> Optional[int]:  # noqa: ARG002
-        """Unknown: nothing is guarded."""
         return None
 
-    def oom_file(self) -> str:
-        """There is none."""
-        return ""
 
-    def oom_kills(self) -> int:
-        """Nobody counts them."""
-        return 0
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-def sysctl(name: str) -> Optional[str]:
-    """A value of the kernel's, as the program of that name prints it; None where it has none."""
-    try:
-        done = subprocess.run(
-            ["sysctl", "-n", name],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=SYSCTL_S,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    said = done.stdout.decode("utf-8", "replace").strip()
-    return said if done.returncode == 0 and said else None
-
-
-def start(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str,
-    log: str,
-    *,
-    stdin: Optional[int] = None,
-) -> Tested:
-    """Behind a keeper that looks for nothing of Linux's."""
-    return TestedProcess(argv, env, cwd, log, stdin=stdin, bare=True)
+start = functools.partial(TestedProcess, bare=True)
+headroom = MachineSize
+instruments = Instruments
+cpus = os.cpu_count  # there is no container and no taskset
 
 
 def adopt_orphans() -> None:
@@ -187,18 +116,3 @@ def adopt_orphans() -> None:
 def tree(process: Tested) -> Tree:
     """By `ps`."""
     return PsTree(process.root, footprints())
-
-
-def instruments(environ: Mapping[str, str]) -> Instruments:  # noqa: ARG001
-    """Sizes of trees are all there is."""
-    return NoInstruments()
-
-
-def headroom(meminfo: Optional[str]) -> Headroom:  # noqa: ARG001  # there is no such file
-    """The machine's size."""
-    return FreeMemory()
-
-
-def cpus() -> Optional[int]:
-    """All there are: no container, no taskset."""
-    return os.cpu_count()

@@ -1,36 +1,64 @@
 """Windows, tried under Wine only: a job object for each process, memory as what is committed.
 
-Ctrl-Break is the polite signal: Ctrl-C cannot be sent to one group of processes. The process's
-group is its own, so that the Ctrl-C of a runner that cancels reaches the leg alone. Committed
-memory is what runs out here: allocations fail when no more can be committed, whatever is resident.
+What is started in a job object, and all that starts, dies with the last handle to it, ours: Windows
+closes our handles when we are killed, so that no keeper is needed. Hosted runners run steps in a
+job of their own; from Windows 8 on jobs nest. Breaking away is not allowed: a test that asks for
+CREATE_BREAKAWAY_FROM_JOB is refused by Windows. Ctrl-Break is the polite signal: Ctrl-C cannot be
+sent to one group of processes. The process's group is its own, so that the Ctrl-C of a runner that
+cancels reaches the leg alone. Committed memory is what runs out here: allocations fail when no more
+can be committed, whatever is resident.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Optional, Sequence, Tuple
 
 from ciguard.errors import ExitCode
-from ciguard.run.platforms.base import NOT_STARTED, UNKNOWN, Ended, MachineMemory
-from ciguard.run.platforms.instruments import NoInstruments
-from ciguard.run.platforms.windows_api import CREATE_SUSPENDED, left_bytes, memory_of
-from ciguard.run.platforms.windows_words import folded, place_of
+from ciguard.run.platforms.base import (
+    NOT_STARTED,
+    UNKNOWN,
+    Ended,
+    Headroom,
+    Instruments,
+    MachineMemory,
+)
+from ciguard.run.platforms.windows_api import (
+    ACCOUNTING,
+    CREATE_SUSPENDED,
+    DBG_TERMINATE_PROCESS,
+    DWORD,
+    EXTENDED_LIMITS,
+    KILL_ON_JOB_CLOSE,
+    MOST_PROCESSES,
+    PROCESS_IDS,
+    QUERY_LIMITED_INFORMATION,
+    TICKS_A_SECOND,
+    Accounting,
+    ExtendedLimits,
+    MemoryCounters,
+    MemoryStatus,
+    ProcessIds,
+    folded,
+    left_bytes,
+    memory_of,
+    place_of,
+)
 
 assert sys.platform == "win32"
 
 import _winapi  # subprocess and multiprocessing wait with it, too
 
-from ciguard.run.platforms import windows_job as api
-
 if TYPE_CHECKING:
-    from typing import Dict, List
+    from typing import List
 
-    from ciguard.run.platforms.base import Headroom, Instruments, Tested, Tree
+    from ciguard.run.platforms.base import Tested, Tree
 
 NAME: Final = "windows"
 LACKS: Final[Tuple[str, ...]] = ()
@@ -43,9 +71,111 @@ EXIT_OF: Final[Mapping[signal.Signals, ExitCode]] = {
 POLITELY: Final = ((0.0, "break"), (4.0, "kill"))
 AT_ONCE: Final = ((0.0, "kill"),)
 MOST_HANDLES: Final = 60  # WaitForMultipleObjects takes 64
-RESCAN_S: Final = 0.5
+GONE_S: Final = 5.0  # what has been terminated goes in milliseconds, unless a driver holds it
 CLOSE_S: Final = 20.0  # what a driver holds cannot be waited for
 NO_JOB: Final = "a job object: what a test starts may outlive it"
+
+
+def _libraries() -> Tuple[Any, Any]:
+    """kernel32 and ntdll; a handle without its type would be passed as an int of 32 bits."""
+    kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
+    ntdll = ctypes.WinDLL("ntdll")
+    handle = pointer = ctypes.c_void_p
+    kernel32.CreateJobObjectW.restype = kernel32.OpenProcess.restype = handle
+    for function, arguments in (
+        (kernel32.CreateJobObjectW, (pointer, pointer)),
+        (kernel32.SetInformationJobObject, (handle, ctypes.c_int, pointer, DWORD)),
+        (kernel32.QueryInformationJobObject, (handle, ctypes.c_int, pointer, DWORD, pointer)),
+        (kernel32.AssignProcessToJobObject, (handle, handle)),
+        (kernel32.TerminateJobObject, (handle, DWORD)),
+        (kernel32.OpenProcess, (DWORD, ctypes.c_int, DWORD)),
+        (kernel32.K32GetProcessMemoryInfo, (handle, pointer, DWORD)),
+        (kernel32.GlobalMemoryStatusEx, (pointer,)),
+        (kernel32.SetConsoleCtrlHandler, (pointer, ctypes.c_int)),
+        (kernel32.CloseHandle, (handle,)),
+        (ntdll.NtResumeProcess, (handle,)),
+    ):
+        function.argtypes = arguments
+    return kernel32, ntdll
+
+
+KERNEL32, NTDLL = _libraries()
+
+
+class Job:
+    """A job object whose end is the end of all that is in it.
+
+    Raises:
+        OSError: Windows refuses it.
+    """
+
+    def __init__(self) -> None:
+        self._handle: Optional[int] = KERNEL32.CreateJobObjectW(None, None)
+        limits = ExtendedLimits()
+        limits.basic.limit_flags = KILL_ON_JOB_CLOSE
+        size = ctypes.sizeof(limits)
+        if not self._handle or not KERNEL32.SetInformationJobObject(
+            self._handle, EXTENDED_LIMITS, ctypes.byref(limits), size
+        ):
+            error = ctypes.WinError(ctypes.get_last_error())
+            self.close()
+            raise error
+
+    def take(self, process: int) -> bool:
+        """Put a process into it, by its handle; False where the process's own job forbids it."""
+        return bool(KERNEL32.AssignProcessToJobObject(self._handle, process))
+
+    def terminate(self) -> None:
+        """End all that is in it, and wait until it has gone."""
+        KERNEL32.TerminateJobObject(self._handle, DBG_TERMINATE_PROCESS)
+        end_s = time.monotonic() + GONE_S
+        while self._accounting().active_processes and time.monotonic() < end_s:
+            time.sleep(0.001)
+
+    def _ask(self, kind: int, answer: ctypes.Structure) -> None:
+        # Where it fails the answer stays 0, as where nothing was measured.
+        size = ctypes.sizeof(answer)
+        KERNEL32.QueryInformationJobObject(self._handle, kind, ctypes.byref(answer), size, None)
+
+    def _accounting(self) -> Accounting:
+        found = Accounting()
+        self._ask(ACCOUNTING, found)
+        return found
+
+    def cpu_s(self) -> Optional[float]:
+        """CPU time of all processes that were ever in it."""
+        found = self._accounting()
+        ticks = int(found.total_user_time) + int(found.total_kernel_time)
+        return ticks / TICKS_A_SECOND if ticks else None
+
+    def peak_bytes(self) -> Optional[int]:
+        """The most that was committed at once."""
+        found = ExtendedLimits()
+        self._ask(EXTENDED_LIMITS, found)
+        return int(found.peak_job_memory_used) or None
+
+    def pids(self) -> Tuple[int, ...]:
+        """The processes in it now; of very many the first."""
+        found = ProcessIds()
+        self._ask(PROCESS_IDS, found)
+        return tuple(found.ids[: min(int(found.listed), MOST_PROCESSES)])
+
+    def close(self) -> None:
+        """Give the handle back: all that is in it dies."""
+        if self._handle:
+            KERNEL32.CloseHandle(self._handle)
+            self._handle = None
+
+
+def committed_bytes(pid: int) -> int:
+    """What a process has committed, shared pages left out; 0 where it has gone."""
+    handle = KERNEL32.OpenProcess(QUERY_LIMITED_INFORMATION, 0, pid)
+    if not handle:
+        return 0
+    found = MemoryCounters()  # where it fails they stay 0
+    KERNEL32.K32GetProcessMemoryInfo(handle, ctypes.byref(found), ctypes.sizeof(found))
+    KERNEL32.CloseHandle(handle)
+    return int(found.pagefile_usage)
 
 
 class WindowsProcess:
@@ -59,6 +189,7 @@ class WindowsProcess:
         env: Mapping[str, str],
         cwd: str,
         log: str,
+        *,
         stdin: Optional[int] = None,
     ) -> None:
         self.root = 0
@@ -69,9 +200,9 @@ class WindowsProcess:
         self.handle = 0
         self._steps: List[Tuple[float, str]] = []
         self._started_s = time.monotonic()
-        self.job: Optional[api.Job] = None
+        self.job: Optional[Job] = None
         try:
-            self.job = api.Job()
+            self.job = Job()
         except OSError:
             self.lack = NO_JOB
         environ = folded(env)
@@ -89,7 +220,11 @@ class WindowsProcess:
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str, stdin: int
     ) -> subprocess.Popen[bytes]:
         flags = subprocess.CREATE_NEW_PROCESS_GROUP
-        with _appended(log) as output:
+        try:
+            output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_BINARY, 0o644)
+        except OSError:  # a full disk: better unheard than not run
+            output = os.open(os.devnull, os.O_WRONLY)
+        try:
             return subprocess.Popen(
                 argv,
                 stdin=stdin,
@@ -100,16 +235,16 @@ class WindowsProcess:
                 # Suspended, or it could start others before it is in the job.
                 creationflags=flags | (CREATE_SUSPENDED if self.job is not None else 0),
             )
+        finally:
+            os.close(output)
 
     def _let_run(self) -> None:
         if self.job is None:
             return
-        try:
-            self.job.take(self.handle)
-        except OSError:
+        if not self.job.take(self.handle):
             self.job.close()
             self.job, self.lack = None, NO_JOB
-        if not api.resume(self.handle):
+        if NTDLL.NtResumeProcess(self.handle) < 0:
             self._process.kill()
 
     def poll(self) -> None:
@@ -121,11 +256,10 @@ class WindowsProcess:
             return
         wall_s = time.monotonic() - self._started_s
         if self.job is None:
-            self.ended = Ended(code, wall_s, None, api.peak_committed_bytes(self.handle))
+            self.ended = Ended(code, wall_s)
             return
         self.job.terminate()
-        peak_bytes = self.job.peak_bytes() or api.peak_committed_bytes(self.handle)
-        self.ended = Ended(code, wall_s, self.job.cpu_s(), peak_bytes)
+        self.ended = Ended(code, wall_s, self.job.cpu_s(), self.job.peak_bytes())
 
     def ask_for_stacks(self, path: str) -> None:
         """No signal asks: nobody answers."""
@@ -168,62 +302,35 @@ class WindowsProcess:
                 self._process.wait(CLOSE_S)
 
 
-@contextmanager
-def _appended(log: str) -> Iterator[int]:
-    """A descriptor for output; a full disk: better unheard than not run."""
-    try:
-        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_BINARY, 0o644)
-    except OSError:
-        descriptor = os.open(os.devnull, os.O_WRONLY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 class CommittedTree:
     """What the processes of a job have committed; of a process without one, itself alone."""
 
     def __init__(self, process: WindowsProcess) -> None:
         self._process = process
-        self._handles: Dict[int, int] = {}
-        self._scanned_s = float("-inf")
 
-    def read_bytes(self, now_s: float) -> Optional[int]:
+    def read_bytes(self, now_s: float) -> Optional[int]:  # noqa: ARG002
         """The sum now; None where no process of it can be read."""
-        if now_s - self._scanned_s >= RESCAN_S or not self._handles:
-            self._scanned_s = now_s
-            self._rescan()
-        sizes = [api.committed_bytes(handle) for handle in self._handles.values()]
-        known = [size for size in sizes if size is not None]
-        return sum(known) if known else None
-
-    def _rescan(self) -> None:
         process = self._process
         if process.ended is not None or process.pid is None:
-            found = set()
-        else:
-            found = {process.pid} if process.job is None else set(process.job.pids())
-        for pid in set(self._handles) - found:
-            api.closed(self._handles.pop(pid))
-        for pid in found - set(self._handles):
-            handle = api.opened(pid)
-            if handle is not None:
-                self._handles[pid] = handle
+            return None
+        pids = (process.pid,) if process.job is None else process.job.pids()
+        return sum(map(committed_bytes, pids)) or None
 
     def close(self) -> None:
-        """Give the handles back."""
-        while self._handles:
-            api.closed(self._handles.popitem()[1])
+        """Nothing is held."""
 
 
-class CommitLimit:
-    """What can still be committed, and half of what page files would have to hold."""
+class CommitLimit(Headroom):
+    """What can still be committed, and half of what page files would have to hold.
+
+    Windows kills nobody for memory: allocations fail.
+    """
 
     def machine(self) -> MachineMemory:
         """What GlobalMemoryStatusEx says."""
-        status = api.memory_status()
-        return UNKNOWN if status is None else memory_of(status)
+        status = MemoryStatus()
+        status.size = ctypes.sizeof(status)
+        return memory_of(status) if KERNEL32.GlobalMemoryStatusEx(ctypes.byref(status)) else UNKNOWN
 
     def memory_bytes(self) -> Optional[int]:
         """The machine's memory."""
@@ -233,28 +340,11 @@ class CommitLimit:
         """Memory that is free, and half of what can be committed beyond it."""
         return left_bytes(machine)
 
-    def oom_file(self) -> str:
-        """There is none."""
-        return ""
 
-    def oom_kills(self) -> int:
-        """Windows kills nobody for memory: allocations fail."""
-        return 0
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-def start(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str,
-    log: str,
-    *,
-    stdin: Optional[int] = None,
-) -> Tested:
-    """In a job of its own."""
-    return WindowsProcess(argv, env, cwd, log, stdin)
+start = WindowsProcess
+headroom = CommitLimit
+instruments = Instruments
+cpus = os.cpu_count
 
 
 def adopt_orphans() -> None:
@@ -267,20 +357,11 @@ def tree(process: Tested) -> Tree:
     return CommittedTree(process)
 
 
-def instruments(environ: Mapping[str, str]) -> Instruments:  # noqa: ARG001
-    """Sizes of trees are all there is."""
-    return NoInstruments()
-
-
-def headroom(meminfo: Optional[str]) -> Headroom:  # noqa: ARG001  # there is no such file
-    """From the system itself."""
-    return CommitLimit()
-
-
 @contextmanager
 def wakeup() -> Iterator[int]:
     """No descriptor: `wait` is short, and handlers run behind it."""
-    api.hear_ctrl_c()
+    # A process that was started in a group of its own inherits that Ctrl-C is ignored.
+    KERNEL32.SetConsoleCtrlHandler(None, 0)
     yield -1
 
 
@@ -295,8 +376,3 @@ def wait(wakeup: int, processes: Sequence[Tested], timeout_s: float) -> bool:  #
     except OSError:  # interrupted by Ctrl-C, whose handler has run
         return True
     return found != _winapi.WAIT_TIMEOUT
-
-
-def cpus() -> Optional[int]:
-    """All there are."""
-    return os.cpu_count()

@@ -1,4 +1,4 @@
-"""Structures and constants of the Windows API that a leg needs. Pure.
+"""Structures and constants of the Windows API, spelling of its programs and variables. Pure.
 
 Types are spelled by their width, so that a structure has the same size wherever this is imported.
 Source: winnt.h, psapi.h and sysinfoapi.h, as learn.microsoft.com describes them.
@@ -7,7 +7,9 @@ Source: winnt.h, psapi.h and sysinfoapi.h, as learn.microsoft.com describes them
 from __future__ import annotations
 
 import ctypes
-from typing import Final, Optional
+import os
+import shutil
+from typing import Dict, Final, List, Mapping, Optional, Sequence
 
 from ciguard.run.platforms.base import MachineMemory
 
@@ -127,3 +129,26 @@ def left_bytes(machine: MachineMemory) -> Optional[int]:
         return None
     beyond = machine.swap_free_bytes or 0
     return machine.available_bytes + (beyond if beyond < 0 else beyond // 2)
+
+
+def folded(env: Mapping[str, str]) -> Dict[str, str]:
+    """Variables by one spelling of their names; of two that differ in case the later one counts.
+
+    Windows takes `Path` and `PATH` for the same, and from a block with both it takes either.
+    """
+    found: Dict[str, str] = {}
+    for name, value in env.items():
+        found.pop(name.upper(), None)  # the order of the block is that of the last word
+        found[name.upper()] = value
+    return found
+
+
+def place_of(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> List[str]:
+    """The command line with its program's whole path, as a shell finds it.
+
+    CreateProcess adds `.exe` alone to a name (not `.cmd`, which npm has), and looks for a relative
+    path in our folder, not the process's. What is not found stays as it is: starting it says why.
+    """
+    program = argv[0]
+    sought = os.path.join(cwd, program) if os.path.dirname(program) else program
+    return [shutil.which(sought, path=env.get("PATH")) or program, *argv[1:]]

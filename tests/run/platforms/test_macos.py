@@ -55,9 +55,9 @@ def test_columns_without_the_dead() -> None:
 
 
 def test_below_a_process_is_all_that_comes_from_it() -> None:
-    listed = {2: (1, 10), 3: (2, 20), 4: (3, 30), 5: (1, 40)}
-    assert macos.below(2, listed) == {3: 20, 4: 30}
-    assert macos.below(5, listed) == {}
+    table = {2: (1, 0), 3: (2, 0), 4: (3, 0), 5: (1, 0)}
+    assert keeper.below(2, table) == {3, 4}
+    assert keeper.below(5, table) == set()
 
 
 def test_ps_tells_what_proc_tells(holder: int) -> None:

@@ -14,7 +14,7 @@ from ciguard.run.actions import Start
 from ciguard.run.endings import ending_of, exit_words, killed_by
 from ciguard.run.platforms import windows_api as api
 from ciguard.run.platforms.base import UNKNOWN
-from ciguard.run.platforms.windows_words import folded, place_of
+from ciguard.run.platforms.windows_api import folded, place_of
 from ciguard.run.policy import next_action
 from ciguard.run.state import State
 
