@@ -24,7 +24,7 @@ from recordings import FOLDER, content
 
 from ciguard.model import LegPolicy, PlannedUnit, Prediction, Shard, Suite
 from ciguard.plan.estimates import Past, estimates
-from ciguard.plan.packing import Costs, grouped, longest_first
+from ciguard.plan.packing import Costs, Preassigned, form_groups, pack_balanced
 from ciguard.run.actions import Start
 from ciguard.run.frameworks import pytest
 from ciguard.run.policy import next_action
@@ -131,8 +131,9 @@ def planned(runs: Runs, later: int, found: Estimates, place: Place) -> Iterator[
         for number in np.flatnonzero(there).tolist()
         if math.isnan(peaks[number]) or BASE_BYTES + peaks[number] <= place.budget_bytes
     ]
-    groups = grouped(Costs(walls_s), None, units=fits)
-    for members in longest_first(groups, place.count):
+    costs = Costs(walls_s)
+    groups = form_groups(costs, None, fits)
+    for members in pack_balanced(groups, [Preassigned()] * place.count, costs).shards:
         units = tuple(
             PlannedUnit(
                 runs.ids[number],

@@ -30,15 +30,13 @@ from recordings import (
     estimated,
     following,
     histories,
-    kin_of,
     makespan_s,
     packed,
     pairs,
     require,
 )
 
-from ciguard.plan.evening import evenly
-from ciguard.plan.packing import Begun, Costs, grouped, longest_first
+from ciguard.plan.packing import Costs, Preassigned, form_groups, pack_balanced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -301,32 +299,34 @@ def newest_runs() -> tuple[Trial, ...]:
 
 
 def files_split(counts: Sequence[int]) -> list[Judged]:
-    """Whole files, large ones split, and whole files never split, against test by test."""
+    """Files that may be split, and files never split, against test by test.
+
+    Prints as well how many parts the files are in, in the mean.
+    """
     found = []
+    parts: dict[int, list[float]] = {}
     for trial in newest_runs():
         ids = sorted(trial.later)
         if not any("::" in unit for unit in ids):
             continue  # its units are files themselves
         walls_s = [trial.later[unit] for unit in ids]
-        costs, kin = Costs(walls_s), kin_of(ids)
-
-        def file(position: int, ids: Sequence[str] = ids) -> str:
-            return ids[position].partition("::")[0]
-
-        def class_(position: int, ids: Sequence[str] = ids, kin: Any = kin) -> str:
-            names: Sequence[str] = kin(ids[position])
-            return names[1]  # the first is its function
-
+        costs = Costs(walls_s)
+        files = [unit.partition("::")[0] for unit in ids]
+        whole = form_groups(costs, files.__getitem__)
+        never = [replace(group, indivisible=True) for group in whole]
         for count in (count for count in trial.counts if count in counts):
             alone_s = makespan_s(packed(walls_s, count), walls_s)
-            whole = grouped(costs, file, count)
-            split = evenly(whole, [Begun()] * count, costs, class_)
-            for name, shards in (
-                (OURS, split.shards),
-                ("never split", longest_first(whole, count)),
-            ):
-                ratio = makespan_s(shards, walls_s) / alone_s
+            for name, groups in ((OURS, whole), ("never split", never)):
+                made = pack_balanced(groups, [Preassigned()] * count, costs)
+                ratio = made.makespan_s / alone_s
                 found.append(Judged(trial.suite, trial.name, count, name, ratio))
+                if name == OURS:
+                    held = sum(len({files[unit] for unit in shard}) for shard in made.shards)
+                    parts.setdefault(count, []).append(held / len(whole))
+    said = ", ".join(f"{np.mean(some):.3f} at {count}" for count, some in sorted(parts.items()))
+    print(
+        f"\nParts a file: {said}; {np.mean([one for some in parts.values() for one in some]):.3f}"
+    )
     return found
 
 

@@ -24,7 +24,7 @@ from ciguard.codec.inventory import InventoryUnit
 from ciguard.model import CaseKey
 from ciguard.plan.estimates import estimates
 from ciguard.plan.inventory import inventory
-from ciguard.plan.packing import Costs, grouped, longest_first, lower_bound_s
+from ciguard.plan.packing import Costs, Preassigned, form_groups, lower_bound_s, pack_balanced
 from ciguard.plan.past import past
 from ciguard.run.frameworks import command, pytest
 
@@ -169,7 +169,8 @@ def estimated(trial: Trial) -> Estimates:
 
 def packed(walls_s: Sequence[float], count: int) -> Shards:
     """What `ciguard plan --group none --shards count` makes of estimates."""
-    return longest_first(grouped(Costs(walls_s), None), count)
+    costs = Costs(walls_s)
+    return pack_balanced(form_groups(costs, None), [Preassigned()] * count, costs).shards
 
 
 def makespan_s(shards: Shards, walls_s: Sequence[float]) -> float:

@@ -1,38 +1,44 @@
-"""Which units run together, and in which shard: groups, longest first, and the bound beside it.
+"""Which units stay together, and in which shard each group goes. Pure.
 
-Longest processing time first: Graham, "Bounds on multiprocessing timing anomalies", 1969. On real
-suites it ends within 0.1 % of the bound nearly always, once no group is over half of a shard; where
-groups are larger, evening.py divides them.
-Units are positions in an inventory sorted by key, so that a lower position is a tie's winner and
-everything here is decided by times and names alone. Pure.
+Longest processing time first (Graham, "Bounds on multiprocessing timing anomalies", 1969), with the
+wrap-around rule (McNaughton, "Scheduling with deadlines and loss functions", 1959) for a group that
+does not fit: it is cut where the shard reaches the target, and its rest waits as a smaller group.
+Units are positions in an inventory sorted by key: ties go to the lower position, so that times and
+names alone decide.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from bisect import insort
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    # Name of the group that a unit is in; None where it is in none and goes by itself.
-    Border = Callable[[int], Hashable | None]
+    # Names the group of a unit; None for a unit that is in no group.
+    GroupKey = Callable[[int], Hashable | None]
+
+TOLERANCE: Final = 1.005  # x the best possible makespan: no group is cut to get closer
 
 
-# Not frozen, and never changed: without borders there is one for each unit.
+# Not frozen, and never changed: without a group key there is one for each unit.
 @dataclass(slots=True)
 class Group:
-    """Units that stay together; `part_of` is the first unit of the group that was split.
+    """Units that go to one shard together.
 
-    `is_solid`: the suite itself says so.
+    Attributes:
+        members: ascending.
+        split_from: first unit of the group that this one is a part of; None for a whole group.
+        indivisible: never cut.
     """
 
-    members: tuple[int, ...]  # ascending
+    members: tuple[int, ...]
     wall_s: float
-    part_of: int | None = None
-    is_solid: bool = False
+    split_from: int | None = None
+    indivisible: bool = False
 
 
 def lower_bound_s(total_s: float, floor_s: float, slots: int, *, setup_s: float = 0.0) -> float:
@@ -62,133 +68,199 @@ class Costs:
     def setup_s(self, members: Sequence[int]) -> float:
         return self.setups_s[members[0]] if self.setups_s is not None else 0.0
 
-    def of(self, members: Sequence[int]) -> float:
-        # Adding first: the groups of one unit are many.
-        return self.setup_s(members) + math.fsum([self.walls_s[index] for index in members])
+    def group(self, members: Sequence[int], *, indivisible: bool = False) -> Group:
+        wall_s = self.setup_s(members) + math.fsum([self.walls_s[unit] for unit in members])
+        return Group(tuple(members), wall_s, indivisible=indivisible)
 
-    def group(self, members: Sequence[int], part_of: int | None = None) -> Group:
-        return Group(tuple(members), self.of(members), part_of)
+    def part(self, group: Group, members: Sequence[int]) -> Group:
+        """Some members of a group, as a group that pays the set-up, too."""
+        found = self.group(members)
+        found.split_from = group.members[0] if group.split_from is None else group.split_from
+        return found
 
 
-def grouped(
+def form_groups(
     costs: Costs,
-    border: Border | None,
-    at_least: int = 1,
+    group_key: GroupKey | None,
     units: Sequence[int] | None = None,
     *,
-    marked: Sequence[Sequence[int]] = (),
+    colocated: Iterable[Sequence[int]] = (),
 ) -> tuple[Group, ...]:
-    """Keep units together by a border. If there are too few groups, the longest are halved.
+    """Group units by key.
 
     Args:
-        border: what units are kept together by; None for nothing.
-        at_least: groups wanted; reached whenever there are as many units.
+        group_key: None puts each unit in a group of its own.
         units: positions to group, ascending; all where None.
-        marked: units that belong together whatever it costs; only `at_least` divides them.
+        colocated: units that make one indivisible group each, whatever their keys are.
 
     Returns:
         Groups by their first member. O(units log units).
     """
-    everything: Sequence[int] = range(len(costs.walls_s)) if units is None else units
-    there = set(everything) if marked else set()
-    solid = [members for one in marked if (members := [unit for unit in one if unit in there])]
-    taken = {unit for members in solid for unit in members}
-    loose = [unit for unit in everything if unit not in taken] if taken else everything
-    if border is not None:
-        groups = [costs.group(members) for members in _along(border, loose)]
+    left: Sequence[int] = range(len(costs.walls_s)) if units is None else units
+    groups = []
+    if colocated:
+        wanted = set(left)
+        for some in colocated:
+            members = [unit for unit in some if unit in wanted]
+            if members:
+                groups.append(costs.group(members, indivisible=True))
+                wanted.difference_update(members)
+        left = sorted(wanted)
+    if group_key is None:
+        groups += [Group((unit,), costs.walls_s[unit]) for unit in left]
     else:
-        groups = [Group((index,), costs.walls_s[index]) for index in loose]
-    groups += [replace(costs.group(members), is_solid=True) for members in solid]
-    return tuple(sorted(_halved(costs, groups, at_least), key=lambda group: group.members))
+        groups += [costs.group(members) for members in _by_key(group_key, left)]
+    return tuple(sorted(groups, key=lambda group: group.members))
 
 
-def _along(border: Border, members: Iterable[int]) -> Iterable[list[int]]:
-    """Members by the border; those without one are by themselves."""
+def _by_key(group_key: GroupKey, units: Iterable[int]) -> Iterable[list[int]]:
     found: dict[Hashable, list[int]] = {}
-    for index in members:
-        name = border(index)
+    for unit in units:
+        name = group_key(unit)
         # A bare position cannot be the name of a group: names are wrapped.
-        found.setdefault(index if name is None else (name,), []).append(index)
+        found.setdefault(unit if name is None else (name,), []).append(unit)
     return found.values()
 
 
-def _halved(costs: Costs, groups: list[Group], at_least: int) -> list[Group]:
-    missing = min(at_least, sum(len(group.members) for group in groups)) - len(groups)
-    if missing <= 0:
-        return groups
-    # The second number: where all take no time, the one with the most units is halved.
-    heap = [_turn(group) for group in groups]
-    heapq.heapify(heap)
-    whole: list[Group] = []
-    while missing > 0:
-        group = heapq.heappop(heap)[-1]
-        if len(group.members) == 1:
-            whole.append(group)
-            continue
-        for half in halves(costs, group):
-            heapq.heappush(heap, _turn(half))
-        missing -= 1
-    return [*whole, *(entry[-1] for entry in heap)]
-
-
-def _turn(group: Group) -> tuple[bool, float, int, tuple[int, ...], Group]:
-    return (group.is_solid, -group.wall_s, -len(group.members), group.members, group)
-
-
-def halves(costs: Costs, group: Group) -> tuple[Group, Group]:
-    """Two parts of neighbours, as equal in time as the order allows, neither of them empty."""
-    members = group.members
-    load_s, cut = 0.0, 1
-    total_s = group.wall_s - costs.setup_s(members)
-    for cut in range(1, len(members)):
-        load_s += costs.walls_s[members[cut - 1]]
-        if load_s >= total_s / 2 and (load_s > 0 or 2 * cut >= len(members)):
-            break
-    whole = members[0] if group.part_of is None else group.part_of
-    return costs.group(members[:cut], whole), costs.group(members[cut:], whole)
-
-
-class Begun(NamedTuple):
+class Preassigned(NamedTuple):
     """What a shard holds before groups are given to it."""
 
     load_s: float = 0.0
     members: tuple[int, ...] = ()
 
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Groups by shard, and what each shard held before."""
+
+    held: Sequence[Sequence[Group]]
+    preassigned: Sequence[Preassigned]
+
     @property
-    def units(self) -> int:
-        return len(self.members)
+    def shards(self) -> tuple[tuple[int, ...], ...]:
+        """Units of each shard, ascending, with the preassigned ones."""
+        return tuple(
+            tuple(sorted([*before.members, *(unit for group in mine for unit in group.members)]))
+            for before, mine in zip(self.preassigned, self.held, strict=True)
+        )
+
+    @property
+    def loads_s(self) -> list[float]:
+        return [
+            before.load_s + math.fsum([group.wall_s for group in mine])
+            for before, mine in zip(self.preassigned, self.held, strict=True)
+        ]
+
+    @property
+    def makespan_s(self) -> float:
+        return max(self.loads_s, default=0.0)
+
+    @property
+    def has_empty_shard(self) -> bool:
+        pairs = zip(self.preassigned, self.held, strict=True)
+        return not all(before.members or mine for before, mine in pairs)
+
+    @property
+    def split_groups(self) -> tuple[int, ...]:
+        """First units of the groups whose parts are in more than one shard, ascending."""
+        found: dict[int, set[int]] = {}
+        for shard, mine in enumerate(self.held):
+            for group in mine:
+                if group.split_from is not None:
+                    found.setdefault(group.split_from, set()).add(shard)
+        return tuple(sorted(first for first, shards in found.items() if len(shards) > 1))
 
 
-def longest_first(
-    groups: Sequence[Group], shard_count: int, begun: Sequence[Begun] | None = None
-) -> tuple[tuple[int, ...], ...]:
-    """Give the longest remaining group to the least loaded shard.
+def pack_balanced(
+    groups: Sequence[Group],
+    preassigned: Sequence[Preassigned],
+    costs: Costs,
+    enough_s: float = 0.0,
+) -> Packing:
+    """Give the longest remaining group to the least loaded shard, cut where it passes the target.
+
+    The target is the larger of the mean load and of the longest thing that cannot be cut, plus
+    0.5 %. A cut makes a group pay its set-up once more. It is made where all shards together wait
+    at least as much less for the longest one.
 
     Args:
-        shard_count: >= 1.
-        begun: by shard; nothing where None.
+        preassigned: what each shard holds already; at least one shard.
+        enough_s: load of a shard up to which no group is cut, even if it is over the target.
 
     Returns:
-        Positions of units by shard, ascending; every one in exactly one shard. With as many groups
-        as shards none is empty. Ties go to the shard with fewer units, then to the first one. The
-        makespan is at most 4/3 - 1/(3 m) of the best one for these groups. O(groups log groups).
+        Each unit in exactly one shard. No shard is empty if there are units and indivisible groups
+        enough. Ties go to the shard with fewer units, then to the first one. Without set-ups the
+        makespan is at most that of the best packing plus the longest unit or indivisible group.
+        O(groups log groups + units + cuts x (groups + units of the group)).
     """
-    held = begun or [Begun()] * shard_count
-    heap = [(held[shard].load_s, held[shard].units, shard) for shard in range(shard_count)]
+    count = len(preassigned)
+    total_s = math.fsum([before.load_s for before in preassigned])
+    total_s += math.fsum([group.wall_s for group in groups])
+    longest_s = max((_uncut_s(costs, group) for group in groups), default=0.0)
+    queue = sorted(groups, key=priority)
+    heap = [(before.load_s, len(before.members), n) for n, before in enumerate(preassigned)]
     heapq.heapify(heap)
-    shards: list[list[int]] = [[] for _ in range(shard_count)]
-    for group in sorted(groups, key=lambda group: (-group.wall_s, group.members[0])):
-        load_s, count, shard = heap[0]
-        shards[shard].extend(group.members)
-        heapq.heapreplace(heap, (load_s + group.wall_s, count + len(group.members), shard))
-    return tuple(tuple(sorted(shard)) for shard in shards)
+    held: list[list[Group]] = [[] for _ in preassigned]
+    while queue:
+        group = queue.pop()
+        load_s, size, shard = heap[0]
+        if _is_divisible(group):
+            setup_s = costs.setup_s(group.members)
+            aim_s = TOLERANCE * max((total_s + setup_s) / count, longest_s)
+            excess_s = load_s + group.wall_s - max(aim_s, enough_s)
+            if excess_s > 0 and excess_s * count >= setup_s:
+                place = _units_within(costs, group, aim_s - load_s - setup_s)
+                insort(queue, costs.part(group, group.members[place:]), key=priority)
+                group = costs.part(group, group.members[:place])
+                total_s += setup_s
+        held[shard].append(group)
+        heapq.heapreplace(heap, (load_s + group.wall_s, size + len(group.members), shard))
+    _fill_empty(held, preassigned, costs)
+    return Packing(held, preassigned)
 
 
-def scattered(groups: Sequence[Group], shards: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """First units of the groups that were split and did end in more than one shard, ascending."""
-    place = {index: shard for shard, members in enumerate(shards) for index in members}
-    seen: dict[int, set[int]] = {}
-    for group in groups:
-        if group.part_of is not None:
-            seen.setdefault(group.part_of, set()).add(place[group.members[0]])
-    return tuple(sorted(first for first, found in seen.items() if len(found) > 1))
+def _is_divisible(group: Group) -> bool:
+    return len(group.members) > 1 and not group.indivisible
+
+
+def priority(group: Group) -> tuple[float, int, int]:
+    """The last is the first to go: the longest, with the most units, with the lowest unit."""
+    return group.wall_s, len(group.members), -group.members[0]
+
+
+def _uncut_s(costs: Costs, group: Group) -> float:
+    """What the longest part of a group takes that cannot be cut."""
+    if not _is_divisible(group):
+        return group.wall_s
+    return costs.setup_s(group.members) + max([costs.walls_s[unit] for unit in group.members])
+
+
+def _units_within(costs: Costs, group: Group, room_s: float) -> int:
+    """How many units from the first one on take no longer; at least one, and not all."""
+    load_s = 0.0
+    for number, unit in enumerate(group.members):
+        load_s += costs.walls_s[unit]
+        if load_s > room_s:
+            return max(number, 1)
+    return len(group.members) - 1  # sums of the same numbers in another order differ
+
+
+def _fill_empty(
+    held: Sequence[list[Group]], preassigned: Sequence[Preassigned], costs: Costs
+) -> None:
+    """Move half of the longest group to each empty shard: there were fewer groups than shards."""
+    for mine, before in zip(held, preassigned, strict=True):
+        if mine or before.members:
+            continue
+        divisible = [
+            (priority(group), shard, number)
+            for shard, theirs in enumerate(held)
+            for number, group in enumerate(theirs)
+            if _is_divisible(group)
+        ]
+        if divisible:
+            _, shard, number = max(divisible)
+            group = held[shard][number]
+            middle = (len(group.members) + 1) // 2
+            held[shard][number] = costs.part(group, group.members[:middle])
+            mine.append(costs.part(group, group.members[middle:]))

@@ -94,7 +94,6 @@ def plan(basis: Basis, wishes: Wishes, origin: Origin) -> Planned:
     target_s = _target_s(wishes)
     said = findings(found, spreads, target_wall_s=target_s, floor_s=floor_s, risk=wishes.risk)
     notes = [*origin.notes, *assigned.notes, *_shortage(found, wishes), *_of_base(basis)]
-    notes += _divided(works, shards, basis)
     found = replace(found, warnings=(*notes, *said))
     content = codec.encode(found)
     # The id comes first; to read a large plan back for it would take as long again.
@@ -107,26 +106,9 @@ def _split(works: Sequence[Work], distributions: Sequence[Distribution]) -> tupl
     names = set()
     for work, one in zip(works, distributions, strict=True):
         for first in one.split:
-            name = work.borders[0](first) if work.borders else None
+            name = work.group_key(first) if work.group_key else None
             names.add(str(name if name is not None else work.units[first].unit))
     return tuple(sorted(names))
-
-
-def _divided(works: Sequence[Work], shards: Sequence[Shard], basis: Basis) -> list[str]:
-    """Groups of the suite's own that so many shards do not leave whole."""
-    if not any(work.marked for work in works):
-        return []
-    of_unit = {unit.key: shard.key for shard in shards for unit in shard.units}
-    said = []
-    for work in works:
-        for members in work.marked:
-            held = {of_unit[work.units[place].key] for place in members}
-            if len(held) > 1:
-                name = one_line(basis.inventory.units[members[0]].group or "")
-                said.append(
-                    f"group {name} is divided over {len(held)} shards: with fewer it is not"
-                )
-    return said
 
 
 def _of_base(basis: Basis) -> list[str]:
@@ -140,8 +122,8 @@ def _choices(
 ) -> tuple[Choice, ...]:
     """Other numbers of shards beside the chosen one, ascending."""
     taken = chosen(shards, pools)
-    most = [len(work.positions) for work in works]
-    if sum(most) > OUTLINED_UNITS:
+    most = [work.pieces for work in works]
+    if sum(len(work.positions) for work in works) > OUTLINED_UNITS:
         return (taken,)
     found = [taken]
     for count in around(len(shards), min(MOST_SHARDS, sum(most))):
@@ -216,4 +198,5 @@ def _shortage(found: Plan, wishes: Wishes) -> tuple[str, ...]:
     number = len(found.shards)
     if wishes.shards is None or number == wishes.shards:
         return ()
-    return (f"{wishes.shards} shards were asked for: with one unit each there are only {number}",)
+    why = "there are no more tests, or groups of tests that stay together"
+    return (f"{wishes.shards} shards requested, {number} planned: {why}",)

@@ -9,12 +9,11 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import Prediction, Shard
-from ciguard.plan.evening import dealt, evenly
 from ciguard.plan.limits import Spread, chance_over, limit_of
 from ciguard.plan.overheads import Overheads
-from ciguard.plan.packing import Begun, Costs, grouped, lower_bound_s, scattered
+from ciguard.plan.packing import Costs, Preassigned, form_groups, lower_bound_s, pack_balanced
 from ciguard.plan.simulate import course
-from ciguard.plan.sticky import kept
+from ciguard.plan.sticky import pack_sticky
 from ciguard.plan.suspects import placed
 from ciguard.text import counted, duration
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from ciguard.model import PlannedUnit, Suite
     from ciguard.plan.overheads import LegCost
-    from ciguard.plan.packing import Border, Group
+    from ciguard.plan.packing import GroupKey
     from ciguard.plan.suspects import Suspicion
 
 MOST_SHARDS: Final = 256  # jobs that GitHub lets a matrix have
@@ -43,7 +42,7 @@ class Work:
     Attributes:
         units: of the whole inventory, by key; `positions` says which are meant.
         turn, variances_s2: by position, as in `Inventory` and `Estimates`.
-        borders: what keeps units together, widest first.
+        group_key: what keeps units together; None for nothing.
         overheads: of this pool's shards.
         marked: units that the suite itself keeps together.
         homes: by position, the number of the shard in which the base's plan has it.
@@ -60,7 +59,7 @@ class Work:
     turn: Sequence[int]
     variances_s2: Sequence[float]
     speed_spread: float
-    borders: Sequence[Border]
+    group_key: GroupKey | None
     suites: Mapping[str, Suite]
     overheads: Overheads = NO_OVERHEADS
     marked: Sequence[tuple[int, ...]] = ()
@@ -109,13 +108,14 @@ class Work:
         return self.overheads.leg(self.pool)
 
     @cached_property
-    def _starts_s(self) -> list[float]:
+    def starts_s(self) -> list[float]:
+        """What one process of each of its suites and variants takes beside its units, ascending."""
         return self.processes_s(self.positions)
 
     @property
     def least_process_s(self) -> float:
         """What any process takes beside its units."""
-        return self._starts_s[0]
+        return self.starts_s[0]
 
     def takes_s(self, positions: Iterable[int]) -> float:
         """What units take in one process together, once it has started."""
@@ -196,7 +196,7 @@ class Work:
 
     @cached_property
     def pieces(self) -> int:
-        """Shards that can be filled without dividing what the suite keeps together."""
+        """The most shards of which none is empty."""
         return len(self.positions) - sum(len(one) - 1 for one in self.marked)
 
     def processes_s(self, positions: Iterable[int]) -> list[float]:
@@ -214,7 +214,7 @@ class Work:
     def bound_s(self, shard_count: int) -> float:
         """The least wall time that this many shards can have; each way starts once at least."""
         slots = shard_count * self.processes
-        started_s = math.fsum(self._starts_s) - min(len(self._starts_s), slots) * self._starts_s[0]
+        started_s = math.fsum(self.starts_s) - min(len(self.starts_s), slots) * self.starts_s[0]
         floor_s = self.alone_s(self.floor)
         return lower_bound_s(self.total_s + started_s, floor_s, slots, setup_s=self.least_shard_s)
 
@@ -262,62 +262,50 @@ class Distribution:
 
 
 def distributed(work: Work, shard_count: int, enough_s: float = 0.0) -> Distribution:
-    """Pack into exactly this many shards, or one a unit where there are fewer units.
+    """Pack into exactly this many shards, or as many as can be filled.
 
     Args:
         enough_s: wall time of a shard for which no group need be divided.
     """
-    count = min(shard_count, len(work.positions))
-    groups, packed = packing(work, count, work.homes, enough_s)
+    split, packed = packing(work, min(shard_count, work.pieces), work.homes, enough_s)
     made = [_shard(work, members) for members in packed]
     lost = {unit for block in work.hopeless for unit in block}
     return Distribution(
         tuple(shard for shard, _ in made),
         tuple(spread for _, spread in made),
-        scattered(groups, packed),
+        split,
         frozenset(place for place, units in enumerate(packed) if not lost.isdisjoint(units)),
     )
 
 
 def packing(
     work: Work, count: int, homes: Mapping[int, int], enough_s: float = 0.0
-) -> tuple[tuple[Group, ...], tuple[tuple[int, ...], ...]]:
-    """Groups, and the units of each shard: suspects in their places, then what the base has.
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """First units of split groups; the units of each shard: suspects first, then the base's.
 
     Args:
-        count: of shards, at most as many as there are units.
+        count: of shards, at most `work.pieces`.
     """
-    marked = work.marked if count <= work.pieces else ()  # else they are divided anyway
-    lost = _lost(work, count, homes) if marked == work.marked else {}
+    lost = _lost(work, count, homes)
     gone = {unit for block in lost.values() for unit in block}
     positions = [position for position in work.positions if position not in gone]
     own, spread = placed(
-        work.suspicions, positions, count - len(lost), marked=marked, walls_s=work.walls_s
+        work.suspicions, positions, count - len(lost), marked=work.marked, walls_s=work.walls_s
     )
     apart = gone.union(*own, *spread)
     rest = [position for position in work.positions if position not in apart]
-    at_least = sum(not members for members in spread)
-    border, inner = (*work.borders, None, None)[:2]
-    costs = Costs(work.walls_s, work.setups_s if border else None)
-    groups = grouped(costs, border, at_least, rest, marked=work.marked)
-    begun = [Begun(work.takes_s(members), members) for members in spread]
-    if border is None:
-        packed = dealt(groups, begun, costs)
-    else:
-        beside_tests_s = work.leg.both_s + math.fsum(work.processes_s(work.positions))
-        enough_load_s = (enough_s - beside_tests_s) * work.processes
-        packed = evenly(groups, begun, costs, inner, enough_load_s)
+    costs = Costs(work.walls_s, work.setups_s if work.group_key else None)
+    groups = form_groups(costs, work.group_key, rest, colocated=work.marked)
+    before = [Preassigned(work.takes_s(members), members) for members in spread]
+    enough_load_s = (enough_s - work.leg.both_s - math.fsum(work.starts_s)) * work.processes
+    packed = pack_balanced(groups, before, costs, enough_load_s)
     if homes:
         others = [place for place in range(count) if place not in lost]
         left = {place: number for number, place in enumerate(others)}
         homes = {unit: left[place] for unit, place in homes.items() if place in left}
-        packed = kept(groups, homes, packed, costs, work.borders)
-    shards = [
-        tuple(sorted((*one.members, *more)))
-        for one, more in zip(packed.begun, packed.shards, strict=True)
-    ]
-    theirs = iter((*shards, *own))
-    return packed.groups, tuple(lost.get(place) or next(theirs) for place in range(count))
+        packed = pack_sticky(groups, homes, packed, costs)
+    theirs = iter((*packed.shards, *own))
+    return packed.split_groups, tuple(lost.get(place) or next(theirs) for place in range(count))
 
 
 def _lost(work: Work, count: int, homes: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
@@ -374,8 +362,7 @@ def even(work: Work, shard_count: int) -> Distribution:
 
 def outlined_s(work: Work, shard_count: int) -> list[float]:
     """Wall times of so many shards, by sums: memory and the order of processes are left out."""
-    count = min(shard_count, len(work.positions))
-    _, packed = packing(work, count, {})
+    _, packed = packing(work, min(shard_count, work.pieces), {})
     found = []
     for members in packed:
         slots = min(work.processes, len(members))
@@ -487,7 +474,7 @@ def apportioned(works: Sequence[Work], count: int) -> tuple[int, ...]:
 
     found = [1] * len(works)
     for _ in range(count - len(found)):
-        there = [place for place, work in enumerate(works) if found[place] < len(work.positions)]
+        there = [place for place, work in enumerate(works) if found[place] < work.pieces]
         if not there:
             break
         found[max(there, key=rank)] += 1

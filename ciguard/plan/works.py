@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ciguard.plan.inventory import Inventory, Kin
     from ciguard.plan.limits import Limit
     from ciguard.plan.overheads import Overheads
-    from ciguard.plan.packing import Border
+    from ciguard.plan.packing import GroupKey
     from ciguard.plan.suspects import Suspicion
 
 Grouping = Literal["none", "class", "file", "fixture"]
@@ -140,7 +140,7 @@ class Works:
         self._units = units
         self._wishes = wishes
         self._variances_s2 = basis.estimates.variance_s2.tolist()
-        self._borders = _borders(basis, wishes.group)
+        self._group_key = _group_key(basis, wishes.group)
         self._homes, self._keys = (
             homes(basis.base, basis.inventory.keys) if basis.base else ({}, {})
         )
@@ -161,7 +161,7 @@ class Works:
             turn=self._basis.inventory.turn,
             variances_s2=self._variances_s2,
             speed_spread=self._basis.estimates.speed_spread,
-            borders=self._borders,
+            group_key=self._group_key,
             suites=self._basis.suites,
             overheads=self._basis.overheads,
             marked=_marked(self._basis.inventory, positions),
@@ -251,7 +251,7 @@ def _merged(parts: Sequence[tuple[str, list[int]]], count: int) -> list[tuple[st
     return found
 
 
-def _borders(basis: Basis, group: Grouping) -> tuple[Border, ...]:
+def _group_key(basis: Basis, group: Grouping) -> GroupKey | None:
     """What keeps units together; groups of different suites and variants are different groups."""
 
     names = basis.inventory.file_names
@@ -270,12 +270,8 @@ def _borders(basis: Basis, group: Grouping) -> tuple[Border, ...]:
         is_dear = place >= 0 and basis.overheads.setup_s[place] > DEAR_S
         return file(position) if is_dear else None
 
-    return {
-        "none": (),
-        "class": (class_,),
-        "file": (file, class_),
-        "fixture": (fixture, class_),
-    }[group]
+    keys = {"none": None, "class": class_, "file": file, "fixture": fixture}
+    return keys[group]
 
 
 def made(works: Sequence[Work], wishes: Wishes) -> list[Distribution]:
@@ -319,7 +315,7 @@ def arranged(making: Works, pools: Sequence[str], wishes: Wishes) -> Arrangement
     """
     together = making.all(pools)
     works, found = together, made(together, wishes)
-    if any(sum(work.processes_s(work.positions)) > work.least_process_s for work in together):
+    if any(sum(work.starts_s) > work.least_process_s for work in together):
         apart = making.all(pools, apart=True)
         other = made(apart, wishes)
         if _worse(other, wishes) < _worse(found, wishes, WORTH_RATIO):

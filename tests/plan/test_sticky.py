@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.plan.evening import Packed, dealt, evenly
-from ciguard.plan.packing import Begun, Costs, Group, grouped, longest_first
-from ciguard.plan.sticky import GAP, _renumbered, kept
+from ciguard.plan.packing import Costs, Group, Packing, Preassigned, form_groups, pack_balanced
+from ciguard.plan.sticky import GAP, _match_numbers, pack_sticky
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,12 +21,20 @@ def singles(*walls_s: float) -> list[Group]:
 def stays(groups: list[Group], homes: Mapping[int, int], count: int) -> tuple[tuple[int, ...], ...]:
     """Where units go that are groups by themselves."""
     costs = Costs([group.wall_s for group in groups])
-    return kept(groups, homes, dealt(groups, [Begun()] * count, costs), costs).shards
+    return pack_sticky(groups, homes, afresh(groups, count, costs), costs).shards
+
+
+def afresh(groups: list[Group], count: int, costs: Costs) -> Packing:
+    return pack_balanced(groups, [Preassigned()] * count, costs)
 
 
 def makespan(groups: list[Group], shards: tuple[tuple[int, ...], ...]) -> float:
     walls_s = {group.members[0]: group.wall_s for group in groups}
     return max(sum(walls_s.get(unit, 0.0) for unit in shard) for shard in shards)
+
+
+def fresh_s(groups: list[Group], count: int) -> float:
+    return afresh(groups, count, Costs([group.wall_s for group in groups])).makespan_s
 
 
 def test_what_is_balanced_stays_where_it_is() -> None:
@@ -48,7 +55,7 @@ def test_a_group_is_at_home_where_most_of_it_was() -> None:
     groups = [Group((0, 1, 2), 6.0), Group((3,), 5.9)]
     costs = Costs([2.0, 2.0, 2.0, 5.9])
     homes = {0: 0, 1: 1, 2: 1, 3: 0}
-    found = kept(groups, homes, dealt(groups, [Begun()] * 2, costs), costs)
+    found = pack_sticky(groups, homes, afresh(groups, 2, costs), costs)
     assert found.shards == ((3,), (0, 1, 2))
 
 
@@ -58,15 +65,15 @@ def test_where_all_are_new_they_are_packed_as_without_a_base(
 ) -> None:
     groups = singles(*walls_s)
     costs = Costs(walls_s)
-    fresh = dealt(groups, [Begun()] * min(count, len(walls_s)), costs)
-    assert kept(groups, {}, fresh, costs).longest_s == fresh.longest_s
+    fresh = afresh(groups, min(count, len(walls_s)), costs)
+    assert pack_sticky(groups, {}, fresh, costs).makespan_s == fresh.makespan_s
 
 
 def test_who_shares_most_time_with_a_shard_gets_its_number_first() -> None:
     costs = Costs([9.0, 1.0, 5.0])
     groups = [costs.group((unit,)) for unit in range(3)]
-    fresh = Packed([groups[:2], groups[2:]], [Begun()] * 2, costs)
-    assert _renumbered(fresh, {0: 1, 1: 0, 2: 1}, costs).shards == ((2,), (0, 1))
+    fresh = Packing([groups[:2], groups[2:]], [Preassigned()] * 2)
+    assert _match_numbers(fresh, {0: 1, 1: 0, 2: 1}).shards == ((2,), (0, 1))
 
 
 def test_one_move_closes_a_gap() -> None:
@@ -79,7 +86,7 @@ def test_where_moves_do_not_help_a_fresh_plan_is_numbered_like_the_base() -> Non
     groups = singles(9, 5, 4, 3, 3, 3)
     homes = {0: 1, 1: 1, 2: 0, 3: 0, 4: 0, 5: 0}
     shards = stays(groups, homes, 2)
-    assert makespan(groups, shards) <= makespan(groups, longest_first(groups, 2)) * (1 + GAP)
+    assert makespan(groups, shards) <= fresh_s(groups, 2) * (1 + GAP)
     assert 0 in shards[1], "most of its time is where it was"
 
 
@@ -102,8 +109,7 @@ def test_every_unit_once_no_empty_shard_and_near_a_fresh_plan(
     assert sorted(unit for shard in shards for unit in shard) == list(range(len(units)))
     assert len(shards) == count
     assert all(shards)
-    fresh_s = makespan(groups, longest_first(groups, count))
-    assert makespan(groups, shards) <= fresh_s * (1 + GAP) + 1e-6
+    assert makespan(groups, shards) <= fresh_s(groups, count) * (1 + GAP) + 1e-6
 
 
 WIDTH = 10
@@ -112,21 +118,19 @@ WIDTH = 10
 def test_shards_keep_what_they_hold_besides_when_they_are_renumbered() -> None:
     """The shard that is full already stays empty otherwise, whatever number it gets."""
     costs = Costs([6.0, 6.0, 6.0, 6.0, 9.0])
-    groups = grouped(costs, None, units=range(4))
-    begun = [Begun(9.0, (4,)), Begun(), Begun()]
-    homes = {0: 0, 1: 0, 2: 0, 3: 0}
-    for fresh in (dealt(groups, begun, costs), dealt(groups, begun[::-1], costs)):
-        found = _renumbered(fresh, homes, costs)
-        assert sorted(map(_loads, _held(fresh))) == sorted(map(_loads, _held(found)))
-        assert found.longest_s == fresh.longest_s
-
-
-def _held(packed: Packed) -> list[tuple[float, tuple[int, ...]]]:
-    return [(one.load_s, mine) for one, mine in zip(packed.begun, packed.shards, strict=True)]
-
-
-def _loads(held: tuple[float, tuple[int, ...]]) -> float:
-    return held[0] + 6.0 * len(held[1])
+    groups = form_groups(costs, None, range(4))
+    before = [Preassigned(9.0, (4,)), Preassigned(), Preassigned()]
+    for fresh in (
+        pack_balanced(groups, before, costs),
+        pack_balanced(groups, before[::-1], costs),
+    ):
+        found = _match_numbers(fresh, {0: 0, 1: 0, 2: 0, 3: 0})
+        assert sorted(found.loads_s) == sorted(fresh.loads_s) == [9.0, 12.0, 12.0]
+        assert sorted(found.shards) == sorted(fresh.shards)
+        assert (
+            next(load for load, one in zip(found.loads_s, found.shards, strict=True) if 4 in one)
+            == 9.0
+        )
 
 
 @pytest.mark.parametrize(
@@ -140,8 +144,8 @@ def test_of_many_small_files_no_more_move_than_must(before: int, count: int, slo
     homes = {unit: place for place, shard in enumerate(first.shards) for unit in shard}
     walls_s = [slower * took if homes[unit] == 0 else took for unit, took in enumerate(walls_s)]
     fresh, found = files(walls_s, homes, count)
-    most_s = fresh.longest_s * (1 + GAP)
-    assert found.longest_s <= most_s
+    most_s = fresh.makespan_s * (1 + GAP)
+    assert found.makespan_s <= most_s
     at_home_s = [math.fsum(walls_s[unit] for unit in shard) for shard in first.shards]
     moved_s = math.fsum(
         walls_s[unit]
@@ -151,22 +155,22 @@ def test_of_many_small_files_no_more_move_than_must(before: int, count: int, slo
     )
     must_s = math.fsum(max(0.0, home_s - most_s) for home_s in at_home_s)
     assert must_s <= moved_s <= 1.05 * must_s + before * 10 * max(walls_s)
-    assert all(group.part_of is None for group in found.groups)
+    assert found.split_groups == ()
 
 
-def files(walls_s: list[float], homes: Mapping[int, int], count: int) -> tuple[Packed, Packed]:
+def files(walls_s: list[float], homes: Mapping[int, int], count: int) -> tuple[Packing, Packing]:
     """Ten units a file, packed afresh and with homes."""
     costs, border = Costs(walls_s), (lambda unit: unit // WIDTH)
-    groups = grouped(costs, border, count)
-    fresh = evenly(groups, [Begun()] * count, costs)
-    return fresh, kept(groups, homes, fresh, costs, (border,))
+    groups = list(form_groups(costs, border))
+    fresh = afresh(groups, count, costs)
+    return fresh, pack_sticky(groups, homes, fresh, costs)
 
 
 def test_a_file_that_the_base_has_in_two_shards_stays_in_both() -> None:
     homes = {unit: 0 if unit < 15 else 1 for unit in range(30)}
     _, found = files([1.0] * 30, homes, 2)
     assert found.shards == (tuple(range(15)), tuple(range(15, 30)))
-    assert [group.part_of for group in found.groups] == [None, 10, 10, None]
+    assert found.split_groups == (10,)
 
 
 def test_new_units_of_a_divided_file_go_where_most_of_it_is() -> None:
@@ -182,16 +186,15 @@ def test_of_a_file_that_grew_a_part_goes_and_nothing_else_moves() -> None:
     moved = [
         unit for place, shard in enumerate(found.shards) for unit in shard if homes[unit] != place
     ]
-    assert len(moved) == 2
-    assert set(moved) <= set(range(10))
-    assert found.longest_s <= fresh.longest_s * (1 + GAP)
+    assert moved == [7, 8, 9]
+    assert found.makespan_s <= fresh.makespan_s * (1 + GAP)
 
 
 def test_more_shards_are_filled_from_the_longest() -> None:
     homes = {unit: unit // 20 for unit in range(40)}
     fresh, found = files([1.0] * 40, homes, 3)
-    assert found.longest_s <= fresh.longest_s * (1 + GAP)
-    assert not found.has_empty
+    assert found.makespan_s <= fresh.makespan_s * (1 + GAP)
+    assert not found.has_empty_shard
 
 
 @given(
@@ -206,6 +209,5 @@ def test_parts_of_files_are_each_in_one_shard_near_a_fresh_plan(
     fresh, found = files([wall_s for wall_s, _ in units], homes, count)
     everything = list(range(len(units)))
     assert sorted(unit for shard in found.shards for unit in shard) == everything
-    assert sorted(unit for group in found.groups for unit in group.members) == everything
-    assert found.longest_s <= fresh.longest_s * (1 + GAP) + 1e-6
+    assert found.makespan_s <= fresh.makespan_s * (1 + GAP) + 1e-6
     assert all(found.shards)
