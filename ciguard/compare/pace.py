@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ciguard.compare.vocabulary import PaceWord
 
 RATIO: Final = 0.05
-SUSPECT_Z: Final = 2.0
 CONFIRMED_Z: Final = 3.0
 # Of the logarithm: probes of one runner differ by as much from minute to minute.
 FINEST: Final = 0.01
@@ -102,7 +101,7 @@ def judge_pace(candidate: Floats, baseline: Floats, previous: Floats | None = No
     for sign, sure, maybe in outcomes:
         # What three quarters of the legs say at least, in either direction.
         least = 0 if sign > 0 else len(QUARTILES) - 1
-        if _beyond(sign * (candidate - usual), least, SUSPECT_Z * error):
+        if _beyond(sign * (candidate - usual), least, width):
             runs = (candidate,) if previous is None else (candidate, previous)
             twice = len(runs) > 1 and all(
                 _beyond(sign * (run - usual), least, CONFIRMED_Z * error) for run in runs

@@ -99,9 +99,19 @@ def error(scale: Floats, number: NDArray[np.int64]) -> Floats:
 
 
 def quantile_95(degrees: NDArray[np.int64]) -> Floats:
-    """Student's t at 97.5 %, for a two-sided 95 % interval (Cornish-Fisher; 0.3 % off at 7)."""
-    z = NORMAL_95
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    quantile: Floats = z + first / degrees + second / degrees.astype(np.float64) ** 2
+    """Student's t at 97.5 %, for a two-sided 95 % interval, of at least one degree of freedom.
+
+    Exact for 1 and 2, else a series (Abramowitz and Stegun 26.7.5): 0.12 % too small at 3, and
+    less than 0.04 % from 4 on.
+    """
+    z, n = NORMAL_95, degrees.astype(np.float64)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    series = z + sum(term / n**power for power, term in enumerate(terms, 1))
+    two = 0.95 * np.sqrt(2 / (1 - 0.95**2))
+    quantile: Floats = np.where(n == 1, np.tan(0.475 * np.pi), np.where(n == 2, two, series))  # noqa: PLR2004
     return quantile
