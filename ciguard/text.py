@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from ciguard.model import UnitKey
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ciguard.model import CaseKey
 
 # All but what no Markdown reader takes for markup within a line: "_" inside a word is none, and ":"
@@ -91,15 +93,49 @@ def one_line(text: str, width: int = 200) -> str:
     return f"{plain[: width - tail - 3]}...{plain[-tail:]}"
 
 
+def distinct_lines(texts: Sequence[str], width: int) -> list[str]:
+    """Each text as `one_line` has it, but no two that differ look the same.
+
+    Where they would, their common begin gives way to what follows it; where that is not enough,
+    they are numbered. Texts that are equal stay equal.
+
+    Args:
+        width: characters of a line, >= 12.
+    """
+    shown = {text: one_line(text, width) for text in texts}
+    for group in _alike(shown):
+        first, last = min(group), max(group)
+        same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+        shown.update({text: one_line(f"...{text[same:]}", width) for text in group})
+    for group in _alike(shown):
+        for number, text in enumerate(group, 1):
+            mark = f" #{number}"
+            shown[text] = one_line(text, width - len(mark)) + mark
+    return [shown[text] for text in texts]
+
+
+def _alike(shown: Mapping[str, str]) -> list[list[str]]:
+    """Different texts that are shown alike, by line."""
+    groups: dict[str, list[str]] = {}
+    for text, line in shown.items():
+        groups.setdefault(line, []).append(text)
+    return [group for group in groups.values() if len(group) > 1]
+
+
 def counted(number: int, word: str) -> str:
     """ "1 unit", "1,040 units"."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
+def whole_name(key: UnitKey) -> str:
+    """The unit as it is, with its suite and variant where it has them."""
+    way = "/".join(part for part in key[:2] if part)
+    return f"[{way}] {key.unit}" if way else key.unit
+
+
 def unit_name(key: UnitKey, width: int = 72) -> str:
     """The unit in one line, with its suite and variant where it has them."""
-    way = "/".join(part for part in key[:2] if part)
-    return one_line(f"[{way}] {key.unit}" if way else key.unit, width)
+    return one_line(whole_name(key), width)
 
 
 def case_name(key: CaseKey, width: int = 72) -> str:

@@ -15,6 +15,7 @@ from ciguard.text import (
     case_name,
     code,
     counted,
+    distinct_lines,
     duration,
     escaped,
     one_line,
@@ -70,6 +71,22 @@ def test_counts() -> None:
 def test_one_line_spells_out_what_cannot_be_seen() -> None:
     assert one_line("a\nb\u2028c\ud800\x1b[31m\u202e") == "a\\nb\\u2028c\\ud800\\x1b[31m\\u202e"
     assert one_line("é😀") == "é😀"
+
+
+def test_lines_of_different_texts_differ() -> None:
+    name = "integration-tests-of-the-shop-on-net{}-with-a-database"
+    keys = [name.format(n) for n in (8, 9, 471)]
+    assert len({one_line(key, 12) for key in keys}) == 1
+    assert distinct_lines(keys, 12) == ["...8-...base", "...9-...base", "...47...base"]
+    assert distinct_lines(["a", *keys[:1] * 2], 12) == ["a", *["integ...base"] * 2]
+    assert distinct_lines([], 12) == []
+
+
+@given(st.lists(st.text(alphabet="ab\n\u2028", min_size=10), max_size=20), st.integers(12, 40))
+def test_distinct_lines_are_no_longer_and_differ(texts: list[str], width: int) -> None:
+    shown = distinct_lines(texts, width)
+    assert all(len(line) <= width and line.isprintable() for line in shown)
+    assert len(set(zip(texts, shown, strict=True))) == len(set(texts)) == len(set(shown))
 
 
 @given(st.text(), st.integers(20, 200))

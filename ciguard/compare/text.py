@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.vocabulary import NOUN
 from ciguard.compare.words import NEEDED
-from ciguard.text import case_name, counted, duration, one_line, size, table, unit_name
+from ciguard.text import (
+    case_name,
+    counted,
+    distinct_lines,
+    duration,
+    one_line,
+    size,
+    table,
+    unit_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -159,7 +168,9 @@ def _legs(comparison: Comparison) -> str:
         return ""
     limits = ("budget",) * comparison.has_budgets + (RUNNER_MEMORY,)
     rows = [("leg", "ending", "wall", "peak", *limits, "speed", *PROBE * comparison.has_probes)]
-    rows += [_leg(leg, comparison) for leg in comparison.legs]
+    keys = distinct_lines([leg.shard or "-" for leg in comparison.legs], 12)
+    legs = zip(keys, comparison.legs, strict=True)
+    rows += [(key, *_leg(leg, comparison)) for key, leg in legs]
     text = table(rows, right=frozenset({4, 5, 6, 7}))
     if max(map(len, text.splitlines())) <= COLUMNS:
         return text
@@ -171,14 +182,14 @@ def _legs(comparison: Comparison) -> str:
         return "\n".join(lines)
     numbers = table([("", *row[2:]) for row in rows], right=frozenset({3, 4, 5, 6})).splitlines()
     lines = numbers[:1]
-    for leg, line in zip(comparison.legs, numbers[1:], strict=True):
-        lines += [f"{one_line(leg.shard or '-', 40)}: {leg.endings}", line]
+    keys = distinct_lines([leg.shard or "-" for leg in comparison.legs], 40)
+    for key, leg, line in zip(keys, comparison.legs, numbers[1:], strict=True):
+        lines += [f"{key}: {leg.endings}", line]
     return "\n".join(lines)
 
 
 def _leg(leg: LegChange, comparison: Comparison) -> tuple[str, ...]:
     return (
-        one_line(leg.shard or "-", 12),
         leg.endings,
         f"{duration(leg.wall_before_s)} -> {duration(leg.wall_after_s)}",
         f"{size(leg.peak_before_bytes)} -> {size(leg.peak_after_bytes)}",

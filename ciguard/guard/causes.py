@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.verdict import Cause, Offender
 from ciguard.run.frameworks.table import FRAMEWORKS
-from ciguard.text import one_line, unit_name
+from ciguard.text import counted, distinct_lines, one_line, whole_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ciguard.model import Ending, Result, Suite, UnitKey
 
 HEAD_CHARS: Final = 200  # of a message, where its exception stands
+LEAST_SAID: Final = 12  # characters of a message that say anything
 STACK_CHARS: Final = 2000  # of a message, where a frame that says something is looked for
 # "tests/test_mail.py:12: ", as a leg begins its messages.
 _CRASH: Final = re.compile(r"([^\s:][^\n:]{0,200}\.\w{1,8}):\d{1,7}: ")
@@ -85,14 +86,25 @@ def causes_of(failures: Sequence[Failure]) -> tuple[Cause, ...]:
 
 def line_of(cause: Cause, width: int) -> str:
     """ "950 x OutOfMemoryException in Tensor.Allocate (7 shards)"; the message is what is cut."""
-    head = f"{len(cause.failures):,} x {cause.kind}"
-    if cause.place:
-        head += f" in {cause.place}"
-    shards = "1 shard" if cause.shards == 1 else f"{cause.shards:,} shards"
-    tail = f" ({shards})"
-    room = width - len(head) - len(tail) - 2
-    said = f": {one_line(cause.said, room)}" if cause.said and room >= len("...") * 4 else ""
-    return one_line(head, width - len(tail)) + said + tail
+    return lines_of([cause], width)[0]
+
+
+def lines_of(causes: Sequence[Cause], width: int) -> list[str]:
+    """A line for each cause; causes of different exceptions or places look different."""
+    tails = [f" ({counted(cause.shards, 'shard')})" for cause in causes]
+    room = width - max(map(len, tails), default=0)
+    heads = distinct_lines([_head(cause) for cause in causes], room)
+    lines = []
+    for cause, head, tail in zip(causes, heads, tails, strict=True):
+        left = room - len(head) - len(": ")
+        said = f": {one_line(cause.said, left)}" if cause.said and left >= LEAST_SAID else ""
+        lines.append(head + said + tail)
+    return lines
+
+
+def _head(cause: Cause) -> str:
+    place = f" in {cause.place}" if cause.place else ""
+    return f"{len(cause.failures):,} x {cause.kind}{place}"
 
 
 def offenders_of(causes: Sequence[Cause], suites: Mapping[str, Suite]) -> tuple[Offender, ...]:
@@ -114,7 +126,7 @@ def _family(key: UnitKey, suites: Mapping[str, Suite]) -> str:
     own = _PARAMETERS.split(key.unit, maxsplit=1)[0]
     kin = adapter.kin(key.unit) if adapter is not None else ()
     name = next((one for one in kin if one not in ("", own)), own)
-    return unit_name(key._replace(unit=name.rstrip(":.") or own))
+    return whole_name(key._replace(unit=name.rstrip(":.") or own))
 
 
 def how_it_ended(result: Result) -> Ending:
@@ -177,7 +189,7 @@ def _read(message: str) -> tuple[str, str, str, bool]:
         said = ""
     frame = next(_frames(text), "")
     place = frame or (crash[1] if crash else "")
-    return kind, one_line(place, 60), skeleton(said), bool(frame)
+    return kind, place, skeleton(said), bool(frame)
 
 
 def skeleton(said: str) -> str:

@@ -6,9 +6,9 @@ import textwrap
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.causes import line_of
+from ciguard.guard.causes import lines_of
 from ciguard.guard.naming import some
-from ciguard.text import counted, duration, one_line, size, table, unit_name
+from ciguard.text import counted, distinct_lines, duration, one_line, size, table, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,7 +96,9 @@ def _legs(verdict: Verdict) -> str:
     known = any(leg.peak_bytes or leg.predicted_peak_bytes for leg in verdict.legs)
     never = () if known else _PEAKS
     rows = [(*_HEAD, *(_ENDINGS[one] for one in endings))]
-    rows += [(*_leg(leg), *_counts(leg, endings)) for leg in verdict.legs]
+    keys = distinct_lines([leg.shard for leg in verdict.legs], 20)
+    legs = zip(keys, verdict.legs, strict=True)
+    rows += [(key, *_leg(leg), *_counts(leg, endings)) for key, leg in legs]
     if endings and len(verdict.legs) > 1:
         rows.append((*_sum(verdict), *_counts(verdict, endings)))
     text = ""
@@ -124,7 +126,6 @@ def _sum(verdict: Verdict) -> tuple[str, ...]:
 
 def _leg(leg: Leg) -> tuple[str, ...]:
     return (
-        one_line(leg.shard, 20),
         leg.ending if leg.recorded or leg.ending != "unknown" else "no record",
         duration(leg.wall_s),
         duration(leg.predicted_wall_s),
@@ -141,7 +142,7 @@ def _causes(verdict: Verdict) -> str:
     if len(verdict.causes) == len(verdict.failures):
         return ""
     lines = [f"{counted(len(verdict.causes), 'cause')}:"]
-    lines += [f"  {line_of(cause, COLUMNS - 2)}" for cause in verdict.causes[:LISTED]]
+    lines += [f"  {line}" for line in lines_of(verdict.causes[:LISTED], COLUMNS - 2)]
     if len(verdict.causes) > LISTED:
         lines.append(f"  and {len(verdict.causes) - LISTED:,} more")
     return "\n".join(lines)
@@ -155,12 +156,11 @@ def _offenders(verdict: Verdict) -> str:
     if len(verdict.offenders) == len(verdict.failures):
         return ""
     rows: list[tuple[str, ...]] = [("class or file", *_COLUMNS)]
+    shown = verdict.offenders[:OFFENDERS]
+    names = distinct_lines([one.name for one in shown], 36)
     rows += [
-        (
-            one_line(one.name, 36),
-            *(f"{n:,}" for n in (one.timeouts, one.out_of_memory, one.failures, one.died)),
-        )
-        for one in verdict.offenders[:OFFENDERS]
+        (name, *(f"{n:,}" for n in (one.timeouts, one.out_of_memory, one.failures, one.died)))
+        for name, one in zip(names, shown, strict=True)
     ]
     lines = table(rows, right=frozenset(range(1, 5)))
     more = len(verdict.offenders) - OFFENDERS

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Final
 from ciguard.model import UnitKey
 from ciguard.plan import facts
 from ciguard.plan.chart import mermaid
-from ciguard.text import code, counted, duration, escaped, one_line, table, unit_name
+from ciguard.text import (
+    code,
+    counted,
+    distinct_lines,
+    duration,
+    escaped,
+    one_line,
+    table,
+    unit_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,10 +73,16 @@ def _columns(plan: Plan) -> int:
     return len(HEAD) if len(plan.pools) > 1 else len(HEAD) - 1
 
 
-def _row(shard: Shard, measured: bool) -> tuple[str, ...]:
+def _rows(plan: Plan, measured: bool) -> list[tuple[str, ...]]:
+    keys = distinct_lines([shard.key for shard in plan.shards], KEY_WIDTH)
+    shards = zip(keys, plan.shards, strict=True)
+    return [_row(key, shard, measured) for key, shard in shards]
+
+
+def _row(key: str, shard: Shard, measured: bool) -> tuple[str, ...]:
     predicted = shard.predicted
     return (
-        one_line(shard.key, KEY_WIDTH),
+        key,
         f"{len(shard.units):,}",
         duration(predicted.wall_s if measured else None),
         duration(predicted.wall_p95_s if measured else None),
@@ -79,7 +94,7 @@ def _row(shard: Shard, measured: bool) -> tuple[str, ...]:
 def _shards(plan: Plan, marks: tuple[str, str, str]) -> str:
     measured = facts.is_measured(plan)
     columns = _columns(plan)
-    rows = [HEAD, *(_row(shard, measured) for shard in plan.shards)]
+    rows = [HEAD, *_rows(plan, measured)]
     lines = table([row[:columns] for row in rows], right=RIGHT).splitlines()
     room = WIDTH - max(map(len, lines)) - 2
     width = min(room, NARROW_BAR if len(plan.shards) > NARROW_FROM else WIDEST_BAR)
@@ -150,7 +165,7 @@ def _shard_blocks(plan: Plan) -> Iterator[str]:
     columns = _columns(plan)
     align = ("---", "--:", "--:", "--:", "--:", "---")
     lines = [f"| {' | '.join(HEAD[:columns])} |", f"|{'|'.join(align[:columns])}|"]
-    rows = [_row(shard, measured)[:columns] for shard in plan.shards]
+    rows = [row[:columns] for row in _rows(plan, measured)]
     lines += [f"| {' | '.join(map(escaped, row))} |" for row in rows]
     text = "\n".join(lines)
     if len(plan.shards) > FOLDED_FROM:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.text import counted, duration, one_line, size
+from ciguard.text import counted, distinct_lines, duration, one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -155,9 +155,10 @@ def walls(legs: Sequence[Leg]) -> Bars:
     most = max((max(leg.wall_s or 0.0, leg.predicted_wall_s or 0.0) for leg in known), default=0.0)
     scale = BAR_ROOM / (most or 1.0)
     shown = known[:MOST_LEGS]
+    labels = distinct_lines([leg.shard for leg in shown], LABEL)
     bars = tuple(
         Bar(
-            one_line(leg.shard, LABEL),
+            label,
             f"shard {one_line(leg.shard, 40)}: {duration(leg.wall_s)}, "
             f"predicted {duration(leg.predicted_wall_s)}, {leg.ending.replace('_', ' ')}",
             y=at * BAR_HEIGHT,
@@ -168,7 +169,7 @@ def walls(legs: Sequence[Leg]) -> Bars:
             said=duration(leg.wall_s) if leg.recorded else "no record",
             is_bad=leg.ending != "completed",
         )
-        for at, leg in enumerate(shown)
+        for at, (label, leg) in enumerate(zip(labels, shown, strict=True))
     )
     return Bars(bars, len(bars) * BAR_HEIGHT, len(known) - len(shown))
 
@@ -177,10 +178,12 @@ def stacks(offenders: Sequence[Offender]) -> tuple[Stack, ...]:
     """The worst classes or files."""
     shown = offenders[:MOST_OFFENDERS]
     scale = BAR_ROOM * 0.6 / max((one.total for one in shown), default=1)
-    return tuple(_stack(one, at, scale) for at, one in enumerate(shown))
+    names = distinct_lines([one.name for one in shown], 44)
+    stacked = zip(names, shown, strict=True)
+    return tuple(_stack(name, one, at, scale) for at, (name, one) in enumerate(stacked))
 
 
-def _stack(one: Offender, at: int, scale: float) -> Stack:
+def _stack(name: str, one: Offender, at: int, scale: float) -> Stack:
     left = BAR_LEFT + BAR_ROOM * 0.3
     x, parts = left, []
     for kind, words, count in (
@@ -194,4 +197,4 @@ def _stack(one: Offender, at: int, scale: float) -> Stack:
             said = f"{count:,} {words}" if plain else counted(count, words)
             parts.append(Part(kind, round(x, 1), round(count * scale, 1), said))
             x += count * scale
-    return Stack(one_line(one.name, 44), at * BAR_HEIGHT, round(x, 1), one.total, tuple(parts))
+    return Stack(name, at * BAR_HEIGHT, round(x, 1), one.total, tuple(parts))

@@ -55,6 +55,14 @@ def test_no_sentence_is_there_twice(name: str, shape: str) -> None:
         assert text.count(sentence) <= 1, sentence
 
 
+def test_legs_with_long_keys_are_told_apart() -> None:
+    keys = [f"integration-tests-of-the-shop-on-net{n}-with-a-database" for n in (8, 9, 471)]
+    run = run_of({key: [case(f"{key}::t")] for key in keys})
+    lines = FORMATS["text"](compare_run(run, None, [run])).splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("leg "))
+    assert len({line.split()[0] for line in lines[start + 1 : start + 4]}) == 3
+
+
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_text_fits_a_terminal(name: str) -> None:
     text = FORMATS["text"](COMPARISONS[name]())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ciguard.guard.annotations import annotations_of
-from ciguard.guard.causes import causes_of, line_of, offenders_of, skeleton
+from ciguard.guard.causes import causes_of, line_of, lines_of, offenders_of, skeleton
 from ciguard.guard.text import render
 from ciguard.guard.verdict import Failure, Offender
 from ciguard.model import Result, Suite
+from ciguard.report import charts
 
 NET = """System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException' was thrown.
    at System.GC.AllocateNewArray(IntPtr typeHandle, Int32 length, GC_ALLOC_FLAGS flags)
@@ -142,6 +144,27 @@ def test_a_long_message_is_cut_and_the_shards_stay() -> None:
     assert found.endswith("xxx (1 shard)")
 
 
+def test_a_long_frame_of_the_test_itself_groups_nothing() -> None:
+    """103 rows of 21 tests with long names fail alike: one cause."""
+    stack = """System.InvalidOperationException : no
+   at Shop.Tests.{0}"""
+    failures = []
+    for n in range(103):
+        name = f"Returns_a_receipt_for_an_order_with_{n % 21}_lines_and_a_voucher_of_a_customer"
+        failures.append(failure(f"Shop.Tests.Tills.{name}", stack.format(f"Tills.{name}()")))
+    assert lines(*failures) == ["103 x InvalidOperationException: no (1 shard)"]
+
+
+def test_causes_at_long_places_are_told_apart() -> None:
+    place = "Subsystem{}.Allocate_the_buffers_of_a_layer_and_its_gradients_at_once_or_not_at_all"
+    stack = "System.OutOfMemoryException : no\n   at Shop.{}()"
+    causes = causes_of([failure(f"t{n}", stack.format(place.format(n))) for n in range(3)])
+    assert len({cause.place for cause in causes}) == 3
+    shown = lines_of(causes, 78)
+    assert len(set(shown)) == 3
+    assert all(len(line) <= 78 for line in shown)
+
+
 def test_offenders_by_class_else_file() -> None:
     suites = {"": Suite("pytest", ("x",)), "net": Suite("command", ("x",))}
     causes = causes_of(
@@ -161,6 +184,29 @@ def test_offenders_by_class_else_file() -> None:
         Offender("[unknown] x", failures=1),
         Offender("a.py", failures=1),
     )
+
+
+def test_long_classes_without_a_separator_of_ours_stay_apart() -> None:
+    """Names are grouped whole; the table shows them cut, and each row differently."""
+    classes = [
+        f"Company.Product.Subsystem.Integration.{kind}.WithADatabaseAndAQueueAndASearchIndexTests"
+        for kind in ("Orders", "Returns", "Invoices")
+    ]
+    units = tuple(f"{name}.{method}" for name in classes for method in ("Adds", "Removes"))
+    world = World(
+        plan=replace(make_plan({"01": units}), suites={"": Suite("command", ("./test",))})
+    )
+    world.legs = {"01": make_leg(world.plan, "01")}
+    for unit in units:
+        world.result("01", unit, outcome="failed", message="no")
+    verdict = world.prove()
+    assert [(one.name, one.total) for one in verdict.offenders] == [
+        (name, 2) for name in sorted(classes)
+    ]
+    text = render(verdict).partition("class or file")[2].splitlines()[1:4]
+    assert len({line.split()[0] for line in text}) == 3
+    assert all(len(line) <= 80 for line in render(verdict).splitlines())
+    assert len({one.label for one in charts.stacks(verdict.offenders)}) == 3
 
 
 def test_totals_of_a_large_red_run() -> None:

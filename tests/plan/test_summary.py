@@ -289,6 +289,15 @@ def test_many_shards_are_folded() -> None:
         assert ("<details><summary>21 shards</summary>" in text) is (count == 21)
 
 
+def test_shards_with_long_keys_are_told_apart() -> None:
+    made = planned({f"{name}.py::t": 60.0 for name in "abc"}, shards=3, group="none").plan
+    keys = [f"integration-tests-of-the-shop-on-net{n}-with-a-database" for n in (8, 9, 471)]
+    shards = [replace(one, key=key) for one, key in zip(made.shards, keys, strict=True)]
+    text = terminal(replace(made, shards=tuple(shards)), ())
+    rows = text[text.index("shard ") :].splitlines()[1:4]
+    assert len({row.split()[0] for row in rows}) == 3
+
+
 def test_what_a_plan_does_not_say_is_left_out() -> None:
     made = planned({"a.py::t": 60.0, "b.py::t": 60.0}, shards=2)
     pools = {name: replace(pool, setup_s=0.0) for name, pool in made.plan.pools.items()}
