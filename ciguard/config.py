@@ -120,8 +120,10 @@ class PlanConfig(_Section):
     setup: Seconds = Field(300.0, description="job limit minus step limit: checkout, installing")
     risk: float = Field(0.01, gt=0, lt=1, description="P(any shard over the limit) aimed at")
     processes: int = Field(1, ge=1, le=256, description="tested processes side by side in a leg")
-    group: Literal["none", "class", "file", "fixture"] = Field(
-        "file", description="what stays together; fixture: files with dear shared fixtures"
+    group: Literal["none", "file", "file-strict", "fixture"] = Field(
+        "file",
+        description="what stays together; file-strict: a file is never divided over shards; "
+        "fixture: only files with expensive shared fixtures",
     )
 
 

@@ -94,7 +94,9 @@ class _Known:
 @click.option("--risk", metavar="P", help="Accepted probability that any shard passes its limit.")
 @click.option("--processes", metavar="N", help="Tested processes side by side in a leg.")
 @click.option("--pool", "pools", metavar="NAME", multiple=True, help="Where legs run; repeatable.")
-@click.option("--group", metavar="none|class|file|fixture", help="What stays together.")
+@click.option(
+    "--group", metavar="none|file|file-strict|fixture", help="Tests to keep in one shard."
+)
 @click.option(
     "--base-plan", "base", metavar="FILE|history", help="Move no unit of it without need."
 )

@@ -445,7 +445,7 @@ def _reason(work: Work, found: Distribution, target_wall_s: float) -> str:
     if work.alone_s(work.floor) >= found.makespan_s * FLOOR_RATIO:
         return "the floor unit alone takes as long"
     if work.hopeful_s >= found.makespan_s * FLOOR_RATIO:
-        return "a group that the suite keeps together takes as long"
+        return "a group that stays together takes as long"
     if work.concurrency is None:
         is_most = len(found.shards) >= MOST_SHARDS
         return "a matrix has no more jobs" if is_most else "there is nothing more to divide"

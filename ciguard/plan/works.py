@@ -12,7 +12,6 @@ import numpy as np
 from ciguard.errors import UsageError
 from ciguard.model import LegPolicy, PlannedUnit
 from ciguard.plan.base import homes
-from ciguard.plan.inventory import class_of
 from ciguard.plan.limits import budget_bytes
 from ciguard.plan.shards import (
     MOST_SHARDS,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from ciguard.plan.packing import GroupKey
     from ciguard.plan.suspects import Suspicion
 
-Grouping = Literal["none", "class", "file", "fixture"]
+Grouping = Literal["none", "file", "file-strict", "fixture"]
 DEFAULT_POLICY: Final = LegPolicy()
 DEAR_S: Final = 0.05  # of shared fixtures: cheaper ones are no reason to keep a file together
 
@@ -164,7 +163,7 @@ class Works:
             group_key=self._group_key,
             suites=self._basis.suites,
             overheads=self._basis.overheads,
-            marked=_marked(self._basis.inventory, positions),
+            marked=_colocated(self._basis.inventory, positions, self._wishes.group),
             homes=at_home,
             base_keys=base_keys,
             suspicions=self._basis.suspicions,
@@ -225,13 +224,36 @@ class Works:
         return max(1, int(cap * loads_s[id(members)] / all_s)) if all_s else 1
 
 
-def _marked(inventory: Inventory, positions: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Units that the suite itself says belong together."""
-    found: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+def _colocated(
+    inventory: Inventory, positions: Sequence[int], group: Grouping
+) -> tuple[tuple[int, ...], ...]:
+    """Units that stay in one shard whatever it costs: the suite says so, or the user of its files.
+
+    A group of the suite that is in several such files joins them.
+    """
+    names: dict[int, list[tuple[str, ...]]] = {}
+    joined: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def root(name: tuple[str, ...]) -> tuple[str, ...]:
+        while name in joined:
+            name = joined[name]
+        return name
+
     for position in sorted(positions):
-        unit = inventory.units[position]
+        unit, file = inventory.units[position], inventory.file_names[position]
+        mine: list[tuple[str, ...]] = []
         if unit.group:
-            found[unit.suite, unit.variant, unit.group].append(position)
+            mine.append(("group", unit.suite, unit.variant, unit.group))
+        if group == "file-strict" and file:
+            mine.append(("file", unit.suite, unit.variant, file))
+        if mine:
+            names[position] = mine
+            first, last = root(mine[0]), root(mine[-1])
+            if first != last:
+                joined[first] = last
+    found: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for position, mine in names.items():
+        found[root(mine[0])].append(position)
     return tuple(tuple(members) for members in found.values())
 
 
@@ -260,18 +282,12 @@ def _group_key(basis: Basis, group: Grouping) -> GroupKey | None:
         unit, name = basis.inventory.units[position], names[position]
         return Name(unit.suite, unit.variant, name) if name else None
 
-    def class_(position: int) -> Name | None:
-        unit = basis.inventory.units[position]
-        name = class_of(unit.unit, basis.kin[unit.suite](unit.unit))
-        return Name(unit.suite, unit.variant, name) if name else None
-
     def fixture(position: int) -> Name | None:
         place = basis.overheads.file[position] if basis.overheads.file else -1
         is_dear = place >= 0 and basis.overheads.setup_s[place] > DEAR_S
         return file(position) if is_dear else None
 
-    keys = {"none": None, "class": class_, "file": file, "fixture": fixture}
-    return keys[group]
+    return {"none": None, "file": file, "file-strict": file, "fixture": fixture}[group]
 
 
 def made(works: Sequence[Work], wishes: Wishes) -> list[Distribution]:

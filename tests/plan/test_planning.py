@@ -26,7 +26,7 @@ UNITS = st.dictionaries(
     min_size=1,
     max_size=40,
 )
-GROUPS = st.sampled_from(["none", "class", "file"])
+GROUPS = st.sampled_from(["none", "fixture", "file"])
 
 
 def keys(plan: Plan) -> list[UnitKey]:
@@ -151,6 +151,40 @@ def test_units_of_a_marked_group_share_a_shard() -> None:
     made = planned(pairs, shards=4).plan
     holders = {s.key for s in made.shards for unit in s.units if unit.unit[0] in "aceg"}
     assert len(holders) == 1
+
+
+def test_file_strict_never_divides_a_file() -> None:
+    walls_s = {f"{file}.py::t{n}": 10.0 for file in "abc" for n in range(8 if file == "a" else 3)}
+    files = planned(walls_s, shards=2, group="file")
+    assert files.split == ("a.py",)
+    strict = planned(walls_s, shards=2, group="file-strict")
+    held = [{key.unit[0] for key in (u.key for u in shard.units)} for shard in strict.plan.shards]
+    assert held == [{"a"}, {"b", "c"}]
+    assert strict.split == ()
+    five = planned(walls_s, shards=5, group="file-strict").plan
+    assert [len(shard.units) for shard in five.shards] == [8, 3, 3]
+    assert five.warnings[0].startswith("5 shards requested, 3 planned: ")
+    target = planned(walls_s, target_wall_s=30.0, group="file-strict").plan
+    assert len(target.shards) == 2
+    assert target.stopped_by == "a group that stays together takes as long"
+
+
+def test_a_group_in_several_files_joins_them_where_files_are_strict() -> None:
+    groups: dict[str, list[str | None]] = {
+        "a": [None, "x"],
+        "b": ["x", "y"],
+        "c": ["y", None],
+        "d": ["z"],
+    }
+    pairs = [
+        (InventoryUnit(f"{file}.py::t{number}", group=group), 5.0)
+        for file, mine in groups.items()
+        for number, group in enumerate(mine)
+    ]
+    made = planned(pairs, shards=3, group="file-strict").plan
+    held = [sorted(unit.unit for unit in shard.units) for shard in made.shards]
+    assert held == [[f"{file}.py::t{n}" for file in "abc" for n in range(2)], ["d.py::t0"]]
+    assert len(planned(pairs, shards=5, group="file").plan.shards) == 5
 
 
 def test_never_beyond_the_floor() -> None:
@@ -293,7 +327,7 @@ def test_a_marked_group_is_the_floor_and_never_divided() -> None:
     pairs += [(InventoryUnit(f"u{n}"), 60.0) for n in range(5)]
     made = planned(pairs, group="none", target_wall_s=180.0)
     assert len(made.plan.shards) == 2
-    assert made.plan.stopped_by == "a group that the suite keeps together takes as long"
+    assert made.plan.stopped_by == "a group that stays together takes as long"
     assert made.split == ()
     asked = planned(pairs, group="none", shards=12)
     assert len(asked.plan.shards) == 6, "the group, and five single units"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         (("--limit", "soon"), "--limit: expected a time like"),
         (("--risk", "1.5"), "--risk: "),
         (("--group", "module"), "--group: "),
+        (("--group", "class"), "--group: "),
         (("--processes", "0"), "--processes: "),
         (("--shards", "2", "--target-wall", "5m"), "both --shards and --target-wall"),
         (("--pool", "nowhere"), "no pool 'nowhere'\n  fix: the configuration has: default"),
