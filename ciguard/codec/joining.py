@@ -44,10 +44,6 @@ class Joined:
         """Entries that belong somewhere, of all; 1 where there are none."""
         return self.joined / len(self.targets) if self.targets else 1.0
 
-    def covered(self) -> set[int]:
-        """Positions of the units that anything belongs to."""
-        return {position for target in self.targets for position in target}
-
 
 def _dotted(path: str) -> str:
     """A file's path as a module: without extension, dots for separators."""

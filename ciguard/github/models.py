@@ -178,8 +178,6 @@ class Comparison(GitHubJson):
     """Two commits; `merge_base_commit` is where they parted."""
 
     status: str
-    ahead_by: int
-    behind_by: int
     merge_base_commit: Commit
     commits: tuple[Commit, ...] = ()
 

@@ -26,7 +26,6 @@ MINUTE_S: Final = 60
 CLOSING_S: Final = 90.0  # what a leg needs to stop its processes and flush before its step ends
 SHORT_S: Final = 180.0  # of so short a step 90 s would be half: there it is a fifth
 SHORT_RATIO: Final = 0.8
-NAMED_UNITS: Final = 3
 
 # Real recordings planned and compared with the next run (9 suites, 49 runs): apart from the common
 # speed, a shard is off by 0.4 of what its units' variances add up to, and by 2 % anyway.

@@ -40,7 +40,6 @@ class Curve:
     title: str
     points: str
     limit_y: float | None
-    limit_said: str
     wall_said: str
     is_over: bool
 
@@ -135,7 +134,6 @@ def _curve(shard: str, record: Record, budget: int | None) -> tuple[float, Curve
         f"shard {one_line(shard, 40)}: {size(peak)}{of}",
         points,
         round(CURVE_HEIGHT * (1 - limit / most), 1) if limit else None,
-        f"{word} {size(limit)}" if limit else "",
         duration(wall_s),
         limit is not None and peak > limit,
     )

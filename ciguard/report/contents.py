@@ -39,8 +39,6 @@ class Judging:
 
     source: str = "what is checked out"
     fail_on: tuple[str, ...] = ()
-    max_drop: float = 0.0
-    forgives: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,9 +114,9 @@ def parents(*, bare: bool = False) -> dict[int, tuple[int, int]]:
     return found
 
 
-def tree(root: int, *, bare: bool = False) -> set[int]:
+def tree(root: int) -> set[int]:
     """Live descendants of a process, and what shares its session; itself left out."""
-    return below(root, parents(bare=bare))
+    return below(root, parents())
 
 
 def below(root: int, table: dict[int, tuple[int, int]]) -> set[int]:

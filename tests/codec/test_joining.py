@@ -59,5 +59,4 @@ def test_a_match_that_is_not_unique_is_none() -> None:
 def test_the_share_that_is_joined() -> None:
     joined = Joined(((0,), (), (1, 2), (0,)))
     assert joined.share == 0.75
-    assert joined.covered() == {0, 1, 2}
     assert Joined(()).share == 1.0

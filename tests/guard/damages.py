@@ -182,11 +182,6 @@ def leg_says_failed(world: World) -> None:
     world.end("01", exit_code=10)
 
 
-def failed_and_a_record_removed(world: World) -> None:
-    failed(world)
-    record_removed(world)
-
-
 def skipped(world: World) -> None:
     world.result("01", "a.t::two", outcome="skipped")
 

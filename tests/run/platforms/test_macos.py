@@ -63,8 +63,9 @@ def test_below_a_process_is_all_that_comes_from_it() -> None:
 def test_ps_tells_what_proc_tells(holder: int) -> None:
     listed = keeper.listed_by_ps()
     assert listed[holder][0] == os.getpid()
-    assert keeper.tree(holder, bare=True) == keeper.tree(holder)
-    assert keeper.tree(os.getpid(), bare=True) == {holder, *keeper.tree(holder)}, "itself left out"
+    parents = keeper.parents(bare=True)
+    assert keeper.below(holder, parents) == keeper.tree(holder)
+    assert keeper.below(os.getpid(), parents) == {holder, *keeper.tree(holder)}, "itself left out"
 
 
 def test_a_tree_is_as_large_by_ps_as_by_proc(holder: int) -> None:
