@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from guard.world import make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ciguard.codec.base_runs import Asker, known_failures
 from ciguard.codec.history import WORDS as WORDS_OF_CODES
+from ciguard.codec.series import by_unit
 from ciguard.compare.records import runs_of
+from ciguard.compare.runs import of_history
 from ciguard.guard.proof import prove
+from ciguard.history.intake import history_of
 from ciguard.model import EndLine, Record, Result, ShardLine, StartLine, UnitKey
-from ciguard.model.attempts import UnitResult, classify_result, last_starts, resolve_units
+from ciguard.model.attempts import UnitResult, classify_result, last_starts, resolve_units, severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ciguard.compare.runs import Run
     from ciguard.model import CaseKey
@@ -118,24 +124,74 @@ def expected_rows(record: Record) -> list[tuple[CaseKey, str, str, float | None]
     return [(one.key, one.outcome, one.ending, one.wall_s) for one in in_order(finals(record))]
 
 
+def failed_attempts(record: Record) -> dict[CaseKey, int]:
+    units = units_of(record).values()
+    return {key: count for unit in units for key, count in unit.count_failed_attempts().items()}
+
+
 def flaky_cases(record: Record) -> list[CaseKey]:
     good = {one.key for one in finals(record) if classify_result(one) == "good"}
-    failed = (unit.count_failed_attempts() for unit in units_of(record).values())
-    return sorted(key for counts in failed for key in counts if key in good)
+    return sorted(good & failed_attempts(record).keys())
 
 
-@given(records())
-def test_compare(record: Record) -> None:
-    (run,) = runs_of([record], "run")
-    assert rows_of(run) == expected_rows(record)
-    assert list(run.flaky) == flaky_cases(record)
+READERS = [
+    pytest.param(lambda record: runs_of([record], "run")[0], id="record"),
+    pytest.param(lambda record: of_history(history_of([record]), 0), id="history"),
+]
 
 
-def test_compare_of_a_retried_crash() -> None:
-    (run,) = runs_of([crash_and_retry()], "run")
+@pytest.mark.parametrize("read", READERS)
+def test_rows_of_a_retried_crash(read: Callable[[Record], Run]) -> None:
+    run = read(crash_and_retry())
     assert [(key.case, wall_s) for key, _, _, wall_s in rows_of(run)] == [
         ("c1", 1.0),
         ("c2", 1.0),
         ("b", 1.0),
     ]
     assert [key.case for key in run.flaky] == ["c1", "c2"]
+
+
+@pytest.mark.parametrize("read", READERS)
+@given(record=records())
+def test_rows(read: Callable[[Record], Run], record: Record) -> None:
+    run = read(record)
+    assert rows_of(run) == expected_rows(record)
+    assert list(run.flaky) == flaky_cases(record)
+
+
+@given(records())
+def test_history_of_units(record: Record) -> None:
+    history = history_of([record])
+    values, units = by_unit(history), units_of(record)
+    assert values.units == tuple(sorted(units))
+    for key, wall_s, is_censored in zip(values.units, values.wall_s, values.censored, strict=True):
+        cases = units[key].cases
+        assert wall_s == sum(one.wall_s or 0.0 for one in cases)
+        stopped = [one for one in cases if one.outcome == "died" or one.ending != "completed"]
+        assert is_censored == bool(stopped)
+    tries = dict(zip(history.keys, (history.values.try_number - 1).tolist(), strict=True))
+    assert {key: count for key, count in tries.items() if count} == failed_attempts(record)
+
+
+def test_history_of_a_retried_crash() -> None:
+    history = history_of([crash_and_retry()])
+    values = by_unit(history)
+    assert (values.wall_s.tolist(), values.censored.tolist()) == ([2.0, 1.0], [False, False])
+    known, _ = known_failures(history, Asker("main"))
+    assert known == {}, "nothing died on the base that could excuse a crash"
+
+
+@given(records(), records())
+def test_of_two_legs_the_worst_result_counts(one: Record, two: Record) -> None:
+    other = replace(two, source="s", header=replace(HEADER, shard="02", job="t (02)"))
+    (run,) = runs_of([one, other], "run")
+    found = of_history(history_of([one, other]), 0)
+    worst = {
+        key: max((case for case in finals(one) + finals(two) if case.key == key), key=severity)
+        for key in {case.key for case in finals(one) + finals(two)}
+    }
+    expected = [(key, worst[key].outcome, worst[key].ending) for key in sorted(worst)]
+    for each in (run, found):
+        assert [row[:3] for row in rows_of(each)] == expected
+        assert {key for key in each.flaky if classify_result(worst[key]) != "good"} == set()
+    assert run.flaky == found.flaky

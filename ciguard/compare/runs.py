@@ -9,6 +9,7 @@ import numpy as np
 
 from ciguard.codec.history import WORDS
 from ciguard.codec.history_runs import PROPOSALS
+from ciguard.model import BAD_OUTCOMES, OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 CODE: Final[Mapping[str, Mapping[str | None, int]]] = {
     name: {word or None: code for code, word in enumerate(words)} for name, words in WORDS.items()
 }
+_GOOD: Final = [CODE["outcome"][outcome] for outcome in OUTCOMES if outcome not in BAD_OUTCOMES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,8 @@ def of_history(history: History, position: int, name: str = "") -> Run:
     rows = np.flatnonzero(values.run == position)
     keys = values.key[rows].tolist()
     again = values.try_number[rows] > 1
-    good = values.outcome[rows] == CODE["outcome"]["passed"]
+    completed = values.ending[rows] == CODE["ending"]["completed"]
+    good = completed & np.isin(values.outcome[rows], _GOOD)
     columns: dict[str, Any] = {
         column: getattr(values, column)[rows]
         for column in (

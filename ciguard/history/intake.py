@@ -26,6 +26,7 @@ from ciguard.history.facts import NOTHING, Facts, agreed, run_of
 from ciguard.history.legs import leg_of, missing_legs
 from ciguard.history.merge import join, one_run
 from ciguard.model import CaseKey, Record, Result
+from ciguard.model.attempts import FinalResults, final_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,11 +47,11 @@ _CODE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """One record with the run and the leg that it makes."""
+    """One record with the run and the leg that it makes; a shard without a record has no finals."""
 
     run: HistoryRun
     leg: HistoryLeg
-    results: Sequence[Result]
+    finals: FinalResults = FinalResults((), {})  # noqa: RUF009  # frozen
 
 
 def _with_facts(record: Record, facts: Facts) -> Record:
@@ -96,7 +97,7 @@ def history_of(
         leg = leg_of(told, run.run_attempt, plan)
         if record.header is None and record.claims is None:
             leg = replace(leg, suite=facts.suite or "", variant=facts.variant or "")
-        pieces.append(_Piece(replace(run, legs=(leg,)), leg, _with_true_tries(told.results)))
+        pieces.append(_Piece(replace(run, legs=(leg,)), leg, final_results(told.results)))
     if plan is not None:
         pieces.extend(_missing(pieces, plan))
     return _gathered(pieces)
@@ -122,36 +123,13 @@ def _telling(records: tuple[Record, ...]) -> Sequence[Record]:
     return found or records
 
 
-def _with_true_tries(results: Sequence[Result]) -> Sequence[Result]:
-    """Of cases that ran again and were not to blame for it the last result alone, as a first try.
-
-    A history knows one value of a run, and takes a good one of a later try for flaky. Those that
-    only kept a failed one company, or that memory ran out under, are not.
-    """
-    again = {one.key for one in results if one.try_number > 1}
-    if not again:
-        return results
-    last: dict[CaseKey, Result] = {}
-    wrong: set[CaseKey] = set()
-    for one in sorted(
-        (one for one in results if one.key in again),
-        key=lambda one: (one.process or 0, one.try_number),
-    ):
-        before = last.get(one.key)
-        if before is not None and before.went_wrong and not before.starved:
-            wrong.add(one.key)
-        last[one.key] = one
-    once = [replace(one, try_number=1) for key, one in last.items() if key not in wrong]
-    return [*(one for one in results if one.key not in again or one.key in wrong), *once]
-
-
 def _missing(pieces: Sequence[_Piece], plan: Plan) -> list[_Piece]:
     """Legs of shards that left nothing, in the run that the others belong to."""
     found: dict[int, list[_Piece]] = defaultdict(list)
     for piece in pieces:
         found[piece.run.run_id].append(piece)
     return [
-        _Piece(replace(there[0].run, run_attempt=leg.run_attempt, legs=(leg,)), leg, ())
+        _Piece(replace(there[0].run, run_attempt=leg.run_attempt, legs=(leg,)), leg)
         for there in found.values()
         for leg in missing_legs(plan, [piece.leg for piece in there])
     ]
@@ -163,7 +141,7 @@ def _gathered(pieces: Sequence[_Piece]) -> History:
         known = runs.get(piece.run.run_id)
         runs[piece.run.run_id] = one_run(known, piece.run) if known else piece.run
     history = empty()
-    # A history of one run a time: joining sorts out tries and attempts, here as everywhere.
+    # A history of one run a time: joining sorts out legs and attempts, here as everywhere.
     ordered = sorted(pieces, key=lambda piece: (piece.run.run_id, piece.leg.run_attempt))
     for run_id, group in groupby(ordered, key=lambda piece: piece.run.run_id):
         history = join(history, _of_run(runs[run_id], tuple(group)))
@@ -174,11 +152,13 @@ def _of_run(run: HistoryRun, pieces: Sequence[_Piece]) -> History:
     positions = {(leg.identity, leg.run_attempt): position for position, leg in enumerate(run.legs)}
     results: list[Result] = []
     legs: list[NDArray[np.int32]] = []
+    failed_attempts: dict[CaseKey, int] = {}
     for piece in pieces:
         position = positions.get((piece.leg.identity, piece.leg.run_attempt))
         if position is not None:  # else a later attempt of the leg is here as well
-            results.extend(piece.results)
-            legs.append(np.full(len(piece.results), position, np.int32))
+            results.extend(piece.finals.results)
+            legs.append(np.full(len(piece.finals.results), position, np.int32))
+            failed_attempts.update(piece.finals.failed_attempts)
     if not results:
         return replace(empty(), runs=(run,))
     case_keys = [result.key for result in results]
@@ -187,8 +167,7 @@ def _of_run(run: HistoryRun, pieces: Sequence[_Piece]) -> History:
         "leg": np.concatenate(legs),
         **{name: _codes(name, [getattr(item, name) for item in results]) for name in _CODE},
         "try_number": np.array(
-            [min(max(item.try_number, 1) + item.was_rerun, MOST_TRIES) for item in results],
-            np.uint8,
+            [min(1 + failed_attempts.get(key, 0), MOST_TRIES) for key in case_keys], np.uint8
         ),
         **{name: _measure(name, _numbers(name, results), case_keys) for name in MEASURES},
     }

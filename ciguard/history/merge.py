@@ -1,12 +1,12 @@
 """Two histories made one. Pure.
 
 Joining is made of rules that do not care for order: of a leg the newest attempt, of a key and run
-the last try, of a key the last 20 runs. So adding something twice changes nothing, and whole runs
-added in any order give the same bytes. Exceptions are old. Of more than `MOST_RUNS` runs that have
-values the oldest are forgotten, with tests that nobody has seen since. Where more than 20 newer
-runs are there already, a re-run leg takes its earlier attempt's values away, and a twenty-first
-value that had been dropped for them does not come back; and of an old run that is added leg by leg,
-legs without a value that is kept are forgotten.
+the worst result, of a key the last 20 runs. So adding something twice changes nothing, and whole
+runs added in any order give the same bytes. Exceptions are old. Of more than `MOST_RUNS` runs that
+have values the oldest are forgotten, with tests that nobody has seen since. Where more than 20
+newer runs are there already, a re-run leg takes its earlier attempt's values away, and a
+twenty-first value that had been dropped for them does not come back; and of an old run that is
+added leg by leg, legs without a value that is kept are forgotten.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ciguard.codec.history import KEPT, MEASURES, WORDS, Values, is_unmeasured, of_columns
+from ciguard.model import ENDINGS, OUTCOMES, Result
+from ciguard.model.attempts import severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,9 +18,18 @@ if TYPE_CHECKING:
     from ciguard.codec.history_runs import HistoryRun
     from ciguard.codec.series import Flags, Positions
 
-# Of two values that claim one place, and are the same try: the one that says more, and worse.
-_SEVERITY: Final = ("", "skipped", "passed", "failed", "errored", "died")
-_RANK: Final = np.array([_SEVERITY.index(word) for word in WORDS["outcome"]])
+
+def _ranks() -> Positions:
+    """The severity of a result by the codes of its outcome and ending; not told is the least."""
+    words = [Result("", outcome, ending=ending) for outcome in OUTCOMES for ending in ENDINGS]
+    table = np.zeros([len(WORDS[name]) for name in ("outcome", "ending")], np.int64)
+    for rank, one in enumerate(sorted(words, key=severity), 1):
+        table[WORDS["outcome"].index(one.outcome), WORDS["ending"].index(one.ending)] = rank
+    table[:, 0] = table[:, WORDS["ending"].index("completed")]
+    return table
+
+
+_RANK: Final = _ranks()
 
 
 def rows(values: Values, chosen: Positions | Flags) -> Values:
@@ -49,7 +60,9 @@ def _place(values: Values) -> Positions:
 
 
 def settled(values: Values, runs: Sequence[HistoryRun]) -> Values:
-    """Sorted rows, one a key and run: of several the newest attempt, then the last try.
+    """Sorted rows, one a key and run: of several the newest attempt of the run, then the worst.
+
+    Each leg's own rows are final results; several of a key and run are of several legs.
 
     Linear where both sides are sorted (the stable sort finds ascending runs); the full order of
     `_contest` is worked out only for places that are claimed twice.
@@ -72,8 +85,9 @@ def _contest(values: Values, runs: Sequence[HistoryRun]) -> Positions:
     pairs = zip(values.run.tolist(), values.leg.tolist(), strict=True)
     attempt = np.array([attempts[run][leg] for run, leg in pairs])
     measures = [np.nan_to_num(getattr(values, name), nan=-np.inf) for name in MEASURES]
-    codes = [values.leg, values.ending, values.measured_by, _RANK[values.outcome]]
-    return np.lexsort((*measures, *codes, values.try_number, attempt, _place(values)))
+    codes = [values.leg, values.ending, values.measured_by, values.try_number]
+    rank = _RANK[values.outcome, values.ending]
+    return np.lexsort((*measures, *codes, rank, attempt, _place(values)))
 
 
 def last(values: Values, keys: int) -> Values:
