@@ -37,8 +37,10 @@ T95: Final = 2.3534  # the t's 95 % point
 
 _NORMAL: Final = NormalDist()
 Z95: Final = _NORMAL.inv_cdf(0.95)
-# Speeds of equal probability: the mean over them is the integral.
-_SPEEDS: Final = tuple(_NORMAL.inv_cdf((number + 0.5) / 41) for number in range(41))
+# The integral over the common speed, by the trapezoidal rule: to 1 % of a risk of .001, where a
+# Gauss-Hermite rule of 41 points is off by 30 %, as the chance is nearly a step.
+_SPEEDS: Final = np.linspace(-6, 6, 121)
+_WEIGHTS: Final = np.exp(-(_SPEEDS**2) / 2) / np.exp(-(_SPEEDS**2) / 2).sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def chance_over(limit_s: float, walls_s: Sequence[float], spreads: Sequence[Spre
     speeds = np.exp(np.multiply.outer(_SPEEDS, max(one.speed_spread for one in spreads)))
     off = (limit_s / speeds[:, None] - np.array(walls_s)) / np.maximum(own_s, LEAST_S)
     kept = np.prod(_student(off), axis=1)
-    return float(1 - kept.mean())
+    return float(_WEIGHTS @ (1 - kept))
 
 
 def _student(off: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +69,22 @@ def test_the_machine_slows_all_shards_at_once() -> None:
     own = Spread(1e4, 1, 0.0)
     alone = chance_over(300.0, [100.0], [own])
     assert chance_over(300.0, [100.0] * 50, [own] * 50) == pytest.approx(1 - (1 - alone) ** 50)
+
+
+@pytest.mark.parametrize("shards", [1, 16])
+@pytest.mark.parametrize("speed_spread", [0.05, 0.1, 0.3])
+@pytest.mark.parametrize("risk", [0.001, 0.01, 0.2])
+def test_a_risk_is_the_integral_over_all_speeds(
+    risk: float, speed_spread: float, shards: int
+) -> None:
+    """Against 18,001 speeds: what is accepted as .001 must not be .006."""
+    walls_s = [600.0] * shards
+    limit_s = limit_of(risk, walls_s, [Spread(0.0, 1, speed_spread)] * shards)
+    normal = np.linspace(-9, 9, 18_001)
+    off = (limit_s / np.exp(speed_spread * normal) - 600.0) / (0.02 * 600.0) / math.sqrt(3)
+    kept = (0.5 + (off / (1 + off**2) + np.arctan(off)) / math.pi) ** shards
+    over = 1 - np.average(kept, weights=np.exp(-(normal**2) / 2))
+    assert over == pytest.approx(risk, rel=0.1)
 
 
 @given(
