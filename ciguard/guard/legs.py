@@ -254,8 +254,9 @@ def _contradictions(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Findin
         yield Finding("failed", "failure_missing", what, shard, fix="look at the log of its job")
 
 
-def leg_row(leg: LegProof, lost: int) -> Leg:
-    """A leg's row in the verdict; `lost` of its planned units ended in no leg."""
+def leg_row(leg: LegProof) -> Leg:
+    """A leg's row in the verdict: what ended in this leg, whatever ended in others."""
+    ends = [leg.units.get(key) for key in leg.planned]
     record = leg.record
     known = any(unit.known for unit in leg.shard.units)
     header = record.header if record is not None else None
@@ -264,7 +265,7 @@ def leg_row(leg: LegProof, lost: int) -> Leg:
         recorded=record is not None,
         ending=leg.end.ending,
         planned=len(leg.planned),
-        ended=len(leg.planned) - lost,
+        ended=sum(end is not None and end.status != "unfinished" for end in ends),
         # Without history the plan takes all units for equal: such a wall time predicts nothing.
         predicted_wall_s=leg.shard.predicted.wall_s if known else None,
         predicted_peak_bytes=leg.shard.predicted.peak_bytes,

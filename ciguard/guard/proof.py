@@ -102,7 +102,7 @@ def prove(
         plan_id=plan.id,
         planned=len(planned),
         ended=len(planned) - len({one.key for one in missing}),
-        legs=tuple(leg_row(leg, len(lost.get(leg.shard.key, ()))) for leg in legs),
+        legs=tuple(map(leg_row, legs)),
         failures=failures,
         flaky=tuple(one for one in mended if not one.starved),
         starved=tuple(one for one in mended if one.starved),

@@ -183,6 +183,16 @@ def test_what_only_looks_like_a_pass_is_none(ciguard: Ciguard, tmp_path: Path) -
     assert wrong == set(uploaded)
 
 
+def test_a_row_counts_what_ended_in_its_shard() -> None:
+    plan = make_plan({"A": ("t::x", "t::y"), "B": ("t::x",)})
+    verdict = judged({"a/B/r.xml": junit(["t::x"])}, plan)
+    assert verdict.exit_code == 13
+    assert [(leg.shard, leg.ended, leg.planned) for leg in verdict.legs] == [
+        ("A", 0, 2),
+        ("B", 1, 1),
+    ]
+
+
 def judged_sample(name: str, units: Sequence[str]) -> Verdict:
     content = (SAMPLES / name / "input.xml").read_bytes()
     return judged({"a/1/r.xml": content}, make_plan({"1": tuple(units)}))
