@@ -7,6 +7,8 @@ and of what came before or after the leg's own step.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,7 +19,7 @@ from ciguard.compare.work import is_dealt_anew, works_of
 from ciguard.model import BAD_OUTCOMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.compare.runs import Run
     from ciguard.compare.vocabulary import JobWord
@@ -130,35 +132,39 @@ def _of_legs(run: Run) -> dict[str, tuple[str | None, float | None]]:
 
 
 def cost(run: Run | None, jobs: Sequence[Job], prices: Mapping[str, float]) -> Cost | None:
-    """Billed minutes, each job rounded up, and the price of those of known pools.
+    """Billed minutes of all attempts, each job rounded up, and the price of those of known pools.
 
     Without GitHub's word only the legs, from their own start on: less than is billed.
     """
     if run is None:
         return None
-    known = newest(jobs)
-    if known:
-        walls = [job.wall_s for job in known.values() if job.conclusion != "skipped"]
-    else:
-        walls = [leg.wall_s for leg in run.legs]
-    if not walls or None in walls:
+    # A job that was not run again is listed in the next attempt too, with the same start.
+    executions = {(job.name, job.started_at): job for job in jobs if job.conclusion != "skipped"}
+    walls: dict[str, list[float | None]] = defaultdict(list)
+    for job in executions.values():
+        walls[job.name].append(job.wall_s)
+    minutes = _minutes(chain(*walls.values()) if walls else [leg.wall_s for leg in run.legs])
+    if minutes is None:
         return None
-    minutes = sum(_minutes(wall) for wall in walls if wall is not None)
-    return Cost(minutes, _price(run, known, prices), whole=bool(known))
+    return Cost(minutes, _price(run, walls, prices), whole=bool(walls))
 
 
-def _price(run: Run, jobs: Mapping[str, Job], prices: Mapping[str, float]) -> float | None:
-    paid = list(_paid(run, jobs, prices))
-    return None if not paid or None in paid else sum(one for one in paid if one is not None)
-
-
-def _paid(run: Run, jobs: Mapping[str, Job], prices: Mapping[str, float]) -> Iterator[float | None]:
+def _price(
+    run: Run, walls: Mapping[str, Sequence[float | None]], prices: Mapping[str, float]
+) -> float | None:
+    total = 0.0
     for leg in run.legs:
-        job = jobs.get(leg.job or "")
-        wall_s = job.wall_s if job is not None and job.wall_s is not None else leg.wall_s
+        minutes = _minutes(walls.get(leg.job or "", [leg.wall_s]))
         price = prices.get(leg.pool)
-        yield None if wall_s is None or price is None else _minutes(wall_s) * price
+        if minutes is None or price is None:
+            return None
+        total += minutes * price
+    return total if run.legs else None
 
 
-def _minutes(wall_s: float) -> int:
-    return max(1, math.ceil(wall_s / _MINUTE_S))
+def _minutes(walls: Iterable[float | None]) -> int | None:
+    """What executions of these wall times are billed; None where one is not known, or of none."""
+    known = list(walls)
+    if not known or None in known:
+        return None
+    return sum(max(1, math.ceil(wall_s / _MINUTE_S)) for wall_s in known if wall_s is not None)

@@ -17,6 +17,7 @@ from ciguard.compare.comparing import compare_run
 from ciguard.compare.jobs import cost, job_changes
 from ciguard.compare.pace import believed, judge_pace
 from ciguard.compare.runs import Run
+from ciguard.compare.wholes import Cost
 from ciguard.model import Runner
 from ciguard.model.jobs import Job
 
@@ -175,6 +176,19 @@ def test_minutes_are_rounded_up_a_job_and_priced_by_pool() -> None:
     assert asked is not None
     assert (asked.minutes, asked.whole) == (1, True)
     assert cost(None, (), {}) is None
+
+
+def test_all_attempts_of_a_job_are_billed() -> None:
+    """The job plan did not run again: GitHub lists it in attempt 2 with the times of attempt 1."""
+    later = BEGIN + timedelta(hours=1)
+    run = run_of({"01": [case("a")]}, wall_s=61.0, job="tests (01)")
+    jobs = [
+        job("plan", "success", 30),
+        job("plan", "success", 30, attempt=2),
+        job("tests (01)", "failure", 600),
+        Job(2, "tests (01)", 2, "completed", "success", later, later + timedelta(seconds=61)),
+    ]
+    assert cost(run, jobs, {"default": 0.5}) == Cost(1 + 10 + 2, 0.5 * (10 + 2), whole=True)
 
 
 def test_what_is_billed_is_told_of_whole_runs_only_and_to_the_mill() -> None:
