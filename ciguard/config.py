@@ -168,6 +168,14 @@ class HistoryConfig(_Section):
         return self.carrier.startswith("branch:")
 
 
+class ReportConfig(_Section):
+    """[report]: what `ciguard report` shows."""
+
+    footer: str = Field(
+        "", max_length=1000, description="Markdown at the end of comment, summary, check and issue"
+    )
+
+
 class ExperimentConfig(_Section):
     """[experiment]: how `ciguard experiment --base --head` makes a checkout ready."""
 
@@ -208,6 +216,7 @@ class Config(_Section):
     policy: PolicyConfig = PolicyConfig()
     guard: GuardConfig = GuardConfig()
     history: HistoryConfig = HistoryConfig()
+    report: ReportConfig = ReportConfig()
     experiment: ExperimentConfig = ExperimentConfig()
     workflow: WorkflowConfig = WorkflowConfig()
     suite: dict[str, SuiteConfig] = Field(default_factory=lambda: {"": SuiteConfig()})

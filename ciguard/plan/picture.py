@@ -14,7 +14,7 @@ from ciguard.model import UnitKey
 from ciguard.plan import facts
 from ciguard.plan.axis import BOTTOM, LANE_GAP, LEFT, TOP, WIDTH, Scale, marks_of, ticks
 from ciguard.plan.inventory import class_of
-from ciguard.rendering import environment
+from ciguard.rendering import render
 from ciguard.run.frameworks.table import framework
 from ciguard.text import counted, duration, one_line, size, unit_name
 
@@ -85,21 +85,18 @@ class Picture:
 def html(plan: Plan, split: Sequence[str]) -> str:
     """The whole page: one file without scripts that opens offline."""
     guessed = [(shard.key, unit) for shard in plan.shards for unit in shard.units if not unit.known]
-    return (
-        environment()
-        .get_template(TEMPLATE)
-        .render(
-            plan=plan,
-            headline=facts.headline(plan),
-            facts=facts.facts(plan, split, NAME_WIDTH),
-            picture=picture(plan),
-            choice_head=facts.CHOICE_HEAD,
-            choices=list(zip(plan.choices, facts.choice_rows(plan), strict=False)),
-            notes=facts.choice_notes(plan, NAME_WIDTH),
-            guessed=guessed if facts.is_measured(plan) else [],
-            rows=LISTED,
-            name=lambda one: unit_name(UnitKey(one.suite, one.variant, one.unit), 200),
-        )
+    return render(
+        TEMPLATE,
+        plan=plan,
+        headline=facts.headline(plan),
+        facts=facts.facts(plan, split, NAME_WIDTH),
+        picture=picture(plan),
+        choice_head=facts.CHOICE_HEAD,
+        choices=list(zip(plan.choices, facts.choice_rows(plan), strict=False)),
+        notes=facts.choice_notes(plan, NAME_WIDTH),
+        guessed=guessed if facts.is_measured(plan) else [],
+        rows=LISTED,
+        name=lambda one: unit_name(UnitKey(one.suite, one.variant, one.unit), 200),
     )
 
 

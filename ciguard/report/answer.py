@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.rendering import Templates
 from ciguard.report.markdown import markdown, not_judged
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ class Answer:
     exit_code: int
     why: str = ""
     lacking: str = NO_PLAN
-    templates: Templates = field(default_factory=Templates)
     records: tuple[Record, ...] = ()
 
     @property
@@ -53,4 +51,4 @@ class Answer:
         """Markdown as long as it may be."""
         if self.contents is None:
             return not_judged(self.headline, self.why)
-        return markdown(self.contents, limit, self.templates)
+        return markdown(self.contents, limit)

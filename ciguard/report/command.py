@@ -34,7 +34,6 @@ from ciguard.guard.refused import refused
 from ciguard.history.carriers import load, open_carrier, unusable
 from ciguard.lookup.fetched import RUN, Sources, fetched
 from ciguard.lookup.records import Lookup
-from ciguard.rendering import Templates
 from ciguard.report.answer import NOT_JUDGED, Answer
 from ciguard.report.contents import Contents, Judging, excuses_of
 from ciguard.report.markdown import Limit, octets
@@ -43,7 +42,7 @@ from ciguard.report.site import Site, site_of, site_of_named
 from ciguard.report.telling import tell
 from ciguard.report.values import values_of, worth_keeping
 from ciguard.repository.lineages import lineage_of
-from ciguard.repository.policies import TEMPLATES, applied
+from ciguard.repository.policies import applied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,17 +158,13 @@ def command(
     told_as = {"markdown": text}
     if page is not None or shape == "html":
         told_as["html"] = html(
-            *(answer.contents, answer.records, answer.templates),
-            headline=answer.headline,
-            why=answer.why,
+            answer.contents, answer.records, headline=answer.headline, why=answer.why
         )
     is_kept = output not in {None, "-"}
     console.out(answer.headlines if is_kept else told_as[shape])
     for path, form in ((output if is_kept else None, shape), (page, "html")):
         if path is not None:
             files.write(invocation.folder / path, told_as[form].encode("utf-8", "replace"))
-    for name, why in sorted(answer.templates.complaints.items()):
-        console.err(f"warning: {TEMPLATES}{name}: {why}; ciguard's own is used")
     told = tell(invocation.environ, answer, comment=comments, check=checks, issue=issues)
     for line in (*told.done, *told.notes):
         console.err(line)
@@ -272,10 +267,10 @@ def _answer(
         comparison,
         why,
         site=_site(run, told.asked, platform),
-        judging=Judging(judged.source, judged.fail_on),
+        judging=Judging(judged.source, judged.fail_on, judged.footer),
         claim=run is not None and run.judges_fork,
     )
-    return Answer(contents, code, templates=Templates(judged.templates), records=tuple(found))
+    return Answer(contents, code, records=tuple(found))
 
 
 def _in_words(error: CiguardError, jobs: Sequence[Job] = ()) -> str:

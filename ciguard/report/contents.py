@@ -35,10 +35,12 @@ class Judging:
     Attributes:
         source: whose policy it is.
         fail_on: findings of the comparison that fail the run.
+        footer: Markdown of the same source, shown last.
     """
 
     source: str = "what is checked out"
     fail_on: tuple[str, ...] = ()
+    footer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,6 @@ class Contents:
     Attributes:
         why: there is no comparison, and why.
         claim: plan and records are what a fork's own run says of itself.
-        notes: what went wrong in telling it.
     """
 
     plan: Plan
@@ -66,7 +67,6 @@ class Contents:
     site: Site = field(default_factory=lambda: Site(""))
     judging: Judging = field(default_factory=Judging)
     claim: bool = False
-    notes: tuple[str, ...] = ()
 
     def place(self, result: Result) -> str:
         """The page of the line where a test stands or fell; "" where it is not known."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.mermaid import bars_of_times
-from ciguard.rendering import Templates
+from ciguard.rendering import render
 from ciguard.report.contents import without_what_is_told
 from ciguard.text import escaped, linked, one_line, tidied
 
@@ -53,37 +53,16 @@ def octets(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def markdown(contents: Contents, limit: Limit, templates: Templates | None = None) -> str:
+def markdown(contents: Contents, limit: Limit) -> str:
     """The text, as long as it may be; without any markup of those whose names are in it."""
-    templates = templates or Templates()
     if contents.comparison is not None:
         told = without_what_is_told(contents.comparison, contents.verdict)
         contents = replace(contents, comparison=told)
-    text = _fitting(contents, limit, templates)
-    if text is None and templates.has_own(TEMPLATE):
-        templates.refuse(TEMPLATE, f"with every section left out it is over {limit.amount:,}")
-        text = _fitting(contents, limit, templates)
-    return text if text is not None else _headline(contents)
-
-
-def _fitting(contents: Contents, limit: Limit, templates: Templates) -> str | None:
-    """The longest of the tries that fits."""
     for values in _tries(contents):
-        before = len(templates.complaints)
-        text = tidied(templates.render(TEMPLATE, **values))
-        if len(templates.complaints) > before:
-            # Once more, for now there is a complaint to tell.
-            return _fitting(contents, limit, templates)
-        notes = "".join(f"\n<sub>{note}</sub>\n" for note in _complaints(templates))
-        if limit.takes(text + notes):
-            return text + notes
-    return None
-
-
-def _complaints(templates: Templates) -> Iterator[str]:
-    for name, why in sorted(templates.complaints.items()):
-        said = f".ciguard/templates/{name} could not be used, so ciguard's own was: {why}"
-        yield escaped(said, 300)
+        text = tidied(render(TEMPLATE, **values))
+        if limit.takes(text):
+            return text
+    return _headline(contents)
 
 
 def _tries(contents: Contents) -> Iterator[dict[str, Any]]:

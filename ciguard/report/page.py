@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.scatter import scatter
-from ciguard.rendering import ROWS, Templates, scripted
+from ciguard.rendering import ROWS, render, scripted
 from ciguard.report import charts
 from ciguard.report.contents import without_gaps
 
@@ -22,7 +22,6 @@ TEMPLATE: Final = "report.html.j2"
 def html(
     contents: Contents | None,
     records: Sequence[Record] = (),
-    templates: Templates | None = None,
     *,
     headline: str = "",
     why: str = "",
@@ -33,15 +32,13 @@ def html(
         contents: None for a run that could not be judged; then `headline` and `why` say so.
         records: of this run; the memory of its legs over time is drawn from them.
     """
-    templates = templates or Templates()
     if contents is None:
-        return templates.render("notjudged.html.j2", headline=headline, why=why, **scripted())
-    said = tuple(f"{name}: {why}" for name, why in sorted(templates.complaints.items()))
+        return render("notjudged.html.j2", headline=headline, why=why, **scripted())
     compared = contents.comparison
     if compared is not None:
         compared = without_gaps(compared, contents.verdict)
-    contents = replace(contents, notes=(*contents.notes, *said), comparison=compared)
-    return templates.render(
+    contents = replace(contents, comparison=compared)
+    return render(
         TEMPLATE,
         report=contents,
         verdict=contents.verdict,

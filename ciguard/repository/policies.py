@@ -6,7 +6,7 @@ than; what passes under it would have passed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ciguard.model import CaseKey
 
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
-TEMPLATES: Final = ".ciguard/templates/"
-OWN_TEMPLATES: Final = ("comment.md.j2", "report.html.j2")
 STRICTEST: Final = GuardRules(max_drop=0.0)
 # What of the configuration could make a red run green: by section; and of suites that both have.
 _LAW: Final = ("policy", "guard", "history")
@@ -46,21 +44,19 @@ _LAW_OF_SUITES: Final = ("exclude", "files")
 class Applied:
     """What holds: the guard's policy, and which findings of the comparison fail the run.
 
-    `source` says whose it is; `templates` are the texts that a report is rendered from, by name,
-    as far as the repository has its own.
+    `source` says whose it is; `footer` is its text at the end of a report.
     """
 
     policy: Policy
     fail_on: tuple[str, ...]
     source: str = "what is checked out"
-    templates: Mapping[str, str] = field(default_factory=dict)
+    footer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Law:
     config: Config
     quarantine: Quarantine
-    templates: Mapping[str, str]
     source: str = "what is checked out"
     commit: str = ""
 
@@ -122,7 +118,7 @@ def applied(
         findings=tuple(problems),
         notes=tuple(notes),
     )
-    return Applied(policy, law.config.policy.fail_on, law.source, law.templates)
+    return Applied(policy, law.config.policy.fail_on, law.source, law.config.report.footer)
 
 
 def quarantine_of(invocation: Invocation) -> Quarantine:
@@ -149,10 +145,7 @@ def _strictest(error: CiguardError, problems: list[Finding]) -> Applied:
 
 
 def _own(invocation: Invocation, today: date) -> _Law:
-    config = invocation.config()
-    places = {f"{TEMPLATES}{name}": invocation.folder / TEMPLATES / name for name in OWN_TEMPLATES}
-    found = {name: files.read(place) for name, place in places.items() if place.is_file()}
-    return _Law(config, _own_quarantine(invocation, today), _templates(found))
+    return _Law(invocation.config(), _own_quarantine(invocation, today))
 
 
 def _own_quarantine(invocation: Invocation, today: date) -> Quarantine:
@@ -172,11 +165,10 @@ def _base(invocation: Invocation, run: ActionsRun, today: date) -> _Law:
     if commit is None:
         fix = "give the payload that GitHub wrote to $GITHUB_EVENT_PATH, unchanged"
         raise InputError("the event names no base commit", where="GITHUB_EVENT_PATH", fix=fix)
-    names = (*NAMES, *(f"{TEMPLATES}{name}" for name in OWN_TEMPLATES))
-    texts = files_at(invocation.folder, invocation.environ, run, commit, names)
+    texts = files_at(invocation.folder, invocation.environ, run, commit, NAMES)
     config = configuration.parse(texts, invocation.environ)
     source = f"the base commit {commit[:10]}"
-    return _Law(config, _quarantine(texts, today), _templates(texts), source, commit)
+    return _Law(config, _quarantine(texts, today), source, commit)
 
 
 def _is_edited(invocation: Invocation, run: ActionsRun, law: _Law, where: str) -> bool:
@@ -189,15 +181,6 @@ def _is_edited(invocation: Invocation, run: ActionsRun, law: _Law, where: str) -
     repository = Repository(invocation.folder, invocation.environ)
     now = repository.tracked(run.tested_sha, where)
     return bool(now) and now != repository.tracked(law.commit, where)
-
-
-def _templates(texts: Mapping[str, bytes]) -> dict[str, str]:
-    """What a template says that is no UTF-8 is shown as such; Jinja names a mistake's line."""
-    return {
-        name.removeprefix(TEMPLATES): content.decode("utf-8", "replace")
-        for name, content in texts.items()
-        if name.startswith(TEMPLATES)
-    }
 
 
 def _quarantine(texts: Mapping[str, bytes], today: date) -> Quarantine:

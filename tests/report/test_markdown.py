@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,7 +20,6 @@ from ciguard.compare.vocabulary import KINDS
 from ciguard.github.comments import MAX_CHARS
 from ciguard.guard.verdict import Excused
 from ciguard.model import Result
-from ciguard.rendering import Templates
 from ciguard.report.answer import Answer
 from ciguard.report.contents import Contents, excuses_of
 from ciguard.report.markdown import Limit, characters, markdown, not_judged
@@ -179,59 +177,6 @@ def test_a_run_without_a_plan() -> None:
     text = not_judged("INCOMPLETE: this run has no plan", "cannot be read. Fix: @somebody")
     assert text.startswith("### :warning: INCOMPLETE: this run has no plan\n")
     assert "@somebody" not in text
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ("{% block footer %}\n{% if %}", "line 2: Expected an expression"),
-        ("one\n{{ verdict.nothing }}", "line 2: UndefinedError"),
-        ("{{ ().__class__.__bases__ }}", "unsafe"),
-        ("{{ report.notes.append(1) }}", "append"),
-        ("{% extends 'nowhere' %}", "nowhere"),
-        ("{% extends 'comment.md.j2' %}", "recursion"),
-        ("{{ 1 // 0 }}", "ZeroDivisionError"),
-        ("{{ 'x' * 70000 }}", "over 65"),
-        ("", "nothing comes of it"),
-        ("{# ours #}\n\n", "nothing comes of it"),
-        (
-            "{% extends 'ciguard/comment.md.j2' %}\n{% block foter %}x{% endblock %}",
-            "line 2: there is no block 'foter'; there are headline, claim, findings, causes, ",
-        ),
-    ],
-)
-def test_a_template_that_cannot_be_used_is_named_and_ours_is_used(wrong: str, said: str) -> None:
-    world = failing_world(3)
-    templates = Templates({"comment.md.j2": wrong})
-    text = markdown(Contents(world.plan, world.prove()), Limit(65_000, characters), templates)
-    assert text.startswith("### :x: FAILED: 3 of 3 units failed\n")
-    assert ".ciguard/templates/comment.md.j2 could not be used" in text
-    assert said in templates.complaints["comment.md.j2"]
-
-
-def test_a_block_of_its_own_within_one_of_ours_is_used() -> None:
-    block = "{% block footer %}{% block mine %}MINE{% endblock %}{% endblock %}"
-    templates = Templates({"comment.md.j2": "{% extends 'ciguard/comment.md.j2' %}" + block})
-    world = failing_world(3)
-    text = markdown(Contents(world.plan, world.prove()), Limit(65_000, characters), templates)
-    assert text.count("MINE") == 1
-    assert templates.complaints == {}
-
-
-BLOCKS = re.findall(r"{% block (\w+)", (ROOT / "templates/comment.md.j2").read_text("utf-8"))
-
-
-@pytest.mark.parametrize("block", BLOCKS)
-def test_each_block_can_be_replaced(block: str) -> None:
-    world = World()
-    base = World(world.plan, {key: make_leg(world.plan, key, run=6) for key in world.legs})
-    own = "{% extends 'ciguard/comment.md.j2' %}{% block " + block + " %}\n\nMINE{% endblock %}"
-    found = comparison_of(world, base)
-    templates = Templates({"comment.md.j2": own})
-    contents = Contents(world.plan, world.prove(), found)
-    text = markdown(contents, Limit(65_000, characters), templates)
-    assert templates.complaints == {}
-    assert text.count("MINE") == 1
 
 
 def test_of_3000_changed_tests_the_most_important_come_first_and_the_rest_is_counted() -> None:

@@ -18,7 +18,6 @@ from ciguard.compare.records import runs_of
 from ciguard.compare.scatter import Pair, Pairs, scatter
 from ciguard.guard.verdict import Leg, Offender
 from ciguard.model import SampleLine
-from ciguard.rendering import Templates
 from ciguard.report import charts
 from ciguard.report.contents import Contents, Judging
 from ciguard.report.markdown import Limit, characters, markdown
@@ -73,25 +72,8 @@ def test_the_page_is_accessible_and_needs_nobody() -> None:
     assert not re.search(r"\b(src|href)=\"(?!https://github.com/octo-org/shop/)", text)
 
 
-def test_a_page_without_a_plan_and_one_of_a_spoilt_template() -> None:
+def test_a_page_without_a_plan() -> None:
     assert "plan.json: &lt;gone&gt;" in html(None, why="plan.json: <gone>")
-    contents, _ = hurt()
-    templates = Templates({"report.html.j2": "{{ nothing }}"})
-    assert "<h1" in html(contents, (), templates)
-    assert "UndefinedError" in templates.complaints["report.html.j2"]
-    for block in ("facts", "title"):  # one of ours, and one of what ours extends
-        own = (
-            '{% extends "ciguard/report.html.j2" %}{% block '
-            + block
-            + ' %}{{ "<i>" }}{% endblock %}'
-        )
-        templates = Templates({"report.html.j2": own})
-        assert "&lt;i&gt;" in html(contents, (), templates)
-        assert templates.complaints == {}
-    own = '{% extends "ciguard/report.html.j2" %}{% block fact %}x{% endblock %}'
-    templates = Templates({"report.html.j2": own})
-    assert "<h1" in html(contents, (), templates)
-    assert "line 1: there is no block 'fact'" in templates.complaints["report.html.j2"]
 
 
 def test_curves_stand_below_their_limit_and_the_nearest_comes_first() -> None:

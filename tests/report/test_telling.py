@@ -298,19 +298,7 @@ def test_a_body_that_is_still_too_long_is_sent_shorter(job: Job, server: FakeGit
     assert "comment created" in job.report("--comment").stderr
 
 
-def test_the_repository_s_own_template(job: Job, server: FakeGitHub) -> None:
-    folder = job.folder / ".ciguard/templates"
-    folder.mkdir(parents=True)
-    own = folder / "comment.md.j2"
-    own.write_text(
-        '{% extends "ciguard/comment.md.j2" %}\n'
-        "{% block footer %}\nAsk in the channel; {{ verdict.planned }} units.\n{% endblock %}\n"
-    )
+def test_the_footer_of_the_configuration_is_last(job: Job) -> None:
+    (job.folder / "ciguard.toml").write_text('[report]\nfooter = "Ask in **#ci**."\n')
     job.happens("push", {"ref": "refs/heads/main"}, GITHUB_REF_NAME="main")
-    text = job.report().stdout
-    assert text.startswith("### :white_check_mark: PASSED")
-    assert text.endswith("Ask in the channel; 8 units.\n")
-    own.write_text("{% block footer %}\n{% if %}")
-    done = job.report()
-    assert done.stdout.startswith("### :white_check_mark: PASSED")
-    assert "comment.md.j2: line 2: Expected an expression" in done.stderr
+    assert job.report().stdout.endswith("\n\nAsk in **#ci**.\n")

@@ -147,9 +147,9 @@ def test_a_pull_request_is_forgiven_by_no_past_of_its_own(
 
 @pytest.mark.parametrize("depth", [1, 2], ids=["fetched", "in the checkout"])
 def test_a_pull_request_is_judged_by_its_base(checkout: Checkout, depth: int) -> None:
-    law = '[policy]\nfail_on = ["memory"]\n[guard]\nmax_drop = 0.02\n'
+    law = '[policy]\nfail_on = ["memory"]\n[guard]\nmax_drop = 0.02\n[report]\nfooter = "base"\n'
     own = '[policy]\nfail_on = []\n[guard]\nmax_drop = 1.0\nforgive = "base"\n'
-    own += '[suite.""]\nexclude = ["*"]\n'
+    own += '[suite.""]\nexclude = ["*"]\n[report]\nfooter = "proposed"\n'
     job = checkout.propose(
         {"ciguard.toml": law, "quarantine.toml": quarantine("a.t::*")},
         {"ciguard.toml": own, "quarantine.toml": quarantine("b.t::*")},
@@ -160,6 +160,7 @@ def test_a_pull_request_is_judged_by_its_base(checkout: Checkout, depth: int) ->
     found = job.applied()
     assert units(found) == ["a.t::*"]
     assert found.fail_on == ("memory",)
+    assert found.footer == "base"
     assert found.policy.rules.max_drop == 0.02
     assert found.policy.findings == ()
     assert found.policy.notes == (
