@@ -16,9 +16,9 @@ fcntl: Any = None
 with contextlib.suppress(ImportError):  # not on Windows
     fcntl = __import__("fcntl")
 
-DEAR_TRIM_S = 100e-6  # 24 us on a small heap, 13.5 ms on a fragmented one of 1.6 GB
-TRY_AGAIN_TESTS = 256  # a heap may shrink, and a slow trim may have been the machine's fault
-GREW_BYTES = 256 << 10  # what stays in the heap can hide as much of the next test's peak
+# A trim takes 24 us on a small heap and 13.5 ms on one of 1.6 GB, so a test that moved little gets
+# none. What decides is memory and never time: a loaded machine must measure a test in the same way.
+MOVED_BYTES = 256 << 10  # of resident memory; about as much of a later peak may hide in freed heap
 LEAK_BYTES = 8 << 20  # above it a collection is worth its time: is it a leak, or only a cycle?
 # Where a test closed all descriptors, pytest's capture still writes to the low numbers that it had:
 # a file of ours that took one of them would be written into. Soft limits are 256 at the least.
@@ -102,8 +102,8 @@ class Memory:
         # giving it up could wait 5 ms for a busy thread.
         with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):
             self._malloc_trim = __import__("ctypes").PyDLL(None).malloc_trim
-        self._trims, self._untrimmed, self._trim_mean_s = 0, 0, 0.0
-        self._measuring, self._before, self._floor = False, 0, 0  # floor: behind the last trim
+        self._measuring, self._before = False, 0
+        self._floor, self._fixture_ended = 0, False  # resident after the last trim; since then
         self._collects = True
 
     def prepare(self, *, collects: bool) -> List[str]:
@@ -117,7 +117,6 @@ class Memory:
         lacking = []
         if self._measuring:
             self._trim()
-            self._trims = 0  # slow once: it says nothing of the trims between tests
         else:
             lacking.append("clear_refs: memory of tests is not measured")
         if self._measuring and not collects:
@@ -144,6 +143,10 @@ class Memory:
             return self._resident()
         return None
 
+    def end_wider_fixture(self) -> None:
+        """A fixture wider than a function ended: what it freed may not show in resident memory."""
+        self._fixture_ended = True
+
     def begin(self) -> None:
         """Reset the mark: what was freed before is given back already (see `end`)."""
         self._measuring = False
@@ -164,24 +167,20 @@ class Memory:
             return {}
         with contextlib.suppress(OSError, ValueError):
             mark = self._mark()
-            trimmed = self._malloc_trim is not None and not self._untrimmed
             return {
                 "rss_before_bytes": self._before,
                 "peak_bytes": max(mark, self._before),
                 "peak_delta_bytes": max(0, mark - self._before),
                 "retained_bytes": self._give_back(),
-                "measured_by": "mark" if trimmed else "mark_untrimmed",
+                "measured_by": "mark_untrimmed" if self._malloc_trim is None else "mark",
             }
         return {}
 
     def _give_back(self) -> int:
-        """Trim where that is affordable or needed; what the test retained after it, in bytes."""
-        dear = self._trims and self._trim_mean_s > DEAR_TRIM_S
-        if dear and self._untrimmed >= TRY_AGAIN_TESTS:
-            self._trims = 0
-        elif dear and self._resident() - self._floor <= GREW_BYTES:
-            self._untrimmed += 1
-            return self._resident() - self._before
+        """Trim where a later peak could hide in freed heap; what the test retained, in bytes."""
+        resident = self._resident()
+        if abs(resident - self._floor) <= MOVED_BYTES and not self._fixture_ended:
+            return resident - self._before
         self._trim()
         if self._collects and self._floor - self._before > LEAK_BYTES:
             REAL.collect()
@@ -189,10 +188,6 @@ class Memory:
         return self._floor - self._before
 
     def _trim(self) -> None:
-        start_s = REAL.monotonic()
         if self._malloc_trim is not None:
             self._malloc_trim(0)
-        took_s = REAL.monotonic() - start_s
-        self._trims = min(self._trims + 1, 16)
-        self._trim_mean_s += (took_s - self._trim_mean_s) / self._trims
-        self._floor, self._untrimmed = self._resident(), 0
+        self._floor, self._fixture_ended = self._resident(), False

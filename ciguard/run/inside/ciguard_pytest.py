@@ -19,7 +19,8 @@ than a function, which is `setup_s` (the sum of `setups`); reruns and the teardo
 fixture, at its last test, are in them. `peak_delta_bytes` is the high-water mark (VmHWM) minus the
 resident memory at the start, over the whole test: a wider fixture that is set up meanwhile is in
 it, because the process did need that memory then; child processes are not. `retained_bytes` is
-resident after minus before, both after malloc_trim where that is affordable.
+resident after minus before; freed heap is given back (malloc_trim) where a later peak could hide
+in it.
 """
 
 from __future__ import annotations
@@ -412,6 +413,10 @@ class _Recorder:
             yield
         else:
             yield from self._setups.measure(fixturedef.argname, fixturedef.scope)
+
+    def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any]) -> None:
+        if fixturedef.scope != "function":
+            self._memory.end_wider_fixture()
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Wrapper:
