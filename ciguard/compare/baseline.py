@@ -36,8 +36,10 @@ class Table:
         wall_s, peak_delta_bytes: (cases, 20), NaN where there are fewer.
         wall_group, peak_group: whose value it is: a position in `run_of_group`; -1 where none.
         run_of_group: a group is a leg of a run; the run's position.
-        cut, bad, otherwise: values that are not here because their leg did not end by itself, they
-            did not pass, or their memory was measured in another way.
+        cut, bad: values that are not here because their leg did not end by itself, or they did not
+            pass.
+        otherwise: by case, values that are not here because their memory was measured in another
+            way.
         given: by run, how many of the candidate's cases it has a value of.
         retained_bytes: as `wall_s`; None where the candidate has none.
         is_used, probe_s: of each group, whether it gives a value, and its runner's probe, or NaN.
@@ -53,7 +55,7 @@ class Table:
     probe_s: Floats
     cut: int
     bad: int
-    otherwise: int
+    otherwise: Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,7 +193,9 @@ def _filled(rows: _Rows, candidate: Run, run_of_group: Integers, probe_s: Floats
         cut=rows.cut,
         bad=rows.bad,
         # Of a case without memory in the candidate nobody would compare any.
-        otherwise=int((has_peak & ~alike & (candidate.measured_by[rows.key] > 0)).sum()),
+        otherwise=np.bincount(
+            rows.key[has_peak & ~alike & (candidate.measured_by[rows.key] > 0)], minlength=count
+        ),
     )
 
 
@@ -275,7 +279,7 @@ def facts(
     unused = (
         Unused("did not pass", table.bad),
         Unused("of a leg that did not end by itself", table.cut),
-        Unused("memory measured in another way", table.otherwise),
+        Unused("memory measured in another way", int(table.otherwise.sum())),
     )
     return BaselineFacts(
         runs=tuple(names),

@@ -148,6 +148,8 @@ class Judgement:
         said: the sentence for `word`, with its numbers.
         judged: cases with at least 3 baseline values.
         losses, gains: largest first; of durations the 40 largest are kept, `suspects` counts all.
+        measured_otherwise: cases not judged, as memory of their baseline was measured in another
+            way.
         spread: this run's residual noise over the baseline's; None where it cannot be told.
     """
 
@@ -159,6 +161,7 @@ class Judgement:
     losses: tuple[Change, ...] = ()
     gains: tuple[Change, ...] = ()
     spread: float | None = None
+    measured_otherwise: int = 0
 
     @property
     def brief(self) -> str:

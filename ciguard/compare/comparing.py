@@ -174,7 +174,7 @@ def _judged(candidate: Run, table: Table, previous: Run | None) -> _Judged:
         logs, peaks = confirming(twice, baseline), earlier.peak_delta_bytes
         pace_before = _pace_of(previous, twice.of_leg, usual)
     durations = judge_durations(candidate, speeds, baseline, logs)
-    memory = judge_memory(candidate, comparable, table.peak_delta_bytes, peaks)
+    memory = judge_memory(candidate, comparable, table, peaks)
     if table.cut:
         durations, memory = _cut(durations), _cut(memory)
     return _Judged(

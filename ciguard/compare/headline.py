@@ -128,7 +128,7 @@ def _numbers(comparison: Comparison) -> Iterator[str]:
         yield comparison.pace.said
     yield from comparison.doubled
     for judgement in comparison.judgements:
-        if judgement.word != "not measured":
+        if judgement.word != "not measured" or judgement.measured_otherwise:
             yield judgement.brief if comparison.state == "same" else judgement.said
 
 

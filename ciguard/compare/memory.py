@@ -6,14 +6,18 @@ differ in it; what it has is modes, so both the median and the extreme must be e
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from ciguard.compare.findings import Floor, Numbers, Question, judge
+from ciguard.compare.normalise import MANY
 from ciguard.compare.statistics import counts, error, medians, moderated_scale
+from ciguard.compare.verdicts import with_measured_otherwise
 
 if TYPE_CHECKING:
+    from ciguard.compare.baseline import Table
     from ciguard.compare.changes import Judgement
     from ciguard.compare.runs import Run
     from ciguard.compare.statistics import Flags, Floats
@@ -26,15 +30,15 @@ RESOLUTION_BYTES: Final = MIB // 16  # what 99 % of repeated measurements agree 
 
 
 def judge_memory(
-    run: Run, comparable: Flags, peaks: Floats, again: Floats | None = None
+    run: Run, comparable: Flags, table: Table, again: Floats | None = None
 ) -> Judgement:
     """Hold a run's peak deltas against the baseline.
 
     Args:
         comparable: cases that ran to their good end in this run.
-        peaks: (cases, 20) of the baseline, NaN where there are fewer.
         again: peak deltas of an earlier run of the same change, by case.
     """
+    peaks = table.peak_delta_bytes
     number = counts(peaks)
     logs = np.log(np.maximum(peaks, 0) + OFFSET_BYTES)
     reference = medians(logs)
@@ -48,6 +52,12 @@ def judge_memory(
 
     after = np.where(comparable & (number > 0), run.peak_delta_bytes, np.nan)
     twice = None if again is None else numbers(again)
-    return judge(
+    found = judge(
         Question(run, "peak_delta_bytes", numbers(after), twice, FLOOR, FLOOR, extremes=peaks)
     )
+    measured = comparable & ~np.isnan(run.peak_delta_bytes)
+    otherwise = int((measured & (number < MANY) & (table.otherwise > 0)).sum())
+    if not otherwise:
+        return found
+    said = with_measured_otherwise(found, otherwise)
+    return replace(found, measured_otherwise=otherwise, said=said)

@@ -11,7 +11,7 @@ from ciguard.text import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.compare.changes import Change
+    from ciguard.compare.changes import Change, Judgement
     from ciguard.compare.vocabulary import Measure, Word
 
 
@@ -69,6 +69,18 @@ def said(
     if not large:
         return words
     return f"{words}; {counted(large, 'test')} took at least 3 times as long"
+
+
+def with_measured_otherwise(judgement: Judgement, cases: int) -> str:
+    """The sentence of a judgement, and how many cases it leaves out.
+
+    Args:
+        cases: not judged, as memory of their baseline was measured in another way.
+    """
+    why = "not judged: their baseline was measured in another way"
+    if judgement.word == "not measured":
+        return f"{NOUN[judgement.measure]}: {counted(cases, 'test')} {why}"
+    return f"{judgement.said}, {cases:,} of {judgement.judged + cases:,} {why}"
 
 
 def _said(

@@ -143,6 +143,18 @@ def test_memory_measured_in_another_way_is_not_compared() -> None:
     candidate = past.run(99, peak=factor(50, 1.6))
     found = compare_run(replace(candidate, measured_by=candidate.measured_by + 1), None, past.bases)
     assert found.memory.word == "not measured"
+    assert "60 tests not judged: their baseline was measured in another way" in found.headline
+
+
+def test_the_headline_says_how_many_tests_memory_was_not_judged_of() -> None:
+    past = Past(12)
+    candidate = past.run(99)
+    other = candidate.measured_by.copy()
+    other[:45] = CODE["measured_by"]["sample"]
+    found = compare_run(replace(candidate, measured_by=other), None, past.bases)
+    assert (found.memory.judged, found.memory.measured_otherwise) == (15, 45)
+    share = "45 of 60 not judged: their baseline was measured in another way"
+    assert f"memory (15 tests judged, n=12), {share}" in found.headline
 
 
 # --- Durations -----------------------------------------------------------------------------------
