@@ -195,13 +195,14 @@ def _by_unit(
 def _moments(table: Floats) -> tuple[Floats, Floats]:
     """Weighted mean and variance of each row's numbers; NaN without one, and without two."""
     weights = np.where(np.isnan(table), 0.0, KEEP ** np.arange(table.shape[1])[::-1])
-    sums = weights.sum(axis=1)
-    sums[sums == 0] = np.nan
+    sums = weights.sum(axis=1, keepdims=True)
+    weights /= np.where(sums > 0, sums, np.nan)
     values = np.nan_to_num(table)
-    mean = (weights * values).sum(axis=1) / sums
-    squares = (weights * np.square(values - mean[:, None])).sum(axis=1) / sums
-    numbers = (weights > 0).sum(axis=1)
-    return mean, np.where(numbers > 1, squares * numbers / np.maximum(numbers - 1, 1), np.nan)
+    mean = (weights * values).sum(axis=1)
+    squares = (weights * np.square(values - mean[:, None])).sum(axis=1)
+    # Bessel's correction for weights that sum to 1: n / (n - 1) where all are the same.
+    freedom = 1 - np.square(weights).sum(axis=1)
+    return mean, squares / np.where((weights > 0).sum(axis=1) > 1, freedom, np.nan)
 
 
 def _largest(table: Floats) -> tuple[Floats]:

@@ -191,14 +191,21 @@ def test_estimates_are_always_times(rows: list[Row]) -> None:
 
 
 def test_how_much_a_unit_spreads() -> None:
-    """10 s, then 20 s: weights 1/2 and 1, mean 50/3, variance 200/9 of two values, so times 2."""
+    """10 s, then 20 s: weights 1/3 and 2/3, mean 50/3, variance 200/9 over 1 - 1/9 - 4/9."""
     found = timed([(0, 10.0), (0, 20.0)], 1)
     assert found.wall_s.tolist() == pytest.approx([50 / 3], abs=1e-6)
-    assert found.variance_s2.tolist() == pytest.approx([400 / 9])
+    assert found.variance_s2.tolist() == pytest.approx([50])
     three = timed([(0, 1.0), (0, 1.0), (0, 8.0)], 1)
     mean_s = (0.25 + 0.5 + 8) / 1.75
     squares = (0.75 * (mean_s - 1) ** 2 + (8 - mean_s) ** 2) / 1.75
-    assert three.variance_s2.tolist() == pytest.approx([squares * 3 / 2])
+    assert three.variance_s2.tolist() == pytest.approx([squares / (1 - (1 + 4 + 16) / 49)])
+
+
+@pytest.mark.parametrize("values", [2, 3, 8])
+def test_the_spread_of_a_unit_is_not_biased(values: int) -> None:
+    walls = np.random.default_rng(values).normal(100.0, 1.0, (20_000, values))
+    rows = [(unit, wall_s) for unit, found in enumerate(walls.tolist()) for wall_s in found]
+    assert timed(rows, len(walls)).variance_s2.mean() == pytest.approx(1.0, rel=0.05)
 
 
 def test_what_was_measured_once_spreads_as_the_others_do() -> None:
@@ -226,8 +233,9 @@ def test_small_spreads_count_from_a_twentieth_of_a_second_on() -> None:
         near = timed([(0, border_s / 2), (0, border_s * 1.25), (1, 10.0)], 2)
         assert near.wall_s[0] == pytest.approx(border_s)
         ratios = np.sqrt(near.variance_s2) / near.wall_s
-        assert ratios[0] == pytest.approx(0.5)
-        assert ratios[1] == pytest.approx(0.5 if tells else SPREAD_RATIO)
+        own = np.sqrt(9 / 32)
+        assert ratios[0] == pytest.approx(own)
+        assert ratios[1] == pytest.approx(own if tells else SPREAD_RATIO)
 
 
 def test_a_unit_that_nobody_has_seen_may_be_anything() -> None:

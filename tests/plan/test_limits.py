@@ -48,13 +48,13 @@ def test_the_leg_stops_before_its_step_and_the_step_before_its_job(
 
 def test_what_is_a_shards_own() -> None:
     assert Spread(0.0, 1, 0.0).own_s(100.0) == pytest.approx(2.0)
-    assert Spread(1e4, 1, 0.0).own_s(0.0) == pytest.approx(40.0)
-    assert Spread(1e4, 4, 0.0).own_s(0.0) == pytest.approx(20.0)
+    assert Spread(1e4, 1, 0.0).own_s(0.0) == pytest.approx(35.0)
+    assert Spread(1e4, 4, 0.0).own_s(0.0) == pytest.approx(17.5)
     assert Spread(0.0, 4, 0.0, beside_s=3.0).own_s(200.0) == pytest.approx(5.0)
 
 
 def test_one_shard_is_over_as_often_as_students_t_says() -> None:
-    own = Spread(1e4, 1, 0.0)  # scale 40 s
+    own = Spread(1e4, 1, 0.0)  # scale 35 s
     for point, over in ((0.0, 0.5), (0.765, 0.25), (1.638, 0.1), (2.353, 0.05), (4.541, 0.01)):
         limit_s = 1.0 + point * own.own_s(1.0)
         assert chance_over(limit_s, [1.0], [own]) == pytest.approx(over, abs=2e-4)
