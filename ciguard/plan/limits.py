@@ -28,8 +28,8 @@ SHORT_S: Final = 180.0  # of so short a step 90 s would be half: there it is a f
 SHORT_RATIO: Final = 0.8
 
 # Real recordings planned and compared with the next run (9 suites, 49 runs): apart from the common
-# speed, a shard is off by 0.35 of what its units' variances add up to, and by 2 % anyway. Of 0.25 to
-# 0.7 that is where stated and observed risks are nearest (`benchmarks/plan_risk.py`).
+# speed, a shard is off by 0.35 of what its units' variances add up to, and by 2 % anyway. Of 0.25
+# to 0.7 that is where stated and observed risks are nearest (`benchmarks/plan_risk.py`).
 OWN_RATIO: Final = 0.35
 LEAST_RATIO: Final = 0.02
 LEAST_S: Final = 1e-6
