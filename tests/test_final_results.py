@@ -15,16 +15,20 @@ from ciguard.codec.history import WORDS as WORDS_OF_CODES
 from ciguard.codec.series import by_unit
 from ciguard.compare.records import runs_of
 from ciguard.compare.runs import of_history
+from ciguard.errors import ExitCode
 from ciguard.guard.proof import prove
 from ciguard.history.intake import history_of
 from ciguard.model import EndLine, Record, Result, ShardLine, StartLine, UnitKey
 from ciguard.model.attempts import UnitResult, classify_result, last_starts, resolve_units, severity
+from ciguard.run.ended import OldLeg, joined
+from ciguard.run.verdict import Tally, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ciguard.compare.runs import Run
     from ciguard.model import CaseKey
+    from ciguard.run.verdict import Verdict as LegVerdict
 
 UNITS = ("a", "b")
 PLAN = make_plan({"01": UNITS})
@@ -195,3 +199,59 @@ def test_of_two_legs_the_worst_result_counts(one: Record, two: Record) -> None:
         assert [row[:3] for row in rows_of(each)] == expected
         assert {key for key in each.flaky if classify_result(worst[key]) != "good"} == set()
     assert run.flaky == found.flaky
+
+
+def verdict_of(tally: Tally) -> LegVerdict:
+    return verdict(tally, PLAN.shards[0].units, "completed")
+
+
+def agrees(found: LegVerdict, units: Mapping[UnitKey, UnitResult]) -> None:
+    """Check that a leg's answer is what these units come to, and those without a result."""
+    cases = [one for unit in units.values() for one in unit.cases]
+    assert sum(found.counts.values()) == len(cases)
+    assert in_order(found.bad) == in_order(one for one in cases if classify_result(one) != "good")
+    assert set(found.flaky) == {key for key in units if units[key].is_flaky}
+    assert set(found.starved) == {key for key in units if units[key].passed_after_oom}
+    assert set(found.missing) >= {UnitKey("", "", unit) for unit in UNITS} - units.keys()
+    statuses = {unit.status for unit in units.values()}
+    code = ExitCode.TESTS_FAILED if "bad" in statuses else ExitCode.OK
+    is_incomplete = len(units) < len(UNITS) or "unfinished" in statuses
+    assert found.exit_code == (ExitCode.INCOMPLETE if is_incomplete else code)
+
+
+@given(records())
+def test_leg(record: Record) -> None:
+    tally = Tally()
+    for start in record.starts:
+        tally.start(start)
+    for result in record.results:
+        tally.add(result)
+    agrees(verdict_of(tally), units_of(record))
+
+
+def test_leg_of_a_retried_crash() -> None:
+    tally = Tally()
+    for result in crash_and_retry().results:
+        tally.add(result)
+    found = verdict_of(tally)
+    assert (found.exit_code, found.counts) == (ExitCode.OK, {"passed": 3})
+    assert [key.unit for key in found.flaky] == ["a"]
+
+
+@given(records(), st.integers(0, 8))
+def test_a_leg_that_goes_on_knows_the_results_before_it(record: Record, cut: int) -> None:
+    written = sorted(record.results, key=lambda one: (one.process or 0, one.wall_s))
+    before, after = written[:cut], written[cut:]
+    earlier = joined([OldLeg(HEADER, {"process-001.jsonl": before})])
+    tally = Tally()
+    for result in earlier.results():
+        tally.add(result)
+    for result in earlier.results_to_supersede():
+        tally.hold(result)
+    for result in after:
+        tally.add(result)
+    reported = earlier.ended | {one.key.unit_key for one in after}
+    agrees(
+        verdict_of(tally),
+        {key: one for key, one in resolve_units(written, {}).items() if key in reported},
+    )

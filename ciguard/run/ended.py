@@ -7,7 +7,16 @@ is a verdict. One that the leg's own end took down (deadline, cancelled, a lost 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, AbstractSet, Final, Hashable, Mapping, Sequence, Union
+from typing import (
+    TYPE_CHECKING,
+    AbstractSet,
+    Final,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Union,
+)
 
 from ciguard.codec.record import encode
 from ciguard.model import (
@@ -87,12 +96,17 @@ class Earlier:
 
     def results(self) -> tuple[Result, ...]:
         """Those of units that ended, or have a result that counts until they run again."""
-        return tuple(
-            line
-            for line in self.lines
-            if isinstance(line, Result)
-            and (line.key.unit_key in self.ended or line.key.unit_key in self.again)
-        )
+        return tuple(result for result in self._results() if self._counts(result))
+
+    def results_to_supersede(self) -> tuple[Result, ...]:
+        """Those of units that have to run again."""
+        return tuple(result for result in self._results() if not self._counts(result))
+
+    def _results(self) -> Iterator[Result]:
+        return (line for line in self.lines if isinstance(line, Result))
+
+    def _counts(self, result: Result) -> bool:
+        return result.key.unit_key in self.ended or result.key.unit_key in self.again
 
 
 NOTHING: Final = Earlier()

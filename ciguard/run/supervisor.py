@@ -81,6 +81,8 @@ class Supervisor:
         self._tally = Tally()
         for result in job.earlier.results():
             self._tally.add(result)
+        for result in job.earlier.results_to_supersede():
+            self._tally.hold(result)
         self._total = len(self._tally.by_unit.keys() | {unit.key for unit in job.shard.units})
         self._sample: Optional[SampleLine] = None
         self._signals = Signals(job.platform)
@@ -209,7 +211,7 @@ class Supervisor:
         return Progress(
             done=done,
             total=max(done, self._total),
-            bad=len(self._tally.bad),
+            bad=self._tally.count_bad(),
             elapsed_s=now_s,
             predicted_s=self._job.predicted_s,
             tree_bytes=sample.tree_bytes if sample else None,
@@ -234,6 +236,8 @@ class Supervisor:
         self._unasked = True
         if isinstance(line, Result):
             self._tally.add(line)
+        elif isinstance(line, StartLine):
+            self._tally.start(line)
 
     def _take_signals(self) -> None:
         for number in self._signals.take():

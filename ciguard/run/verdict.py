@@ -2,80 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, AbstractSet, Mapping, Sequence
 
 from ciguard.errors import ExitCode
-from ciguard.model import BAD_OUTCOMES, OUTCOMES, SLOTS
+from ciguard.model import OUTCOMES, SLOTS, UnitKey
+from ciguard.model.attempts import classify_result, resolve_attempts
 
 if TYPE_CHECKING:
-    from ciguard.model import CaseKey, Ending, PlannedUnit, Result, UnitKey
+    from ciguard.model import Ending, PlannedUnit, Result, StartLine
+    from ciguard.model.attempts import UnitResult
 
 
-@dataclass
 class Tally:
-    """The last result of every case, of which those of the unit's last process count: its last try.
+    """All results of a leg by unit, while they come in; what counts is decided when asked."""
 
-    A case that failed before and has no result in the last try counts too: it has not passed since.
+    def __init__(self) -> None:
+        self.by_unit: dict[UnitKey, list[Result]] = {}
+        self._pending: dict[UnitKey, list[Result]] = {}
+        self._last_start: dict[UnitKey, int] = {}
+        self._suspects: set[UnitKey] = set()  # with a result that is not good
 
-    Attributes:
-        bad: units of which such a case is bad.
-    """
-
-    by_unit: dict[UnitKey, dict[CaseKey, Result]] = field(default_factory=dict)
-    bad: set[UnitKey] = field(default_factory=set)
-    flaky: set[UnitKey] = field(default_factory=set)  # some try went wrong: they are, if not bad
-    starved: set[UnitKey] = field(default_factory=set)  # memory ran out under some try
-    _last: dict[UnitKey, int] = field(default_factory=dict)  # process
-    _bad_cases: dict[UnitKey, int] = field(default_factory=dict)  # a unit may have 20,000 cases
+    def start(self, line: StartLine) -> None:
+        """Take in that a unit begins."""
+        key = UnitKey(line.suite, line.variant, line.unit)
+        self._last_start[key] = max(line.process or 0, self._last_start.get(key, 0))
 
     def add(self, result: Result) -> None:
-        """Take in a result; processes are numbered upwards, and a program need not know tries."""
-        if result.went_wrong:
-            (self.starved if result.starved else self.flaky).add(result.key.unit_key)
-        if result.was_rerun:
-            self.flaky.add(result.key.unit_key)
-        unit = result.key.unit_key
-        cases = self.by_unit.setdefault(unit, {})
-        # Of a leg in parts, what the leg said of a process stands behind all programs' lines.
-        if (result.process or 0) > self._last.get(unit, -1):
-            self._last[unit] = result.process or 0
-            self._bad_cases[unit] = sum(one.stays_bad for one in cases.values())
-        known = cases.get(result.key)
-        # Of two that claim to be the same try the worse counts: a pass cannot hide it.
-        if known is None or _weight(known) <= _weight(result):
-            cases[result.key] = result
-            was = known is not None and self._is_bad(known)
-            self._bad_cases[unit] += self._is_bad(result) - was
-        if self._bad_cases[unit]:
-            self.bad.add(unit)
-        else:
-            self.bad.discard(unit)
+        """Take in a result."""
+        key = result.key.unit_key
+        if key not in self.by_unit:
+            self.by_unit[key] = self._pending.pop(key, [])
+        self.by_unit[key].append(result)
+        if classify_result(result) != "good":
+            self._suspects.add(key)
 
-    def _is_bad(self, result: Result) -> bool:
-        return result.outcome in BAD_OUTCOMES and self._is_final(result)
+    def hold(self, result: Result) -> None:
+        """Take in what an earlier leg knows of a unit that has to run again.
 
-    def _is_final(self, result: Result) -> bool:
-        last = self._last[result.key.unit_key]
-        return (result.process or 0) == last or result.stays_bad
+        It counts only beside a result of that run: without one the unit has none.
+        """
+        self._pending.setdefault(result.key.unit_key, []).append(result)
 
-    def results(self) -> tuple[Result, ...]:
-        """All that count."""
-        return tuple(
-            result
-            for cases in self.by_unit.values()
-            for result in cases.values()
-            if self._is_final(result)
-        )
+    def count_bad(self) -> int:
+        """How many units are not good by the results that are there; some may get a retry."""
+        suspects = (resolve_attempts(self.by_unit[key]) for key in self._suspects)
+        return sum(1 for unit in suspects if unit.status != "good")
 
-
-def _weight(result: Result) -> tuple[int, int, bool]:
-    return (result.process or 0, result.try_number, result.outcome in BAD_OUTCOMES)
+    def units(self) -> dict[UnitKey, UnitResult]:
+        """What each unit comes to that has a result."""
+        return {
+            key: resolve_attempts(results, self._last_start.get(key))
+            for key, results in self.by_unit.items()
+        }
 
 
 @dataclass(frozen=True, **SLOTS)
 class Verdict:
-    """The answer of a leg. `counts` is by outcome, of cases; `missing` units have no result.
+    """The answer of a leg.
+
+    `counts` is by outcome, of final results; `bad` are those of them that are not good. `missing`
+    units have no result, or none of their last attempt.
 
     `unexplained`: processes that ended with an exit code that none of their results explains.
     `filed`: units whose results are in files that the leg does not read.
@@ -116,13 +103,18 @@ def verdict(
         failed_files: processes with an exit code that such files have to explain.
         signalled: the exit code of the signal that ended it, if one did.
     """
-    results = tally.results()
-    bad = tuple(result for result in results if result.outcome in BAD_OUTCOMES)
-    told = tally.by_unit.keys()
-    missing = tuple(unit.key for unit in planned if unit.key not in told and unit.key not in filed)
+    units = tally.units()
+    results = [result for unit in units.values() for result in unit.cases]
+    bad = tuple(result for result in results if classify_result(result) != "good")
+    wanted = [unit.key for unit in planned if unit.key not in filed]
+    unfinished = [key for key in wanted if key in units and units[key].status == "unfinished"]
+    missing = (
+        *(key for key in wanted if key not in units),
+        *(key for key in unfinished if not any(map(_is_stopped, units[key].cases))),
+    )
     if signalled is not None:
         code = signalled
-    elif missing or dropped or ending != "completed":
+    elif missing or unfinished or dropped or ending != "completed":
         code = ExitCode.INCOMPLETE
     else:
         code = ExitCode.TESTS_FAILED if bad or unexplained or failed_files else ExitCode.OK
@@ -132,7 +124,11 @@ def verdict(
         if (count := sum(1 for result in results if result.outcome == outcome))
     }
     paused = checkpoint and signalled is None and not dropped
-    flaky = tuple(sorted(tally.flaky - tally.bad))
-    lacking = len(filed - told)
-    starved = tuple(sorted(tally.starved - tally.flaky - tally.bad))
+    flaky = tuple(sorted(key for key, unit in units.items() if unit.is_flaky))
+    lacking = len(filed - units.keys())
+    starved = tuple(sorted(key for key, unit in units.items() if unit.passed_after_oom))
     return Verdict(code, ending, counts, bad, missing, unexplained, lacking, paused, flaky, starved)
+
+
+def _is_stopped(result: Result) -> bool:
+    return classify_result(result) == "unfinished"

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ciguard.errors import ExitCode
-from ciguard.model import Ending, PlannedUnit, Result, UnitKey
-from ciguard.model.attempts import resolve_attempts
+from ciguard.model import Ending, PlannedUnit, Result, StartLine, UnitKey
 from ciguard.run.verdict import Tally, Verdict, verdict
 
 PLANNED = (PlannedUnit("a"), PlannedUnit("b"))
@@ -78,17 +75,22 @@ def test_a_case_is_not_looked_at_again_for_each_of_its_unit() -> None:
     for number in range(cases):
         word: Any = _Counted("failed" if number == cases - 1 else "passed")
         tally.add(Result("a", word, case=str(number), process=1))
-    assert _Counted.looks < 10 * cases
-    assert tally.bad == {UnitKey("", "", "a")}
+    assert tally.count_bad() == 1
+    assert _Counted.looks < 20 * cases
 
 
-@given(st.lists(st.tuples(st.sampled_from("xyz"), st.booleans(), st.integers(1, 3)), max_size=12))
-def test_a_unit_is_bad_while_one_of_its_cases_is(told: list[tuple[str, bool, int]]) -> None:
-    tally = Tally()
-    for case, good, process in told:
-        tally.add(Result("a", "passed" if good else "failed", case=case, process=process))
-        (cases,) = tally.by_unit.values()
-        assert bool(tally.bad) == any(one.outcome == "failed" for one in cases.values())
+def test_progress_counts_a_unit_as_bad_until_its_retry_passes() -> None:
+    tally, counts = Tally(), []
+    for result in (
+        Result("a", "failed", case="1", process=1),
+        Result("a", "passed", case="2", process=2),
+        Result("b", "died", ending="deadline", process=2),
+        Result("a", "passed", case="1", process=3),
+        Result("b", "passed", process=3),
+    ):
+        tally.add(result)
+        counts.append(tally.count_bad())
+    assert counts == [1, 1, 2, 1, 0]
 
 
 def test_counts_and_names() -> None:
@@ -123,29 +125,33 @@ def test_a_case_that_failed_and_did_not_run_again_stays_failed() -> None:
     assert whole.exit_code == ExitCode.OK, "the rows answer what was said of all of it"
 
 
-WHOLE = ("a", "died")  # as a leg says it: of the unit
-TOLD = st.tuples(
-    st.sampled_from([("1", "passed"), ("1", "failed"), ("2", "passed"), ("2", "failed"), WHOLE]),
-    st.integers(1, 3),
-    st.integers(1, 2),
-)
-
-
-@given(st.lists(TOLD, min_size=1, max_size=8), st.randoms(use_true_random=False))
-def test_leg_and_guard_agree_in_any_order(told: list[tuple[Any, ...]], dice: Any) -> None:
-    results = [
-        Result("a", outcome, case=case, process=process, try_number=number)
-        for (case, outcome), process, number in told
-    ]
-    unit = resolve_attempts(results)
-    dice.shuffle(results)
+def test_a_retry_without_a_result_is_no_verdict() -> None:
+    """Whoever reads the record says so too."""
     tally = Tally()
-    for result in results:
-        tally.add(result)
-    assert sorted((one.key, one.outcome) for one in tally.results()) == sorted(
-        (one.key, one.outcome) for one in unit.cases
-    )
-    assert bool(tally.bad) == (unit.status == "bad")
+    for line in (*PASSED, Result("a", "failed", process=2)):
+        tally.add(line)
+    tally.start(StartLine("a", process=3))
+    found = verdict(tally, PLANNED, "completed")
+    assert (found.exit_code, found.missing) == (ExitCode.INCOMPLETE, (UnitKey("", "", "a"),))
+    found = verdict(tally, PLANNED, "completed", filed={UnitKey("", "", "a")})
+    assert found.exit_code == ExitCode.TESTS_FAILED, "its result is in a file"
+
+
+def test_a_failure_before_the_leg_was_killed_is_known_when_it_goes_on() -> None:
+    tally = Tally()
+    for held in (
+        Result("a", "failed", case="x", process=1),
+        Result("a", "passed", case="y", process=1),
+    ):
+        tally.hold(held)
+    tally.add(Result("b", "passed", process=2))
+    assert verdict(tally, PLANNED, "completed").missing == (UnitKey("", "", "a"),)
+    tally.add(Result("a", "passed", case="y", process=2))
+    found = verdict(tally, PLANNED, "completed")
+    assert (found.exit_code, [one.case for one in found.bad]) == (ExitCode.TESTS_FAILED, ["x"])
+    tally.add(Result("a", "passed", case="x", process=3))
+    found = verdict(tally, PLANNED, "completed")
+    assert (found.exit_code, found.flaky) == (ExitCode.OK, (UnitKey("", "", "a"),))
 
 
 def test_what_memory_ran_out_under_is_starved_and_no_flake() -> None:
