@@ -18,9 +18,9 @@ from ciguard.compare.runs import of_history
 from ciguard.errors import ExitCode
 from ciguard.guard.proof import prove
 from ciguard.history.intake import history_of
-from ciguard.model import EndLine, Record, Result, ShardLine, StartLine, UnitKey
+from ciguard.model import EndLine, ProcessEndLine, Record, Result, ShardLine, StartLine, UnitKey
 from ciguard.model.attempts import UnitResult, classify_result, last_starts, resolve_units, severity
-from ciguard.run.ended import OldLeg, joined
+from ciguard.run.ended import OldLeg, ended, joined
 from ciguard.run.verdict import Tally, verdict
 
 if TYPE_CHECKING:
@@ -255,3 +255,13 @@ def test_a_leg_that_goes_on_knows_the_results_before_it(record: Record, cut: int
         verdict_of(tally),
         {key: one for key, one in resolve_units(written, {}).items() if key in reported},
     )
+
+
+@given(records())
+def test_a_leg_that_goes_on_repeats_what_is_unfinished(record: Record) -> None:
+    """Each process has ended, so that no further case can follow."""
+    ends = [ProcessEndLine(process, "completed") for process in range(1, 5)]
+    units = units_of(record)
+    assert ended([[*record.starts, *record.results, *ends]]) == {
+        key for key in units if units[key].status != "unfinished"
+    }

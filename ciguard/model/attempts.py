@@ -212,4 +212,10 @@ def _superseded(
 
 def _reruns(results: Sequence[Result]) -> tuple[Result, ...]:
     """What failed within an attempt that passed in the end."""
-    return tuple([replace(one, outcome="failed") for one in results if one.was_rerun])
+    return tuple(
+        [
+            replace(one, outcome="failed")
+            for one in results
+            if one.reruns is not None and one.reruns > 0 and one.outcome == "passed"
+        ]
+    )

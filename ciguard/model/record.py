@@ -158,19 +158,6 @@ class Result:
         )
 
     @property
-    def was_rerun(self) -> bool:
-        """Say that it went wrong first and passed in the end, within one try: it is flaky."""
-        return self.outcome == "passed" and (self.reruns or 0) > 0
-
-    @property
-    def stays_bad(self) -> bool:
-        """Say that it counts until its case has a result in a later try, which may leave it out.
-
-        What is said of the unit as a whole, as a death is, any later try of the unit answers.
-        """
-        return self.outcome in ("failed", "errored") and self.case not in ("", self.unit)
-
-    @property
     def starved(self) -> bool:
         """Say that memory ran out under it.
 

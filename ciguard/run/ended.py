@@ -1,7 +1,6 @@
 """Which units ended in legs of a shard that went before, and what is kept of their lines. Pure.
 
-The rule is the guard's: a unit is over when the last process that began it gave it a result that
-is a verdict. One that the leg's own end took down (deadline, cancelled, a lost runner) is not.
+A unit is over when it is not unfinished (`model/attempts.py`) and no further case of it can follow.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from typing import (
 from ciguard.codec.record import encode
 from ciguard.model import (
     BAD_OUTCOMES,
-    JUDGED,
     SLOTS,
     EndLine,
     EventLine,
@@ -34,6 +32,7 @@ from ciguard.model import (
     StartLine,
     UnitKey,
 )
+from ciguard.model.attempts import resolve_attempts
 from ciguard.run.wording import counted, short_name
 
 if TYPE_CHECKING:
@@ -294,10 +293,10 @@ def ended(files: Sequence[Sequence[Line]]) -> FrozenSet[UnitKey]:
             process in them.
     """
     last: Dict[UnitKey, int] = {}
-    told: Set[Tuple[int, UnitKey]] = set()
+    in_files: Set[Tuple[int, UnitKey]] = set()
     over: Set[Tuple[int, UnitKey]] = set()
-    unjudged: Set[Tuple[int, UnitKey]] = set()
     completed: Set[int] = set()
+    results: Dict[UnitKey, List[Result]] = {}
     for lines in files:
         at: Dict[int, UnitKey] = {}
         overlapping = _overlapping(lines)
@@ -307,8 +306,7 @@ def ended(files: Sequence[Sequence[Line]]) -> FrozenSet[UnitKey]:
             if isinstance(line, EventLine) and line.kind == "in_files":
                 key, process = UnitKey(line.suite, line.variant, line.unit or ""), line.process or 0
                 last[key] = max(process, last.get(key, 0))
-                told.add((process, key))
-                over.add((process, key))
+                in_files.add((process, key))
             if not isinstance(line, (StartLine, Result)):
                 continue
             key, process = UnitKey(line.suite, line.variant, line.unit), line.process or 0
@@ -318,14 +316,11 @@ def ended(files: Sequence[Sequence[Line]]) -> FrozenSet[UnitKey]:
                 over.add((process, at[process]))
             at[process] = key
             if isinstance(line, Result):
-                told.add((process, key))
+                results.setdefault(key, []).append(line)
                 if line.case in ("", line.unit):
                     over.add((process, key))
-                if line.ending not in JUDGED and not line.went_wrong:
-                    unjudged.add((process, key))
-    judged = told - unjudged
-    return frozenset(
-        key
-        for key, process in last.items()
-        if (process, key) in judged and ((process, key) in over or process in completed)
+    closed = (key for key in results if (last[key], key) in over or last[key] in completed)
+    judged = (
+        key for key in closed if resolve_attempts(results[key], last[key]).status != "unfinished"
     )
+    return frozenset({*judged, *(key for process, key in in_files if process == last[key])})
