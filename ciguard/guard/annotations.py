@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Final, Literal
 from ciguard.guard.causes import line_of
 from ciguard.guard.naming import some
 from ciguard.guard.text import how
+from ciguard.model import repository_path
 from ciguard.text import one_line, unit_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ciguard.guard.verdict import Cause, Failure, Verdict
+    from ciguard.model import Result, Suite
 
 SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
 _CHARS: Final = 400  # of what a test said; GitHub takes 64 KB, and nobody reads them in a margin
@@ -28,10 +32,13 @@ class Annotation:
     line: int | None = None
 
 
-def annotations_of(verdict: Verdict) -> tuple[Annotation, ...]:
+def annotations_of(verdict: Verdict, suites: Mapping[str, Suite]) -> tuple[Annotation, ...]:
     """At most `SHOWN` errors, first what makes it incomplete, and at most as many warnings.
 
     Where the failures are too many, one for each cause of them, the largest first.
+
+    Args:
+        suites: of the plan, by name.
     """
     errors = [
         Annotation("error", "\n".join([finding.what, *some(finding.units)]), finding.level)
@@ -39,7 +46,10 @@ def annotations_of(verdict: Verdict) -> tuple[Annotation, ...]:
         if finding.level != "warning"
     ]
     many = len(errors) + len(verdict.failures) > SHOWN
-    errors += map(_of_cause, verdict.causes) if many else map(_of_failure, verdict.failures)
+    if many:
+        errors += [_of_cause(cause, suites) for cause in verdict.causes]
+    else:
+        errors += [_of_failure(failure, suites) for failure in verdict.failures]
     if len(errors) > SHOWN:
         hidden = len(errors) - SHOWN + 1
         errors[SHOWN - 1 :] = [Annotation("error", f"and {hidden:,} more: see the step's log")]
@@ -51,23 +61,26 @@ def annotations_of(verdict: Verdict) -> tuple[Annotation, ...]:
     return (*errors, *warnings[:SHOWN])
 
 
-def _of_failure(failure: Failure) -> Annotation:
+def _of_failure(failure: Failure, suites: Mapping[str, Suite]) -> Annotation:
     result = failure.result
     title = one_line(unit_name(result.key.unit_key, 120), 120)
     text = f"{how(result, _CHARS)} (shard {failure.shard})"
-    return Annotation("error", text, title, result.file or "", result.line)
+    return Annotation("error", text, title, _file(result, suites), result.line)
 
 
-def _of_cause(cause: Cause) -> Annotation:
+def _of_cause(cause: Cause, suites: Mapping[str, Suite]) -> Annotation:
     """At the first of its failures that knows a place."""
     if len(cause.failures) == 1:
-        return _of_failure(cause.failures[0])
+        return _of_failure(cause.failures[0], suites)
     placed = next((one for one in cause.failures if one.result.file), cause.failures[0])
     units = tuple(dict.fromkeys(one.result.key.unit_key for one in cause.failures))
     text = "\n".join([how(placed.result, _CHARS), *some(units)])
-    return Annotation(
-        "error", text, line_of(cause, 120), placed.result.file or "", placed.result.line
-    )
+    file = _file(placed.result, suites)
+    return Annotation("error", text, line_of(cause, 120), file, placed.result.line)
+
+
+def _file(result: Result, suites: Mapping[str, Suite]) -> str:
+    return repository_path(suites, result.suite, result.file) or result.file or ""
 
 
 def outputs_of(verdict: Verdict) -> dict[str, str]:

@@ -102,7 +102,7 @@ def command(
         console.out(render(verdict))
     if github:
         # The runner reads commands from both streams; stdout stays the answer.
-        for one in annotations_of(verdict):
+        for one in annotations_of(verdict, plan.suites):
             spelled = annotation(
                 one.level, one.message, file=one.file, line=one.line, title=one.title
             )

@@ -21,6 +21,7 @@ from ciguard.model.plan import (
     Suite,
     Suspect,
     Variant,
+    repository_path,
 )
 from ciguard.model.record import (
     DefaultsLine,
@@ -97,4 +98,5 @@ __all__ = [
     "Suspect",
     "UnitKey",
     "Variant",
+    "repository_path",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Mapping, get_args
 
@@ -218,3 +219,16 @@ class Plan:
         if len(self.pools) > 1:
             words.append(shard.pool)
         return f"tests ({', '.join(words)})"
+
+
+def repository_path(suites: Mapping[str, Suite], suite: str, file: str | None) -> str:
+    """A file that a suite names, from the repository's root; "" for none, or for one outside.
+
+    Frameworks name files from the suite's folder, or from a root of their own above it.
+    """
+    given = posixpath.normpath((file or "").replace("\\", "/"))
+    if not file or given.startswith("/") or given[1:2] == ":":
+        return ""
+    cwd = posixpath.normpath(suites[suite].cwd or ".") if suite in suites else "."
+    path = given if given.startswith(f"{cwd}/") else posixpath.normpath(posixpath.join(cwd, given))
+    return "" if path == "." or path.startswith("..") else path

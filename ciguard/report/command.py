@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from ciguard.github.judged import JudgedRun
     from ciguard.guard.asking import Platform
     from ciguard.guard.needs import Job
-    from ciguard.guard.verdict import Verdict
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey, Plan, Record
 
@@ -175,7 +174,7 @@ def command(
     if github:
         _write_summary(invocation, "\n\n".join([text.rstrip(), *told.notes]) + "\n")
         if answer.contents is not None:
-            _annotate(invocation, answer.contents.verdict, more)
+            _annotate(invocation, answer.contents, more)
     return answer.exit_code or told.exit_code
 
 
@@ -402,9 +401,9 @@ def _write_summary(invocation: Invocation, text: str) -> None:
         files.append(target, text)
 
 
-def _annotate(invocation: Invocation, verdict: Verdict, more: Mapping[str, str]) -> None:
-    for one in annotations_of(verdict):
+def _annotate(invocation: Invocation, contents: Contents, more: Mapping[str, str]) -> None:
+    for one in annotations_of(contents.verdict, contents.plan.suites):
         # The runner reads commands from both streams; stdout stays the answer.
         spelled = annotation(one.level, one.message, file=one.file, line=one.line, title=one.title)
         console.tell_runner(spelled)
-    files.append_output(invocation.environ, outputs({**outputs_of(verdict), **more}))
+    files.append_output(invocation.environ, outputs({**outputs_of(contents.verdict), **more}))

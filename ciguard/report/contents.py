@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.changes import Excuse
 from ciguard.compare.headline import headline_of
-from ciguard.report.site import Site, file_of
+from ciguard.model import repository_path
+from ciguard.report.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +71,13 @@ class Contents:
 
     def place(self, result: Result) -> str:
         """The page of the line where a test stands or fell; "" where it is not known."""
-        return self.site.line(file_of(self.plan, result), result.line) if self.site.url else ""
+        return (
+            self.site.line(
+                repository_path(self.plan.suites, result.suite, result.file), result.line
+            )
+            if self.site.url
+            else ""
+        )
 
     def page_of(self, run: RunName) -> str:
         """The page of a run that was compared."""

@@ -8,7 +8,7 @@ from ciguard.github.checks import LineNote
 from ciguard.guard.causes import line_of
 from ciguard.guard.naming import some
 from ciguard.guard.text import how
-from ciguard.report.site import file_of
+from ciguard.model import repository_path
 from ciguard.text import one_line, unit_name
 
 if TYPE_CHECKING:
@@ -60,6 +60,6 @@ def _of_causes(contents: Contents, place: str) -> Iterator[LineNote]:
 
 def _at(contents: Contents, failure: Failure, place: str, title: str, *more: str) -> LineNote:
     result = failure.result
-    file = file_of(contents.plan, result)
+    file = repository_path(contents.plan.suites, result.suite, result.file)
     text = "\n".join([f"{how(result, 400)} (shard {one_line(failure.shard, 40)})", *more])
     return LineNote(file or place, (result.line or 1) if file else 1, "failure", text, title)

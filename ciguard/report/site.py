@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
 
     from ciguard.github.events import ActionsRun
     from ciguard.guard.asking import Platform
-    from ciguard.model import Plan, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +74,3 @@ def site_of_named(page: str, run_id: int, attempt: int | None, platform: Platfor
 def _jobs(platform: Platform | None) -> Mapping[str, str]:
     legs = platform.legs if platform is not None else {}
     return {shard: facts.job.url for shard, facts in legs.items() if facts.job is not None}
-
-
-def file_of(plan: Plan, result: Result) -> str:
-    """The file of a result, below the repository's root; "" where it says none, or leads out.
-
-    A framework tells it as seen from the suite's folder.
-    """
-    suite = plan.suites.get(result.suite)
-    file = (result.file or "").replace("\\", "/")
-    if not file or file.startswith("/"):
-        return ""
-    path = posixpath.normpath(posixpath.join(suite.cwd if suite else ".", file))
-    return "" if path.startswith(("/", "..")) or path == "." else path

@@ -6,12 +6,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
+from ciguard.model import repository_path
 from ciguard.run.output import Output
 from ciguard.run.progress import in_words, live, now_at
 from ciguard.run.wording import counted, short_name, shortened
 
 if TYPE_CHECKING:
-    from ciguard.model import Result, UnitKey
+    from ciguard.model import Result, Suite, UnitKey
     from ciguard.run.logs import Log
     from ciguard.run.progress import Progress
     from ciguard.run.verdict import Verdict
@@ -107,7 +108,7 @@ class Console:
         found: Verdict,
         walls_s: tuple[float, float | None],
         causes: Mapping[UnitKey, str],
-        cwds: Mapping[str, str],
+        suites: Mapping[str, Suite],
         *,
         files: str = "",
     ) -> None:
@@ -115,7 +116,7 @@ class Console:
 
         Args:
             walls_s: of this leg, and with what it goes on from; None where that is nothing.
-            causes: why units did not run, where that is known. cwds: by suite, its folder.
+            causes: why units did not run, where that is known.
             files: what is said of result files besides units whose results are in them.
         """
         self._output.put("live", b"")
@@ -161,30 +162,20 @@ class Console:
         if unnamed:
             self.say(f"  and {unnamed} more: see the record")
         if self._folds and not found.checkpoint:  # the last step tells of all of them
-            self._annotate(found.bad, cwds)
+            self._annotate(found.bad, suites)
 
-    def _annotate(self, bad: Sequence[Result], cwds: Mapping[str, str]) -> None:
-        """What went wrong where it stands in the code; of too many the last says how many more.
-
-        Args:
-            cwds: by suite, its working folder.
-        """
+    def _annotate(self, bad: Sequence[Result], suites: Mapping[str, Suite]) -> None:
+        """What went wrong where it stands in the code; of too many the last says how many more."""
         shown = bad if len(bad) <= ANNOTATED else bad[: ANNOTATED - 1]
         for result in shown:
-            folder = cwds.get(result.suite, "")
-            place = {"file": _place(result.file, folder), "line": str(result.line or "")}
+            file = repository_path(suites, result.suite, result.file) or result.file or ""
+            place = {"file": file, "line": str(result.line or "")}
             place["title"] = short_name(result.key.unit_key)
             given = ",".join(f"{name}={_property(text)}" for name, text in place.items() if text)
             how = result.outcome if result.ending == "completed" else result.ending
             self.say(f"::error {given}::{_message(how + _reason(result.message))}")
         if len(shown) < len(bad):
             self.say(f"::error ::and {len(bad) - len(shown)} more: see the step's log")
-
-
-def _place(file: str | None, folder: str) -> str:
-    """As seen from the repository, where the file of a suite in a folder of its own is there."""
-    below = os.path.join(folder, file or "").replace(os.sep, "/")
-    return below if file and folder not in ("", ".") and os.path.exists(below) else file or ""
 
 
 def _message(text: str) -> str:

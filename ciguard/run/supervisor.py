@@ -426,12 +426,13 @@ class Supervisor:
             lost = f"{counted(self._record.dropped, 'line')} of the record could not be written"
             self._console.say(f"{lost}: {self._record.problem}")
         name = f"shard {self._job.shard.key}" if self._job.shard.key else "command"
-        cwds = {suite: one.cwd for suite, one in self._job.suites.items()}
         wall_s = now_s - self._state.began_s
         files = self._files.beside("") if self._job.whole else ""
         in_all_s = now_s if self._job.earlier.legs else None
         causes = self._aftermath.causes
-        self._console.conclude(name, found, (wall_s, in_all_s), causes, cwds, files=files)
+        self._console.conclude(
+            name, found, (wall_s, in_all_s), causes, self._job.suites, files=files
+        )
         return found
 
 

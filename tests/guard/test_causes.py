@@ -250,7 +250,7 @@ def test_totals_of_a_large_red_run() -> None:
     assert "  370 x timeout (2 shards)\n" in text
     assert sum(one.timeouts for one in verdict.offenders) == 370
     assert sum(one.out_of_memory for one in verdict.offenders) == 950
-    assert [one.title for one in annotations_of(verdict)] == [
+    assert [one.title for one in annotations_of(verdict, world.plan.suites)] == [
         "950 x OutOfMemoryException in Tensor.Allocate (6 shards)",
         "370 x timeout (2 shards)",
     ]

@@ -14,7 +14,7 @@ from guard.world import World, make_leg, make_plan, passed
 from ciguard.guard.as_json import as_json
 from ciguard.guard.text import COLUMNS, render
 from ciguard.guard.verdict import Level, State
-from ciguard.model import ENDINGS, OUTCOMES, EndLine, Exclusion, InventorySummary
+from ciguard.model import ENDINGS, OUTCOMES, EndLine, Exclusion, InventorySummary, Suite
 
 if TYPE_CHECKING:
     from conftest import Ciguard, Golden
@@ -146,6 +146,18 @@ def test_github_gets_annotations_and_outputs(ciguard: Ciguard, tmp_path: Path) -
     text = output.read_text()
     assert "verdict<<ciguard_end\nincomplete\nciguard_end\n" in text
     assert "complete<<ciguard_end\nfalse\nciguard_end\n" in text
+
+
+def test_annotations_are_at_paths_from_the_repository_s_root(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    suites = {"": Suite("command", ("./all",), cwd="backend")}
+    world = World(plan=make_plan(suites=suites))
+    world.result("01", "a.t::two", outcome="failed", message="no", file="a.t", line=7)
+    plan, records = world.write(tmp_path)
+    words = ("guard", "--plan", plan, "--records", records, "--github")
+    done = ciguard(*words, cwd=tmp_path, expect=10)
+    assert "::error file=backend/a.t,line=7," in done.stderr
 
 
 def test_at_most_ten_errors_and_one_for_a_cause(ciguard: Ciguard, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_an_exit_that_no_result_explains_is_named() -> None:
     (killed,) = world.prove().findings
     assert killed.what.startswith("shard 01: process 1 was killed by SIGSEGV, and no failed")
     assert killed.fix.startswith("it died behind its last test?")
-    assert finding.what in {one.message for one in annotations_of(verdict)}
+    assert finding.what in {one.message for one in annotations_of(verdict, world.plan.suites)}
     assert finding.what in {one["what"] for one in as_json(verdict)["findings"]}
 
 

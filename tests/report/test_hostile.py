@@ -120,7 +120,7 @@ def test_a_terminal_an_annotation_and_a_check_are_told_plain_text() -> None:
     contents, _ = told()
     text = render(contents.verdict)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e\u2066]", text)
-    for one in annotations_of(contents.verdict):
+    for one in annotations_of(contents.verdict, contents.plan.suites):
         spelled = annotation(one.level, one.message, file=one.file, line=one.line, title=one.title)
         assert "\n" not in spelled
         assert "\r" not in spelled

@@ -91,6 +91,15 @@ def test_failures_are_annotated_where_they_stand(tmp_path: Path) -> None:
     assert leg.printed.index("::error") > leg.printed.rindex("::endgroup::")
 
 
+def test_the_file_of_a_suite_below_the_root_is_named_from_the_root(tmp_path: Path) -> None:
+    (tmp_path / "backend").mkdir()
+    (tmp_path / "backend" / "test_a.py").write_text("def test_a():\n    assert 0\n")
+    suites = {"": Suite("pytest", PYTEST.command, cwd="backend")}
+    plan = plan_of([PlannedUnit("test_a.py::test_a")], suites=suites)
+    leg = start_shard(tmp_path, plan, GITHUB_ACTIONS="true").wait(10)
+    assert "::error file=backend/test_a.py,line=1," in leg.printed
+
+
 @pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_a_crash_and_a_timeout_are_annotated_where_the_test_stands(
     tmp_path: Path, words: tuple[str, ...]
