@@ -26,9 +26,8 @@ from ciguard.compare.pairs import pairs
 from ciguard.compare.renames import renamed
 from ciguard.compare.runs import of_history
 from ciguard.compare.transitions import ABSENT, transitions, with_excuses
-from ciguard.compare.trends import trends
 from ciguard.compare.vocabulary import NOUN
-from ciguard.compare.whole import leg_changes, totals
+from ciguard.compare.whole import leg_changes, totals, trends
 from ciguard.compare.words import few_runs
 from ciguard.compare.work import SAME_WORK, dealt_anew
 from ciguard.text import counted

@@ -9,7 +9,6 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.vocabulary import NOUN
-from ciguard.compare.words import NEEDED
 from ciguard.text import (
     case_name,
     counted,
@@ -206,7 +205,7 @@ def _factor(value: float | None) -> str:
 
 def _totals(comparison: Comparison) -> str:
     found = comparison.totals
-    told = {trend.name: trend.words for trend in comparison.trends if trend.n >= NEEDED}
+    told = {trend.name: trend.words for trend in comparison.trends}
     makespans = (found.makespan_before_s, found.makespan_after_s)
     peaks = (found.peak_before_bytes, found.peak_after_bytes)
     lines = [

@@ -54,7 +54,6 @@ PaceWord = Literal[
     "not measured",
 ]
 TrendName = Literal["makespan_s", "sum_s", "peak_bytes"]
-TrendWord = Literal["more than usual", "less than usual", "no significant difference", "no verdict"]
 # In the order in which a reader needs them, with their words.
 KINDS: Final[dict[Kind, str]] = {
     "newly_out_of_memory": "newly out of memory",

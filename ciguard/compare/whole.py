@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ciguard.compare.baseline import beside, usable
-from ciguard.compare.wholes import LegChange, Totals
+from ciguard.compare.runs import leg_of_history
+from ciguard.compare.wholes import LegChange, Totals, Trend
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from ciguard.codec.history import History
     from ciguard.compare.runs import Floats, Run, RunLeg
+    from ciguard.compare.vocabulary import TrendName
     from ciguard.model import Shard
 
 
@@ -72,30 +75,72 @@ def totals(base: Run | None, candidate: Run, *, complete: bool) -> Totals:
     Args:
         complete: nothing says that the candidate lacks a leg.
     """
-    makespan = _makespan(candidate) if complete else None
-    peak = _peak(candidate) if complete else None
+    makespan = _makespan(candidate.legs) if complete and candidate.complete else None
+    peak = _peak(candidate.legs) if complete else None
     if base is None:
         return Totals(makespan_after_s=makespan, peak_after_bytes=peak)
     before = np.where(usable(candidate), beside(candidate, base).wall_s, np.nan)
     after = candidate.wall_s
     both = ~np.isnan(before) & ~np.isnan(after)
     return Totals(
-        makespan_before_s=_makespan(base),
+        makespan_before_s=_makespan(base.legs) if base.complete else None,
         makespan_after_s=makespan,
         common=int(both.sum()),
         sum_before_s=float(before[both].sum()) if both.any() else None,
         sum_after_s=float(after[both].sum()) if both.any() else None,
-        peak_before_bytes=_peak(base),
+        peak_before_bytes=_peak(base.legs),
         peak_after_bytes=peak,
     )
 
 
-def _makespan(run: Run) -> float | None:
-    walls = [leg.wall_s for leg in run.legs]
-    if not run.complete or not walls or None in walls:
-        return None
-    return max(wall for wall in walls if wall is not None)
+def trends(
+    candidate: Run,
+    history: History | None,
+    used: Sequence[int],
+    bases: Sequence[Run],
+    *,
+    complete: bool,
+) -> tuple[Trend, ...]:
+    """The candidate beside the baseline's median: slowest leg, sum of the legs, largest peak.
+
+    Only of complete runs: one that lacks a leg is shorter and smaller for nothing. As measured, so
+    that a slow runner is in it; the tests' own numbers are judged apart from that.
+
+    Args:
+        complete: nothing says that the candidate lacks a leg.
+    """
+    if not (complete and candidate.complete):
+        return ()
+    past = [[leg_of_history(leg) for leg in history.runs[n].legs] for n in used] if history else []
+    past += [list(run.legs) for run in bases]
+    known = [_measured(legs) for legs in past if legs and all(leg.complete for leg in legs)]
+    found = []
+    for name, after in _measured(candidate.legs).items():
+        before = [one[name] for one in known if one.get(name)]
+        if before and after:
+            found.append(Trend(name, float(np.median(before)), after, len(before)))
+    return tuple(found)
 
 
-def _peak(run: Run) -> int | None:
-    return max((leg.peak_bytes for leg in run.legs if leg.peak_bytes is not None), default=None)
+def _measured(legs: Sequence[RunLeg]) -> dict[TrendName, float]:
+    """What is known of a complete run."""
+    found: dict[TrendName, float | None] = {
+        "makespan_s": _makespan(legs),
+        "sum_s": sum(_walls_s(legs)),
+        "peak_bytes": _peak(legs),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _walls_s(legs: Sequence[RunLeg]) -> list[float]:
+    """Of all legs; nothing where one is not known."""
+    walls_s = [leg.wall_s for leg in legs if leg.wall_s is not None]
+    return walls_s if len(walls_s) == len(legs) else []
+
+
+def _makespan(legs: Sequence[RunLeg]) -> float | None:
+    return max(_walls_s(legs), default=None)
+
+
+def _peak(legs: Sequence[RunLeg]) -> int | None:
+    return max((leg.peak_bytes for leg in legs if leg.peak_bytes is not None), default=None)

@@ -13,11 +13,11 @@ from ciguard.text import counted, duration, one_line, price, size
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.compare.vocabulary import JobWord, PaceWord, Tier, TrendName, TrendWord
+    from ciguard.compare.vocabulary import JobWord, PaceWord, Tier, TrendName
     from ciguard.model import Ending
 
 DOUBLE: Final = 2.0  # times the sum of before: no runner is half as fast as another
-MOVED: Final = 0.05  # of a metric or a whole run: less is not counted as a change
+MOVED: Final = 0.05  # of a metric: less is not counted as a change
 TRENDS: Final[dict[TrendName, str]] = {
     "makespan_s": "slowest leg",
     "sum_s": "sum of the legs",
@@ -165,29 +165,18 @@ NO_PACE: Final = Pace("not measured", "")
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """A measure of the whole run, and the baseline's median; 95 % of runs lie in `low`..`high`."""
+    """A measure of a whole run, and the median of `n` baseline runs."""
 
     name: TrendName
     before: float
     after: float
-    word: TrendWord
     n: int
-    low: float | None = None
-    high: float | None = None
 
     @property
     def words(self) -> str:
-        """ "slowest leg: no significant difference (124 s and 122 s, n=12)".
-
-        Where both differ by more, with what is usual: else nobody would believe it.
-        """
+        """ "slowest leg: 124 s -> 122 s (n=12)"."""
         show = size if self.name == "peak_bytes" else duration
-        usual = ""
-        far = abs(self.after - self.before) >= MOVED * self.before
-        if self.low is not None and self.high is not None and far:
-            usual = f", 95 % of runs {show(self.low)} to {show(self.high)}"
-        values = f"{show(self.before)} and {show(self.after)}, n={self.n}{usual}"
-        return f"{TRENDS[self.name]}: {self.word} ({values})"
+        return f"{TRENDS[self.name]}: {show(self.before)} -> {show(self.after)} (n={self.n})"
 
     @property
     def doubled(self) -> str:
