@@ -68,12 +68,17 @@ def choice(
     )
 
 
-def chosen(shards: Sequence[Shard], pools: Mapping[str, Pool]) -> Choice:
-    """The plan itself as a choice."""
+def walls_of(shards: Sequence[Shard]) -> dict[str, list[float]]:
+    """The predicted wall times of the shards, by pool."""
     walls_s: dict[str, list[float]] = {}
     for shard in shards:
         walls_s.setdefault(shard.pool, []).append(shard.predicted.wall_s)
-    return choice(walls_s, pools, chosen=True)
+    return walls_s
+
+
+def chosen(shards: Sequence[Shard], pools: Mapping[str, Pool]) -> Choice:
+    """The plan itself as a choice."""
+    return choice(walls_of(shards), pools, chosen=True)
 
 
 def around(count: int, most: int) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ciguard.plan.choices import bill, walls_of
 from ciguard.plan.inventory import named
 from ciguard.plan.limits import chance_over, limit_of, too_large
 from ciguard.plan.shards import MOST_SHARDS, ROUNDING
@@ -53,11 +54,11 @@ def untried(suites: Mapping[str, Suite], found: Inventory) -> Iterator[str]:
 
 
 def _target(plan: Plan, target_wall_s: float | None, floor_s: float) -> Iterator[str]:
-    makespan_s = max(shard.predicted.wall_s for shard in plan.shards)
-    for one in plan.choices:
-        if one.chosen:  # shards beyond what the pools run at once come in waves
-            setup_s = max(pool.setup_s or 0.0 for pool in plan.pools.values())
-            makespan_s = max(makespan_s, one.wall_s - setup_s)
+    # Shards beyond what a pool runs at once come in waves, each with the pool's own set-up.
+    makespan_s = max(
+        bill(walls_s, plan.pools[name]).wall_s - (plan.pools[name].setup_s or 0.0)
+        for name, walls_s in walls_of(plan.shards).items()
+    )
     if target_wall_s is None or makespan_s <= target_wall_s * (1 + ROUNDING):
         return
     said = f"the target of {duration(target_wall_s)} cannot be kept: "

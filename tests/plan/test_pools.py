@@ -71,6 +71,23 @@ def test_beyond_the_cap_for_the_limit_alone() -> None:
     assert max(shard.predicted.wall_s for shard in made.shards) <= (made.policy.deadline_s or 0)
 
 
+def test_a_pool_keeps_a_target_with_its_own_set_up() -> None:
+    """12 units of a minute one after another; the set-up of the other pool takes none off."""
+    units = [(InventoryUnit(f"t{n}", "one"), 60.0) for n in range(12)]
+    units.append((InventoryUnit("t", "two"), 60.0))
+    pools = {"small": replace(SMALL, concurrency=1), "slow": replace(LARGE, setup_s=700.0)}
+    made = planned(
+        units,
+        suites={"one": suite(), "two": suite()},
+        pools=pools,
+        pool_of={"one": "small", "two": "slow"},
+        target_wall_s=120.0,
+        limit_s=400.0,
+    ).plan
+    (warning,) = made.warnings
+    assert f"{len(made.shards)} shards take 12 min 00 s" in warning
+
+
 def test_a_shard_holds_one_command() -> None:
     other = replace(suite(), command=("other", "{units_file}"))
     suites = {"one": suite(), "two": suite(), "three": other}
