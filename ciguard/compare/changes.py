@@ -147,6 +147,7 @@ class Judgement:
     Attributes:
         said: the sentence for `word`, with its numbers.
         judged: cases with at least 3 baseline values.
+        n: baseline values of a case, in the median.
         losses, gains: largest first; of durations the 40 largest are kept, `suspects` counts all.
         measured_otherwise: cases not judged, as memory of their baseline was measured in another
             way.
@@ -157,6 +158,7 @@ class Judgement:
     word: Word
     said: str
     judged: int = 0
+    n: int = 0
     suspects: int = 0
     losses: tuple[Change, ...] = ()
     gains: tuple[Change, ...] = ()

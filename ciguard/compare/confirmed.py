@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ciguard.compare.headline import told
@@ -143,12 +142,11 @@ def _judgement(judgement: Judgement, tiers: Mapping[tuple[CaseKey, str], Tier]) 
     over = sum(one.tier == "suspect" for one in judgement.losses)
     suspects = judgement.suspects - over + sum(one.tier == "suspect" for one in losses)
     word = judged_word(judgement.judged, judgement.judged, losses, judgement.gains)
-    n = int(np.median([one.n for one in losses]))
     sentence = said(
         judgement.measure,
         word,
         judged=judgement.judged,
-        n=n,
+        n=judgement.n,
         suspects=suspects,
         losses=losses,
         gains=judgement.gains,

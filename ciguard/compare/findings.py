@@ -200,6 +200,7 @@ def judge(question: Question) -> Judgement:
         word=word,
         said=told,
         judged=judged,
+        n=typical,
         suspects=suspects,
         losses=losses,
         gains=gains,

@@ -66,6 +66,21 @@ def test_a_suspect_and_what_came_of_it(verdict: str, p: float, tier: str, state:
     assert now.notes[-1] == f"5 runs of base and head in turn on one machine: {said} confirmed."
 
 
+def test_the_number_of_baseline_values_is_that_of_a_typical_test() -> None:
+    """The suspect has 4 values, the other tests have 12."""
+    past = [
+        run_of(
+            {"01": [case(unit, 1.0, 20 + n / 1e3) for unit in ("abc" if n > 8 else "bc")]}, run_id=n
+        )
+        for n in range(1, 13)
+    ]
+    units = {"01": [case("a", 1.0, 40), case("b"), case("c")]}
+    found = compare_run(run_of(units, run_id=20, tested_sha="c" * 40), None, past)
+    now = updated(found, read_confirmed(answer(("-", 0.4)), "x"))
+    assert "(3 tests judged, n=12)" in found.memory.said
+    assert "(3 tests judged, n=12)" in now.memory.said
+
+
 def test_what_was_no_suspect_becomes_none() -> None:
     other = {"key": {**KEY, "unit": "b", "case": "b"}, "measure": "wall_s", "p": 0.01}
     now, tiers = confirmed(answer(rows=[{**other, "verdict": "slower"}]))
