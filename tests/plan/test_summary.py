@@ -124,7 +124,7 @@ def test_the_table_on_a_terminal(case: str, golden: Golden) -> None:
     golden(text, SAMPLES / case / "terminal.txt")
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["scattered", "hostile", "told"])
 def test_the_summary_of_the_job(case: str, golden: Golden) -> None:
     made = CASES[case]()
     text = markdown(made.plan, made.split)
