@@ -75,6 +75,11 @@ def checked_out() -> tuple[str | None, tuple[str, ...]]:
     return parse_commit(done.stdout)
 
 
+def _branch(ref_type: str | None, name: str | None) -> str | None:
+    """The branch; of a tag its whole ref, which no branch is called, so that it is no base."""
+    return f"refs/tags/{name}" if ref_type == "tag" and name else name
+
+
 def header(
     environ: Mapping[str, str],
     *,
@@ -101,7 +106,7 @@ def header(
         # A job does not know the name that it is shown under: the workflow hands it in.
         job=said("CIGUARD_JOB") or said("GITHUB_JOB"),
         event=said("GITHUB_EVENT_NAME"),
-        branch=said("GITHUB_HEAD_REF") or said("GITHUB_REF_NAME"),
+        branch=said("GITHUB_HEAD_REF") or _branch(said("GITHUB_REF_TYPE"), said("GITHUB_REF_NAME")),
         head_sha=head_of(event) or sha,
         tested_sha=tested or sha,
         tested_parents=parents,

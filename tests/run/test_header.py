@@ -72,6 +72,13 @@ def test_a_push_is_its_commit(nowhere: Path) -> None:
     assert (found.branch, found.head_sha, found.job) == ("main", "f" * 40, "legs")
 
 
+def test_a_tag_is_no_branch_of_its_name(nowhere: Path) -> None:
+    pushed = {**GITHUB, "GITHUB_EVENT_NAME": "push", "GITHUB_REF_NAME": "main"}
+    del pushed["GITHUB_HEAD_REF"]
+    assert line({**pushed, "GITHUB_REF_TYPE": "branch"}).branch == "main"
+    assert line({**pushed, "GITHUB_REF_TYPE": "tag"}).branch == "refs/tags/main"
+
+
 def test_outside_of_actions_only_the_plan_is_known(nowhere: Path) -> None:
     found = line({key: value for key, value in GITHUB.items() if key != "GITHUB_ACTIONS"})
     assert found == ShardLine("9f2c", "03", started_at="2026-11-21T10:00:00Z")
