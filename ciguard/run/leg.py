@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
@@ -118,7 +118,7 @@ def _now_text() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-@contextmanager
+@contextlib.contextmanager
 def _private_folder() -> Iterator[str]:
     """A folder of the leg's own with what enters tested processes; removed in the end.
 
@@ -280,6 +280,7 @@ def run_command(
     if shutil.which(command[0], path=environ.get("PATH")) is None:
         fix = "name a program on PATH, or a path to one"
         raise UsageError(f"no program {command[0]!r}", where="COMMAND", fix=fix)
+    was_there = os.path.isdir(record)
     folder = new_folder(record)
     guardrail = HERE.headroom(None)
     head = header(
@@ -307,8 +308,16 @@ def run_command(
         try:
             return _supervise(job, guardrail)
         except UsageError:
-            shutil.rmtree(folder, ignore_errors=True)  # as if it had been known before
+            _remove_record(folder, folder_too=not was_there)  # as if it had been known before
             raise
+
+
+def _remove_record(folder: str, *, folder_too: bool) -> None:
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            os.unlink(os.path.join(folder, name))
+        if folder_too:
+            os.rmdir(folder)
 
 
 def _supervise(job: Job, guardrail: Headroom) -> Verdict:

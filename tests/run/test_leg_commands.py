@@ -289,6 +289,11 @@ def test_a_file_that_is_no_program_is_said_to_be_none(tmp_path: Path) -> None:
     assert leg.printed.count("./data: Exec format error") == 1
     assert "begin a script with #!" in leg.printed
     assert not leg.record_folder.exists(), "the same words can be said again"
+    leg.record_folder.mkdir()
+    assert (
+        "Exec format error" in start(tmp_path, "--record", "record", "--", "./data").wait(2).printed
+    )
+    assert list(leg.record_folder.iterdir()) == [], "it was there before"
 
 
 def test_the_time_of_a_command_is_its_own(tmp_path: Path) -> None:
