@@ -12,17 +12,22 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from ciguard.codec.base import FILE
 from ciguard.guard.endings import CAUSES, is_of_others
 from ciguard.model import BAD_OUTCOMES, UnitKey
-from ciguard.text import counted
+from ciguard.text import counted, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ciguard.model import ProcessEndLine, ProcessLine, Record
+    from ciguard.model import ProcessEndLine, ProcessLine, Record, Result
 
 # Events in which a leg says why a process ended with another exit code than 0, or what it lacks.
 TELLING: Final = frozenset({"recycled", "unexplained_exit", "exit_in_files", *CAUSES})
+
+LONGER: Final = 2.0  # times the leg's life; and
+CLOCK_S: Final = 60.0  # a test may be timed by a clock that is set meanwhile
+SHARED: Final = 100  # times the machine's memory: sums count the pages that processes share
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,51 @@ def contradictions(record: Record, tries: int) -> Iterator[str]:
     yield from _processes(record, step)
     yield from _ends(record, step)
     yield from _executed_again(record, step, tries)
+    yield from _sizes(record)
+
+
+def _sizes(record: Record) -> Iterator[str]:
+    """No test takes longer than its leg lived, or has more memory than its machine; one of each.
+
+    Times in result files are those of other programs.
+    """
+    lines = (record.starts, record.results, record.samples, record.events, record.process_ends)
+    # Steps and attempts before the last one have clocks of their own.
+    moments = [line.at_s for found in lines for line in found if line.at_s is not None]
+    life_s = max(moments, default=0.0)
+    if record.end is not None and record.end.at_s is not None:
+        life_s = max(life_s, record.end.at_s)
+    filed = {event.process for event in record.events if event.kind == FILE}
+    longest = max(
+        (one for one in record.results if one.at_s is not None or one.process not in filed),
+        key=lambda one: one.wall_s or 0.0,
+        default=None,
+    )
+    if longest is not None and (longest.wall_s or 0.0) > LONGER * life_s + CLOCK_S:
+        yield f"{longest.unit!r:.200} took {longest.wall_s:g} s in a leg of {life_s:g} s"
+    runner = record.header.runner if record.header is not None else None
+    memory_bytes = runner.memory_bytes if runner is not None else None
+    if memory_bytes is None:
+        return
+    largest = max(record.results, key=_largest, default=None)
+    if largest is not None and _largest(largest) > SHARED * memory_bytes:
+        has, who = _largest(largest), f"{largest.unit!r:.200}"
+    elif (record.peak_bytes or 0) > SHARED * memory_bytes:
+        has, who = record.peak_bytes or 0, "it"
+    else:
+        return
+    yield f"{who} has {size(has)} of memory, the machine {size(memory_bytes)}"
+
+
+def _largest(result: Result) -> int:
+    return max(
+        result.rss_before_bytes or 0,
+        result.peak_bytes or 0,
+        result.peak_delta_bytes or 0,
+        result.peak_lower_bytes or 0,
+        result.peak_upper_bytes or 0,
+        abs(result.retained_bytes or 0),
+    )
 
 
 def _processes(record: Record, step: _Step) -> Iterator[str]:

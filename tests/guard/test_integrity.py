@@ -6,7 +6,19 @@ import pytest
 from guard.world import passed
 
 from ciguard.guard.integrity import contradictions
-from ciguard.model import EventLine, Line, ProcessEndLine, ProcessLine, Record, Result, StartLine
+from ciguard.model import (
+    EndLine,
+    EventLine,
+    Line,
+    ProcessEndLine,
+    ProcessLine,
+    Record,
+    Result,
+    Runner,
+    SampleLine,
+    ShardLine,
+    StartLine,
+)
 
 RESUMED = EventLine("resumed", 10.0, 2)
 FIRST = (ProcessLine(1, 1, at_s=0.0), ProcessEndLine(1, "completed", 0, 3.0))
@@ -81,6 +93,52 @@ def test_what_is_written_twice_is_said_once() -> None:
     assert found(*FIRST, ProcessLine(1, 2, at_s=0.0), passed("u")) == [
         "process 1 begins or ends in several ways"
     ]
+
+
+def leg_of(*lines: Line, memory_bytes: int | None = 16 << 30) -> list[str]:
+    """Of a leg of 1.5 s on this machine."""
+    runner = Runner(memory_bytes=memory_bytes)
+    record = Record(
+        "r",
+        ShardLine("p", "01", runner=runner),
+        processes=(ProcessLine(1, 1), ProcessLine(2, 1)),
+        process_ends=(ProcessEndLine(1, "completed", 0), ProcessEndLine(2, "completed", 0)),
+        results=tuple(one for one in lines if isinstance(one, Result)),
+        samples=tuple(one for one in lines if isinstance(one, SampleLine)),
+        events=tuple(one for one in lines if isinstance(one, EventLine)),
+        end=EndLine("completed", 1.5),
+    )
+    return list(contradictions(record, 1))
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "said"),
+    [
+        ("wall_s", 1e15, "'u' took 1e+15 s in a leg of 1.5 s"),
+        ("wall_s", 1500.0, "'u' took 1500 s in a leg of 1.5 s"),  # milliseconds
+        ("wall_s", 20.0, None),  # a clock that was set meanwhile
+        ("peak_bytes", 9 * 10**15, "'u' has 8381903 GiB of memory, the machine 16.0 GiB"),
+        ("peak_upper_bytes", 9 * 10**15, "'u' has 8381903 GiB of memory, the machine 16.0 GiB"),
+        ("retained_bytes", -(10**15), "'u' has 931323 GiB of memory, the machine 16.0 GiB"),
+        ("peak_bytes", 64 << 30, None),  # of processes that share pages, each counted
+    ],
+)
+def test_a_test_takes_no_more_than_its_leg_had(word: str, value: float, said: str | None) -> None:
+    result = passed("u", **{word: value})
+    assert leg_of(result) == [said] * (said is not None)
+
+
+def test_a_leg_takes_no_more_than_the_machine_has() -> None:
+    assert leg_of(SampleLine(0.5, tree_bytes=9 * 10**15)) == [
+        "it has 8381903 GiB of memory, the machine 16.0 GiB"
+    ]
+    assert leg_of(SampleLine(0.5, tree_bytes=9 * 10**15), memory_bytes=None) == []
+
+
+def test_times_in_result_files_are_not_the_leg_s() -> None:
+    file = EventLine("result_file", process=1, detail="r.xml")
+    assert leg_of(passed("u", wall_s=1e6, process=1), file) == []
+    assert leg_of(passed("u", wall_s=1e6, process=2), file) != []
 
 
 def test_records_of_result_files_alone_have_no_processes() -> None:
