@@ -29,6 +29,7 @@ class Transition:
     `shard` is the candidate's; "" where the case is in none, or nobody knows in which. `was` is its
     name on the base, where that is another one. `bad_before` counts the baseline runs in which a
     case went wrong that does so now, of `runs_before` that have it; None where nobody counted.
+    `perhaps_was` is a case of the base with a like name, which may be this one and is not compared.
     `excuse` says why a quarantined or forgiven failure does not count.
     """
 
@@ -42,6 +43,7 @@ class Transition:
     bad_before: int | None = None
     runs_before: int | None = None
     excuse: str = ""
+    perhaps_was: CaseKey | None = None
 
     @property
     def name(self) -> str:

@@ -23,7 +23,7 @@ from ciguard.compare.metrics import metrics
 from ciguard.compare.normalise import MANY, normalised_baseline, normalised_run
 from ciguard.compare.pace import believed, judge_pace, own_speed
 from ciguard.compare.pairs import pairs
-from ciguard.compare.renames import renamed
+from ciguard.compare.renames import NO_RENAMES, renamed
 from ciguard.compare.runs import of_history
 from ciguard.compare.transitions import ABSENT, transitions, with_excuses
 from ciguard.compare.vocabulary import NOUN
@@ -81,8 +81,8 @@ def compare_run(
     table = table_of(candidate, history, choice.used, more)
     judged = _judged(candidate, table, previous)
     lacking = legs_of(candidate, plan)
-    names = renamed(base, candidate, lacking.shard_of) if base is not None else {}
-    lost = losses(base, candidate, lacking, frozenset(names.values()))
+    names = renamed(base, candidate, lacking.shard_of) if base is not None else NO_RENAMES
+    lost = losses(base, candidate, lacking, frozenset(names.sure.values()))
     units = frozenset(unit for one in lost for unit in one.units)
     found = transitions(base, candidate, lacking.shard_of, units, names) if base is not None else ()
     found = with_excuses(with_past(found, history, choice.used), around.excused)

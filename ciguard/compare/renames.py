@@ -1,7 +1,9 @@
 """Tests that are the same under another name: moved to another file or class, or renamed. Pure.
 
-Only where both have the same parameters and one name is by far the likeliest: a test that is taken
-for another one hides that a test is gone.
+Both have the same parameters, and one name is the likeliest. A test that is taken for another one
+hides that a test is gone, and is judged by what it never was: so only what moved under its own name
+is sure, and a like name in the same place is doubtful. What would decide, the lines and the body of
+a test, no history keeps.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ciguard.compare.runs import Run
     from ciguard.model import CaseKey, UnitKey
@@ -21,6 +23,16 @@ ALIKE: Final = 0.8  # of names in one place; 1 is the same
 PAIRS: Final = 10_000  # of one group: a whole file of new names is no renamed test
 _PARAMETERS: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
 _BEGIN: Final = re.compile(r"^test_?", re.IGNORECASE)
+
+
+class Renames(NamedTuple):
+    """Cases of the candidate that the base has under another name: the new key -> the old one."""
+
+    sure: dict[CaseKey, CaseKey]
+    perhaps: dict[CaseKey, CaseKey]
+
+
+NO_RENAMES: Final = Renames({}, {})
 
 
 class _Spelled(NamedTuple):
@@ -46,28 +58,29 @@ def _spelled(key: CaseKey) -> _Spelled:
     return _Spelled(key, place, name, found[0].strip() if found else "")
 
 
-def renamed(
-    base: Run, candidate: Run, planned: Mapping[UnitKey, str] | None = None
-) -> dict[CaseKey, CaseKey]:
-    """Cases of the candidate that the base has under another name: the new key -> the old one.
+def renamed(base: Run, candidate: Run, planned: Mapping[UnitKey, str] | None = None) -> Renames:
+    """Find the cases of the candidate that the base has under another name.
 
     Args:
         planned: units of the candidate's plan: those are not gone, whether they ran or not.
     """
     # Most runs have the same tests: that is known without a unit's name being made of any key.
     if base.keys == candidate.keys or not set(candidate.keys) - set(base.keys):
-        return {}
+        return NO_RENAMES
     before = {key.unit_key for key in base.keys}
     after = {key.unit_key for key in candidate.keys}
     still = after | set(planned or ())
     gone = [_spelled(key) for key in base.keys if key.unit_key not in still]
     new = [_spelled(key) for key in candidate.keys if key.unit_key not in before]
-    found: dict[CaseKey, CaseKey] = {}
+    found = Renames({}, {})
     if gone and new:
         for likeness in (_moved, _moved_class, _renamed):
-            taken = set(found.values())
-            left = [one for one in gone if one.key not in taken]
-            found |= dict(_pairs(left, [one for one in new if one.key not in found], likeness))
+            pairs = _pairs(gone, new, likeness)
+            for old, now, is_sure in pairs:
+                (found.sure if is_sure else found.perhaps)[now.key] = old.key
+            taken = {one.key for old, now, _ in pairs for one in (old, now)}
+            gone = [one for one in gone if one.key not in taken]
+            new = [one for one in new if one.key not in taken]
     return found
 
 
@@ -87,12 +100,16 @@ def _pairs(
     gone: Iterable[_Spelled],
     new: Iterable[_Spelled],
     likeness: Callable[[_Spelled], tuple[str, ...]],
-) -> Iterator[tuple[CaseKey, CaseKey]]:
-    """Each new case with the old one that is its likeliest, where it is that one's, too."""
+) -> list[tuple[_Spelled, _Spelled, bool]]:
+    """Each old case with the new one that is its likeliest, where it is that one's, too.
+
+    Sure is what has its own name in its own file, or is one of as many as there were.
+    """
     groups: dict[tuple[str, ...], tuple[list[_Spelled], list[_Spelled]]]
     groups = defaultdict(lambda: ([], []))
-    for side, found in enumerate((gone, new)):
-        for one in found:
+    pairs = []
+    for side, cases in enumerate((gone, new)):
+        for one in cases:
             groups[(one.key.suite, one.key.variant, *likeness(one))][side].append(one)
     for old, now in groups.values():
         if not old or not now or len(old) * len(now) > PAIRS:
@@ -101,7 +118,10 @@ def _pairs(
         for row, a in enumerate(old):
             column = _best(scores[row])
             if column is not None and _best([line[column] for line in scores]) == row:
-                yield now[column].key, a.key
+                b = now[column]
+                same = likeness is _moved or (likeness is _moved_class and a.place == b.place)
+                pairs.append((a, b, same and len(old) == len(now)))
+    return pairs
 
 
 def _best(scores: Sequence[float]) -> int | None:

@@ -112,6 +112,8 @@ def _kind(words: str, found: tuple[Transition, ...]) -> Iterator[str]:
         shard = f" (shard {one_line(one.shard, 20)})" if one.shard else ""
         if one.was is not None:
             yield f"    was {case_name(one.was, 72)}"
+        if one.perhaps_was is not None:
+            yield f"    perhaps was {case_name(one.perhaps_was, 64)}"
         yield _wrapped(f"    {one.before} -> {one.after}{shard}{one.past}", "    ")
         if one.first_line:
             yield _message(one.first_line)

@@ -11,6 +11,7 @@ import numpy as np
 from ciguard.codec.history import WORDS
 from ciguard.codec.quarantine import entry_of
 from ciguard.compare.changes import Excuse, Transition
+from ciguard.compare.renames import NO_RENAMES
 from ciguard.compare.runs import CODE, places
 from ciguard.compare.vocabulary import EXCUSABLE, KINDS
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.codec.quarantine import Entry
+    from ciguard.compare.renames import Renames
     from ciguard.compare.runs import Codes, Run
     from ciguard.compare.vocabulary import Kind
     from ciguard.model import CaseKey, UnitKey
@@ -109,7 +111,7 @@ def transitions(
     candidate: Run,
     shard_of: Mapping[UnitKey, str] | None = None,
     lost: Collection[UnitKey] = frozenset(),
-    names: Mapping[CaseKey, CaseKey] | None = None,
+    names: Renames = NO_RENAMES,
 ) -> tuple[Transition, ...]:
     """Compare the outcomes of two runs.
 
@@ -125,7 +127,6 @@ def transitions(
         By kind in the order of `KINDS`, then by key.
     """
     before, after = _Side(base), _Side(candidate)
-    names = names or {}
     flaky = frozenset(candidate.flaky)
     found = [
         *(
@@ -133,8 +134,8 @@ def transitions(
             for one in _there(before, after, names)
             if one.kind != "added" or one.key not in flaky
         ),
-        *_gone(before, after, shard_of, frozenset(names.values())),
-        *_flaky(before, after, names),
+        *_gone(before, after, shard_of, frozenset(names.sure.values())),
+        *_flaky(before, after, names.sure),
     ]
     told = [one for one in found if one.kind != "no_longer_run" or one.key.unit_key not in lost]
     return _in_order(told)
@@ -168,13 +169,13 @@ def quarantined(run: Run, entries: Sequence[Entry]) -> dict[CaseKey, Excuse]:
     return found
 
 
-def _there(before: _Side, after: _Side, names: Mapping[CaseKey, CaseKey]) -> Iterator[Transition]:
+def _there(before: _Side, after: _Side, names: Renames) -> Iterator[Transition]:
     place = places(after.run, before.run)
     old_fates = np.where(place >= 0, before.fates[place] if len(before.fates) else 0, STOPPED)
     # What went right in both is nearly all there is, and has nothing to tell.
     for position in np.flatnonzero((old_fates != GOOD) | (after.fates != GOOD)).tolist():
         key, fate = after.run.keys[position], int(after.fates[position])
-        was = names.get(key)
+        was = names.sure.get(key)
         old = before.place(key if was is None else was)
         kind = _kind(None if old is None else int(before.fates[old]), fate)
         if was is not None and kind is None:
@@ -188,6 +189,7 @@ def _there(before: _Side, after: _Side, names: Mapping[CaseKey, CaseKey]) -> Ite
                 after=in_words(after.run, position),
                 message=after.run.messages.get(key),
                 was=was,
+                perhaps_was=names.perhaps.get(key),
             )
 
 

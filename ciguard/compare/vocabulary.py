@@ -68,7 +68,7 @@ KINDS: Final[dict[Kind, str]] = {
     "forgiven": "forgiven",
     "flaky": "flaky",
     "fixed": "fixed",
-    "moved": "moved or renamed",
+    "moved": "moved",
     "removed": "removed",
     "added": "added",
 }

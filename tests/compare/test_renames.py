@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from compare.making import case, run_of
 
+from ciguard.compare.command import FORMATS
 from ciguard.compare.comparing import compare_run
 from ciguard.compare.renames import renamed
 from ciguard.model import UnitKey
@@ -14,7 +15,6 @@ PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
     (["a.py::C::t"], ["a.py::D::t"], {"a.py::D::t": "a.py::C::t"}),
     (["a.py::t[1]"], ["b.py::t[1]"], {"b.py::t[1]": "a.py::t[1]"}),
     (["a.py::t[1]"], ["b.py::t[2]"], {}),
-    (["a.py::test_logs_in"], ["a.py::test_login"], {"a.py::test_login": "a.py::test_logs_in"}),
     (["a.py::test_parse"], ["a.py::test_render"], {}),
     (["a.py::test_a"], ["a.py::test_b"], {}),
     (["a.py::test_case_1"], ["a.py::test_case_2"], {}),
@@ -25,8 +25,8 @@ PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
         ["one/b/a.py::t", "two/b/a.py::t"],
         {"one/b/a.py::t": "one/a.py::t", "two/b/a.py::t": "two/a.py::t"},
     ),
-    # The same place in a record and in JUnit XML.
-    (["d/a.py::test_on[b]"], ["d.a::test_one[b]"], {"d.a::test_one[b]": "d/a.py::test_on[b]"}),
+    (["a.py::C::t", "b.py::D::t"], ["a.py::E::t"], {}),  # which of the two?
+    (["a.py::C::t"], ["b.py::D::t"], {}),  # another class of another file
     (["d/a.py::test_soon"], ["d.b::test_sooner"], {}),
     (["N.One.Soon"], ["N.Two.Sooner"], {}),
     (["N.One.T(x: 1)"], ["N.Two.T(x: 1)"], {"N.Two.T(x: 1)": "N.One.T(x: 1)"}),
@@ -37,14 +37,51 @@ PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
 @pytest.mark.parametrize(("gone", "new", "expected"), PAIRS)
 def test_pairs(gone: list[str], new: list[str], expected: dict[str, str]) -> None:
     found = renamed(run_of({"01": [*map(case, gone)]}), run_of({"01": [*map(case, new)]}))
-    assert {now.case: was.case for now, was in found.items()} == expected
+    assert {now.case: was.case for now, was in found.sure.items()} == expected
+
+
+PERHAPS: list[tuple[list[str], list[str], dict[str, str]]] = [
+    (["a.py::test_logs_in"], ["a.py::test_login"], {"a.py::test_login": "a.py::test_logs_in"}),
+    # The second one was renamed, and the first one deleted: its name is nearer to the new one.
+    (
+        ["a.py::test_prints_its_metavar_missing_arg", "a.py::test_prints_its_metavar_bad_arg"],
+        ["a.py::test_prints_its_metavar_wrong_arg"],
+        {"a.py::test_prints_its_metavar_wrong_arg": "a.py::test_prints_its_metavar_missing_arg"},
+    ),
+    (["a.py::C::t", "b.py::D::t"], ["a.py::E::t"], {"a.py::E::t": "a.py::C::t"}),
+    (["a.py::C::t"], ["b.py::D::t"], {"b.py::D::t": "a.py::C::t"}),
+    (["a/x.py::t", "b/x.py::t"], ["a/y.py::t"], {"a/y.py::t": "a/x.py::t"}),
+    # The same place in a record and in JUnit XML.
+    (["d/a.py::test_on[b]"], ["d.a::test_one[b]"], {"d.a::test_one[b]": "d/a.py::test_on[b]"}),
+]
+
+
+@pytest.mark.parametrize(("gone", "new", "expected"), PERHAPS)
+def test_doubtful_pairs(gone: list[str], new: list[str], expected: dict[str, str]) -> None:
+    found = renamed(run_of({"01": [*map(case, gone)]}), run_of({"01": [*map(case, new)]}))
+    assert not found.sure
+    assert {now.case: was.case for now, was in found.perhaps.items()} == expected
+
+
+def test_a_doubtful_pair_is_shown_and_not_compared() -> None:
+    base = run_of({"01": [case("a.py::test_logs_in", outcome="failed")]})
+    head = run_of({"01": [case("a.py::test_login")]}, run_id=2)
+    found = compare_run(head, None, [base])
+    assert [(one.kind, one.was) for one in found.transitions] == [
+        ("no_longer_run", None),
+        ("added", None),
+    ]
+    assert found.transitions[1].perhaps_was == base.keys[0]
+    for shape in ("text", "markdown", "html"):
+        assert "perhaps" in FORMATS[shape](found)
+    assert found.state == "inconclusive", "the failure is not called fixed"
 
 
 def test_never_across_suites_and_never_what_is_still_planned() -> None:
     base = run_of({"01": [case("a.py::t")]})
-    assert not renamed(base, run_of({"01": [case("b.py::t", suite="s")]}))
+    assert not renamed(base, run_of({"01": [case("b.py::t", suite="s")]})).sure
     head = run_of({"01": [case("b.py::t")]})
-    assert not renamed(base, head, {UnitKey("", "", "a.py::t"): "01"})
+    assert not renamed(base, head, {UnitKey("", "", "a.py::t"): "01"}).sure
 
 
 OUTCOMES = [
@@ -75,4 +112,4 @@ def test_what_moved_is_neither_lost_nor_a_gap() -> None:
 def test_a_whole_suite_of_new_names_costs_no_time() -> None:
     gone = [case(f"a.py::test_old{n}") for n in range(2000)]
     new = [case(f"a.py::test_new{n}") for n in range(2000)]
-    assert not renamed(run_of({"01": gone}), run_of({"01": new}))
+    assert not renamed(run_of({"01": gone}), run_of({"01": new})).perhaps
