@@ -26,14 +26,13 @@ _UNSTOPPED = LegPolicy(guard_rail="off", deadline_s=None)
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a shard goes: its end, the most memory that its processes hold at once, their number.
+    """How a shard goes: its end, and the most memory that its processes hold at once.
 
     `peak_bytes` counts what the policy takes for a unit without memory history.
     """
 
     wall_s: float
     peak_bytes: int
-    processes_started: int
 
 
 def course(
@@ -43,7 +42,7 @@ def course(
 ) -> Course:
     """Run the shard on paper: a process takes its suite's start and end and its units' estimates.
 
-    O(processes started x units).
+    O(processes x units).
 
     Args:
         takes_s: what units of the shard, by position, take in one process together; the sum of
@@ -61,4 +60,4 @@ def course(
         wall_s = max(wall_s, end_s)
         held = sum(one.start.predicted_peak_bytes for one in state.running.values())
         peak_bytes = max(peak_bytes, held)
-    return Course(wall_s, peak_bytes, state.started)
+    return Course(wall_s, peak_bytes)
