@@ -7,7 +7,8 @@ INSTALLED := .venv/.installed
 
 # Standard library only and Python 3.8: what a leg runs (the members of ciguard-run.pyz).
 LEG := ciguard/__init__.py ciguard/errors.py ciguard/model ciguard/run \
-	ciguard/codec/__init__.py ciguard/codec/record.py ciguard/codec/plan.py
+	ciguard/codec/__init__.py ciguard/codec/record/__init__.py \
+	ciguard/codec/record/lines.py ciguard/codec/plan_file.py
 
 PARSER_VERSION := 0.3.61
 PARSER := .tools/node_modules/.package-lock.json

@@ -18,14 +18,14 @@ import numpy as np
 from intervals import rated
 from recordings import FOLDER
 
-from ciguard.compare.comparing import compare_run
-from ciguard.compare.runs import CODE, Run, RunLeg
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.run_columns import CODE, Run, RunLeg
 from ciguard.model import CaseKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.compare.changes import Judgement
+    from ciguard.compare.test_changes import MeasureVerdict
 
 FEW = 3  # baseline runs, before there are suspects
 LEAST = 10  # and before any is confirmed
@@ -61,11 +61,11 @@ def over_a_tenth(before: Mapping[str, float], after: Mapping[str, float]) -> int
     return sum(after[name] > TENTH * value for name, value in before.items() if name in after)
 
 
-def confirmed(judgement: Judgement) -> int:
-    return len(judgement.of_tier("confirmed"))
+def confirmed(verdict: MeasureVerdict) -> int:
+    return len(verdict.of_tier("confirmed"))
 
 
-def told(what: str, series: Sequence[Mapping[str, float]], *, memory: bool) -> None:
+def print_rates(what: str, series: Sequence[Mapping[str, float]], *, memory: bool) -> None:
     nothing: dict[str, float] = {}
     runs = [
         run_of(n, nothing if memory else values, values if memory else nothing)
@@ -75,11 +75,11 @@ def told(what: str, series: Sequence[Mapping[str, float]], *, memory: bool) -> N
     naive = alarms = suspects = named = doubled = confirmable = 0
     for at in candidates:
         found = compare_run(runs[at], None, runs[: at - 1], previous=runs[at - 1])
-        judgement = found.memory if memory else found.durations
+        verdict = found.memory if memory else found.durations
         confirmable += at - 1 >= LEAST
-        alarms += confirmed(judgement)
-        suspects += judgement.suspects
-        named += 0 if memory else len(judgement.unsure)
+        alarms += confirmed(verdict)
+        suspects += verdict.suspects
+        named += 0 if memory else len(verdict.unsure)
         doubled += bool(found.doubled)
         naive += over_a_tenth(series[at - 1], series[at])
     count, tests = len(candidates), max(map(len, series))
@@ -98,7 +98,7 @@ def main() -> None:
         return
     for path in sorted((FOLDER / "duration-history").glob("*.json.gz")):
         series = [one["durations"] for one in json.loads(gzip.decompress(path.read_bytes()))]
-        told(path.name.removesuffix(".json.gz"), series, memory=False)
+        print_rates(path.name.removesuffix(".json.gz"), series, memory=False)
     content = gzip.decompress((FOLDER / "memory" / "coiled-benchmarks.json.gz").read_bytes())
     tests = json.loads(content)["tests"]
     longest = max(map(len, tests.values()))
@@ -107,7 +107,7 @@ def main() -> None:
         for at, one in enumerate(sorted(values, key=lambda one: one["start"])):
             if one["outcome"] == "passed" and one["peak_memory_bytes"]:
                 peaks[at][name] = one["peak_memory_bytes"]
-    told("coiled, memory", peaks, memory=True)
+    print_rates("coiled, memory", peaks, memory=True)
 
 
 if __name__ == "__main__":

@@ -28,14 +28,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from compare.simulation import score
 from intervals import rated, shared
 
-from ciguard import files
-from ciguard.compare.comparing import compare_run
-from ciguard.compare.records import runs_of
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.run_from_records import runs_from_records
+from ciguard.sources import local
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.compare.runs import Run
+    from ciguard.compare.run_columns import Run
 
 Floats = np.ndarray[Any, Any]
 TESTS: Final = 2000
@@ -77,7 +77,7 @@ def simulated(pulls: int, quiet_pulls: int) -> None:
 def recordings(folder: Path) -> list[Run]:
     """The runs below a folder, one of each of its folders, by number."""
     places = sorted(folder.iterdir(), key=lambda place: int(place.name))
-    return [runs_of(files.read_record_tree(place), place.name)[-1] for place in places]
+    return [runs_from_records(local.read_record_tree(place), place.name)[-1] for place in places]
 
 
 def every_choice(runs: Sequence[Run]) -> None:
@@ -85,29 +85,27 @@ def every_choice(runs: Sequence[Run]) -> None:
     pairs = list(combinations(range(len(runs)), 2))
     confirmed: dict[str, int] = {"durations": 0, "memory": 0, "leaks": 0, "whole suite": 0}
     named = doubled = 0
-    noisy = judged = suspects = 0
+    noisy = evaluated = suspects = 0
     for pair in pairs:
         previous, candidate = (runs[at] for at in pair)
         bases = [run for at, run in enumerate(runs) if at not in pair]
         found = compare_run(candidate, None, bases, previous=previous)
-        for name, judgement in (("durations", found.durations), ("memory", found.memory)):
+        for name, verdict in (("durations", found.durations), ("memory", found.memory)):
             confirmed[name] += sum(
-                one.tier == "confirmed" for one in (*judgement.losses, *judgement.gains)
+                one.tier == "confirmed" for one in (*verdict.losses, *verdict.gains)
             )
         confirmed["leaks"] += sum(one.tier == "confirmed" for one in found.leaks)
         confirmed["whole suite"] += found.pace.word in ("slower", "faster")
         named += len(found.durations.unsure)
         doubled += bool(found.doubled)
         noisy += found.durations.word == "too noisy to judge"
-        judged += found.durations.judged + found.memory.judged
+        evaluated += found.durations.judged + found.memory.judged
         suspects += found.durations.suspects + found.memory.suspects
     cases = len(runs[0].keys)
     print(f"{len(runs)} recordings of {cases:,} cases, every choice of 2 runs: {len(pairs)}")
     for name, count in confirmed.items():
         print(f"  {name}: {count} confirmed, {rated(count, len(pairs))} a choice (95 %)")
-    print(
-        f"  {judged / len(pairs):.0f} numbers judged a choice, {suspects / len(pairs):.1f} suspects"
-    )
+    print(f"  {evaluated / len(pairs):.0f} numbers a choice, {suspects / len(pairs):.1f} suspects")
     print(
         f"  named unconfirmed {rated(named, len(pairs))}, sum doubled {rated(doubled, len(pairs))}"
     )

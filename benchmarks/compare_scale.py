@@ -20,9 +20,9 @@ import numpy as np
 
 from ciguard.codec import history as history_codec
 from ciguard.codec.history import History, empty
-from ciguard.codec.record import encode
-from ciguard.history.intake import history_of
-from ciguard.history.merge import join
+from ciguard.codec.record.lines import encode
+from ciguard.history.ingest import history_of
+from ciguard.history.merge import merge
 from ciguard.model import EndLine, Record, Result, ShardLine, StartLine
 
 SHARDS: Final = 64
@@ -108,7 +108,7 @@ def main(tests: int, runs: int) -> None:
         folder = Path(name)
         for run in range(runs):
             found = records(tests, run)
-            history = join(history, history_of(found))
+            history = merge(history, history_of(found))
             if run >= runs - 2:
                 write(folder / f"run-{run + 1}", found)
         place = folder / "history"

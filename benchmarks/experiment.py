@@ -26,7 +26,7 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from compare.experiment.pull_requests import confirmed
+from experiment.pull_requests import confirmed
 from intervals import rated, shared
 
 WORK: Final = "x = 0\nfor n in range({rounds}): x = (x * 31 + n) % 1000003"
@@ -89,7 +89,8 @@ def confirm(pulls: int) -> None:
         print(
             f"  +{growth:.0%}: by mistake, a pull request,"
             f" durations {rated(found.false_durations, pulls)}"
-            f" memory {rated(found.false_memory, pulls)}; {found.asked / pulls:.0f} suspects"
+            f" memory {rated(found.false_memory, pulls)};"
+            f" {found.suspect_count / pulls:.0f} suspects"
         )
         if growth:
             print(

@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec import plan as plan_codec
-from ciguard.codec.record import encode
+from ciguard.codec import plan_file as plan_codec
+from ciguard.codec.record.lines import encode
 from ciguard.model import (
     DefaultsLine,
     EndLine,

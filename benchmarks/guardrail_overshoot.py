@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from plugin_overhead import interval
 
-from ciguard.codec import plan as plan_codec
+from ciguard.codec import plan_file as plan_codec
 from ciguard.model import (
     InventorySummary,
     LegPolicy,
@@ -34,7 +34,7 @@ from ciguard.model import (
     Shard,
     Suite,
 )
-from ciguard.run.policy import LAST_DITCH_BYTES
+from ciguard.run.policy.rules import CRITICAL_BYTES
 
 MIB: Final = 1 << 20
 GIGABYTE: Final = 1e9
@@ -74,7 +74,7 @@ class Fall(NamedTuple):
 
     @property
     def overshoot_mib(self) -> float:
-        return (LAST_DITCH_BYTES - self.left_bytes) / MIB
+        return (CRITICAL_BYTES - self.left_bytes) / MIB
 
 
 def plan_of(rate: float) -> Plan:

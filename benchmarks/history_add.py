@@ -18,9 +18,9 @@ import numpy as np
 
 from ciguard.codec import history as history_codec
 from ciguard.codec.history import empty
-from ciguard.codec.series import by_unit, latest, speed_factors
-from ciguard.history.intake import history_of
-from ciguard.history.merge import join
+from ciguard.codec.series import by_unit, newest_values, speed_factors
+from ciguard.history.ingest import history_of
+from ciguard.history.merge import merge
 from ciguard.model import EndLine, Record, Result, ShardLine
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def main(keys: int, runs: int) -> None:
     history = empty()
     with timed(f"building {runs} runs of {keys} results"):
         for run in range(runs):
-            history = join(history, history_of(run_records(keys, run)))
+            history = merge(history, history_of(run_records(keys, run)))
     content = history_codec.encode(history)
     print(f"{'size':<44}{len(content) / 1e6:8.2f} MB")
     records = run_records(keys, runs)
@@ -96,11 +96,11 @@ def main(keys: int, runs: int) -> None:
         with timed("  intake of Result values"):
             added = history_of(records)
         with timed("  join"):
-            after = join(before, added)
+            after = merge(before, added)
         with timed("  encode"):
             history_codec.encode(after)
     with timed("last 8 wall times of each key"):
-        latest(after.values.wall_s, after.values.key, len(after.keys), 8)
+        newest_values(after.values.wall_s, after.values.key, len(after.keys), 8)
     with timed("units of the cases"):
         by_unit(after)
     with timed("speed factor of each leg"):

@@ -27,8 +27,8 @@ from recordings import FOLDER
 
 from ciguard.codec import history as history_codec
 from ciguard.codec.history import empty
-from ciguard.history.intake import history_of
-from ciguard.history.merge import join
+from ciguard.history.ingest import history_of
+from ciguard.history.merge import merge
 from ciguard.model import EndLine, Record, Result, ShardLine
 
 if TYPE_CHECKING:
@@ -101,11 +101,11 @@ def made(runs: int) -> History:
         units, times = real_units(), real_times()
         print(f"{len(units)} real ids, times of {len(times)} real tests in {times.shape[1]} runs")
         for run in range(runs):
-            history = join(history, history_of(real_records(units, times, run)))
+            history = merge(history, history_of(real_records(units, times, run)))
     else:
         print(f"{KEYS} ids and times that are made up: no recordings in {FOLDER}")
         for run in range(runs):
-            history = join(history, history_of(run_records(KEYS, run)))
+            history = merge(history, history_of(run_records(KEYS, run)))
     return history
 
 

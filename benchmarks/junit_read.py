@@ -15,7 +15,7 @@ import tempfile
 import time
 from typing import IO, TYPE_CHECKING
 
-from ciguard.codec.formats import FORMATS
+from ciguard.codec.results.formats import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,8 +22,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ciguard.codec import plan as plan_codec
-from ciguard.files import read_record_tree
+from ciguard.codec import plan_file as plan_codec
 from ciguard.model import (
     InventorySummary,
     LegPolicy,
@@ -35,7 +34,8 @@ from ciguard.model import (
     Suite,
 )
 from ciguard.plan.artifact import PROGRAM, members, zipped
-from ciguard.run.frameworks.base import MARKED_BY
+from ciguard.run.frameworks.base import PEAK_RESET_BY
+from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,7 +110,7 @@ def supervisor_share(folder: Path, seconds: float, meminfo: str, *, marks: bool 
     """CPU share of the supervisor over the middle of a leg; with marks read from outside or not."""
     (folder / "sleeps.py").write_text(SLEEPS)
     words = (sys.executable, "sleeps.py", "{units_file}", "{results_file}", str(seconds + 1))
-    env = {} if marks else {MARKED_BY: "self"}
+    env = {} if marks else {PEAK_RESET_BY: "self"}
     (folder / "plan.json").write_bytes(plan_codec.encode(plan_of([["one"]], words, env)))
     record = f"share-{Path(meminfo).parent.name}-{marks}"
     command = [sys.executable, "-I", "-S", "-c", LEG, PROGRAM, record, meminfo]

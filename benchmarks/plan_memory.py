@@ -23,12 +23,12 @@ import numpy as np
 from recordings import FOLDER, content
 
 from ciguard.model import LegPolicy, PlannedUnit, Prediction, Shard, Suite
-from ciguard.plan.estimates import Past, estimates
+from ciguard.plan.estimates import Observations, estimate_units
 from ciguard.plan.packing import Costs, Preassigned, form_groups, pack_balanced
-from ciguard.run.actions import Start
 from ciguard.run.frameworks import pytest
-from ciguard.run.policy import next_action
-from ciguard.run.state import State
+from ciguard.run.policy.actions import Start
+from ciguard.run.policy.rules import next_action
+from ciguard.run.policy.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,29 +88,29 @@ def clusters() -> Runs | None:
         unit: [one for one in found if one["peak_memory_bytes"]]
         for unit, found in content(path)["tests"].items()
     }
-    kept = {unit: found for unit, found in sorted(tests.items()) if found}
-    most = min(len(found) for found in kept.values())
-    walls_s, peaks = np.zeros((2, len(kept), most))
-    for row, found in enumerate(kept.values()):
+    stored = {unit: found for unit, found in sorted(tests.items()) if found}
+    most = min(len(found) for found in stored.values())
+    walls_s, peaks = np.zeros((2, len(stored), most))
+    for row, found in enumerate(stored.values()):
         newest = sorted(found, key=lambda one: one["start"])[-most:]
         walls_s[row] = [one["duration_s"] for one in newest]
         peaks[row] = [one["peak_memory_bytes"] for one in newest]
     peaks *= LARGEST_BYTES / np.nanmax(peaks)
-    return Runs("clusters", tuple(kept), walls_s, peaks, np.zeros_like(peaks))
+    return Runs("clusters", tuple(stored), walls_s, peaks, np.zeros_like(peaks))
 
 
 def estimated(runs: Runs, later: int) -> Estimates:
     """What the plan of run `later` expects of each test."""
     seen = ~np.isnan(runs.peak_bytes[:, :later])
     unit, run = np.nonzero(seen)
-    known = Past(
+    known = Observations(
         unit=unit.astype(np.int32),
         wall_s=runs.wall_s[unit, run],
         peak_delta_bytes=runs.peak_bytes[unit, run],
         retained_bytes=runs.retained_bytes[unit, run],
         is_lower_bound=np.zeros(len(unit), np.bool_),
     )
-    return estimates(known, len(runs.ids), lambda unit: pytest.kin(runs.ids[unit]))
+    return estimate_units(known, len(runs.ids), lambda unit: pytest.ancestors(runs.ids[unit]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +138,8 @@ def planned(runs: Runs, later: int, found: Estimates, place: Place) -> Iterator[
             PlannedUnit(
                 runs.ids[number],
                 wall_s=walls_s[number],
-                peak_delta_bytes=_whole(peaks[number]),
-                retained_bytes=_whole(found.retained_bytes[number]),
+                peak_delta_bytes=_to_integer(peaks[number]),
+                retained_bytes=_to_integer(found.retained_bytes[number]),
             )
             for number in members
         )
@@ -148,7 +148,7 @@ def planned(runs: Runs, later: int, found: Estimates, place: Place) -> Iterator[
         )
 
 
-def _whole(size: float) -> int | None:
+def _to_integer(size: float) -> int | None:
     return None if math.isnan(size) else int(size)
 
 
@@ -185,7 +185,7 @@ def held_bytes(shard: Shard, real: Mapping[str, tuple[float, float, float]]) -> 
         elif running:
             number = min(running, key=lambda number: (running[number].ends_s, number))
             now_s = running.pop(number).ends_s
-            state.complete(number)
+            state.finish_for_simulation(number)
         else:
             return _most(steps)
 

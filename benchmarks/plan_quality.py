@@ -64,7 +64,7 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Realised:
     """What one method made of one trial."""
 
     suite: str
@@ -180,25 +180,25 @@ CENSORED: Final[Mapping[str, Method]] = {
 }
 
 
-def judged(
+def replay(
     trials: Iterable[Trial], methods: Mapping[str, Method], counts: Sequence[int], planned: int
-) -> list[Judged]:
+) -> list[Realised]:
     """Every method on every trial: the geometric mean over the draws."""
     found = []
     for trial in trials:
-        asked = [count for count in trial.counts if count in counts]
-        logs = np.zeros((len(asked), len(methods)))
+        requested = [count for count in trial.counts if count in counts]
+        logs = np.zeros((len(requested), len(methods)))
         draws = min(max(planned // len(trial.later), DRAWS[0]), DRAWS[1])
         for draw in range(draws):
             known = drawn(trial, draw)
             for column, method in enumerate(methods.values()):
                 split = method(known)
-                for row, count in enumerate(asked):
+                for row, count in enumerate(requested):
                     loads_s = [math.fsum(trial.later[unit] for unit in one) for one in split(count)]
                     logs[row, column] += math.log(max(loads_s) / trial.bound_s(count)) / draws
         found += [
-            Judged(trial.suite, trial.name, count, name, ratio)
-            for count, ratios in zip(asked, np.exp(logs).tolist(), strict=True)
+            Realised(trial.suite, trial.name, count, name, ratio)
+            for count, ratios in zip(requested, np.exp(logs).tolist(), strict=True)
             for name, ratio in zip(methods, ratios, strict=True)
         ]
     return found
@@ -215,7 +215,7 @@ def interval(differences: Mapping[str, Sequence[float]], rounds: int) -> tuple[f
     return float(low), float(high)
 
 
-def paired(rows: Sequence[Judged], our: str, other: str) -> dict[str, list[float]]:
+def paired(rows: Sequence[Realised], our: str, other: str) -> dict[str, list[float]]:
     """By suite: log of our ratio - log of the other's, on the same trial and number of shards."""
     logs = {(row.suite, row.trial, row.count, row.method): math.log(row.ratio) for row in rows}
     found: dict[str, list[float]] = {}
@@ -225,13 +225,13 @@ def paired(rows: Sequence[Judged], our: str, other: str) -> dict[str, list[float
     return found
 
 
-def mean_of(rows: Iterable[Judged], method: str) -> tuple[float, float]:
+def mean_of(rows: Iterable[Realised], method: str) -> tuple[float, float]:
     """Geometric mean and p90."""
     ratios = [row.ratio for row in rows if row.method == method]
     return float(np.exp(np.mean(np.log(ratios)))), float(np.quantile(ratios, 0.9))
 
 
-def show(title: str, rows: Sequence[Judged], rounds: int) -> None:
+def show(title: str, rows: Sequence[Realised], rounds: int) -> None:
     """One row a number of shards, and all of them at the end; the last of our methods is ours."""
     names = list(dict.fromkeys(row.method for row in rows))
     our = [name for name in names if name.startswith(OURS)][-1]
@@ -262,18 +262,18 @@ def lost(shards: Sequence[Sequence[str]], run: Durations) -> tuple[Durations, Du
         least. The file of another program has nothing of it.
     """
     loads_s = [math.fsum(run[unit] for unit in shard) for shard in shards]
-    gone = sorted(shards[loads_s.index(max(loads_s))])
+    removed = sorted(shards[loads_s.index(max(loads_s))])
     least: dict[str, float] = {}
     left_s = CUT_RATIO * max(loads_s)
-    for unit in gone:
+    for unit in removed:
         if left_s > 0:
             least[unit] = min(run[unit], left_s)
             left_s -= run[unit]
-    missing = set(gone)
+    missing = set(removed)
     return {unit: wall_s for unit, wall_s in run.items() if unit not in missing}, least
 
 
-def cancelled(counts: Sequence[int], planned: int) -> list[Judged]:
+def cancelled(counts: Sequence[int], planned: int) -> list[Realised]:
     """Plan a run with the one before it, lose its slowest shard, plan the next with the rest."""
     found = []
     for suite, runs in histories().items():
@@ -286,9 +286,9 @@ def cancelled(counts: Sequence[int], planned: int) -> list[Judged]:
                 file = replace(before, known=(rest,), later=later)
                 record = replace(file, least=least)
                 both = replace(record, known=(earlier, rest))
-                found += judged([file], CENSORED, [count], planned)
-                found += judged([record], {f"{OURS}, with its record": ours}, [count], planned)
-                found += judged([both], {f"{OURS}, and the run before": ours}, [count], planned)
+                found += replay([file], CENSORED, [count], planned)
+                found += replay([record], {f"{OURS}, with its record": ours}, [count], planned)
+                found += replay([both], {f"{OURS}, and the run before": ours}, [count], planned)
     return found
 
 
@@ -298,7 +298,7 @@ def newest_runs() -> tuple[Trial, ...]:
     return tuple(Trial(suite, "newest", (run,), run, least={}) for suite, run in found.items())
 
 
-def files_split(counts: Sequence[int]) -> list[Judged]:
+def files_split(counts: Sequence[int]) -> list[Realised]:
     """Files that may be split, and files never split, against test by test.
 
     Prints as well how many parts the files are in, in the mean.
@@ -312,20 +312,20 @@ def files_split(counts: Sequence[int]) -> list[Judged]:
         walls_s = [trial.later[unit] for unit in ids]
         costs = Costs(walls_s)
         files = [unit.partition("::")[0] for unit in ids]
-        whole = form_groups(costs, files.__getitem__)
-        never = [replace(group, indivisible=True) for group in whole]
+        complete = form_groups(costs, files.__getitem__)
+        never = [replace(group, indivisible=True) for group in complete]
         for count in (count for count in trial.counts if count in counts):
             alone_s = makespan_s(packed(walls_s, count), walls_s)
-            for name, groups in ((OURS, whole), ("never split", never)):
+            for name, groups in ((OURS, complete), ("never split", never)):
                 made = pack_balanced(groups, [Preassigned()] * count, costs)
                 ratio = made.makespan_s / alone_s
-                found.append(Judged(trial.suite, trial.name, count, name, ratio))
+                found.append(Realised(trial.suite, trial.name, count, name, ratio))
                 if name == OURS:
                     held = sum(len({files[unit] for unit in shard}) for shard in made.shards)
-                    parts.setdefault(count, []).append(held / len(whole))
-    said = ", ".join(f"{np.mean(some):.3f} at {count}" for count, some in sorted(parts.items()))
+                    parts.setdefault(count, []).append(held / len(complete))
+    output = ", ".join(f"{np.mean(some):.3f} at {count}" for count, some in sorted(parts.items()))
     print(
-        f"\nParts a file: {said}; {np.mean([one for some in parts.values() for one in some]):.3f}"
+        f"\nParts a file: {output}; {np.mean([one for some in parts.values() for one in some]):.3f}"
     )
     return found
 
@@ -335,9 +335,9 @@ def main() -> None:
     parser.add_argument("--shards", default=",".join(map(str, COUNTS)))
     parser.add_argument("--planned", type=int, default=60_000)
     parser.add_argument("--rounds", type=int, default=2000)
-    asked = parser.parse_args()
+    requested = parser.parse_args()
     require()
-    counts = [int(word) for word in asked.shards.split(",")]
+    counts = [int(word) for word in requested.shards.split(",")]
     some = list(pairs())
     for title, trials in {
         "One recording, the next run": [trial for trial in some if trial.name != "long"],
@@ -347,10 +347,12 @@ def main() -> None:
             for depth in (1, 3, 8)
         },
     }.items():
-        show(title, judged(trials, METHODS, counts, asked.planned), asked.rounds)
-    show("Files kept together / test by test", files_split(counts), asked.rounds)
+        show(title, replay(trials, METHODS, counts, requested.planned), requested.rounds)
+    show("Files kept together / test by test", files_split(counts), requested.rounds)
     show(
-        "After the slowest shard was cancelled", cancelled(counts, asked.planned // 8), asked.rounds
+        "After the slowest shard was cancelled",
+        cancelled(counts, requested.planned // 8),
+        requested.rounds,
     )
 
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from recordings import COUNTS, Trial, estimated, following, packed, pairs, require
 
-from ciguard.plan.limits import Spread, limit_of
-from ciguard.plan.shards import MOST_SHARDS
+from ciguard.plan.risk import WallTimeSpread, limit_for_risk
+from ciguard.plan.shard_count import MAX_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -47,12 +47,12 @@ class Planned:
 
     count: int
     walls_s: tuple[float, ...]
-    spreads: tuple[Spread, ...]
+    spreads: tuple[WallTimeSpread, ...]
     taken_s: tuple[float, ...]
 
     def limit_s(self, risk: float) -> float:
         """Where the model states this risk."""
-        return limit_of(risk, self.walls_s, self.spreads)
+        return limit_for_risk(risk, self.walls_s, self.spreads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Case:
         return Planned(
             count,
             tuple(_sum(walls_s, shard) for shard in shards),
-            tuple(Spread(_sum(variances_s2, one), 1, found.speed_spread) for one in shards),
+            tuple(WallTimeSpread(_sum(variances_s2, one), 1, found.speed_spread) for one in shards),
             tuple(_sum(self.taken_s, shard) for shard in shards),
         )
 
@@ -146,7 +146,7 @@ def least_count(
     Steps of 5 %. None where 256 do not do it: mostly, one test alone would break it.
     """
     count = max(1, math.ceil(sum(case.estimates.wall_s) / limit_s))
-    while count <= MOST_SHARDS:
+    while count <= MAX_SHARDS:
         plan = case.planned(count)
         if (plan.limit_s(risk) if risk else max(plan.walls_s) / fill) <= limit_s:
             return plan
@@ -168,8 +168,8 @@ def show_fills(cases: Sequence[Case]) -> None:
         **{f"risk {risk:g}": {"risk": risk} for risk in reversed(STATED)},
     }
     full: list[int] = []
-    for rule, wish in rules.items():
-        found = [least_count(one, s, **wish) for one, s in zip(cases, limits_s, strict=True)]
+    for rule, option in rules.items():
+        found = [least_count(one, s, **option) for one, s in zip(cases, limits_s, strict=True)]
         plans = [(number, plan) for number, plan in enumerate(found) if plan is not None]
         full = full or [plan.count for _, plan in plans]  # the first rule can always be kept
         lost = len(found) - len(plans)
@@ -189,9 +189,9 @@ def show_fills(cases: Sequence[Case]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--shards", default=",".join(map(str, COUNTS)))
-    asked = parser.parse_args()
+    requested = parser.parse_args()
     require()
-    counts = [int(word) for word in asked.shards.split(",")]
+    counts = [int(word) for word in requested.shards.split(",")]
     sources = {
         "one recording": [trial for trial in pairs() if trial.name != "long"],
         "up to 8 recordings": list(following(8, HISTORY_FROM)),

@@ -31,7 +31,7 @@ from ciguard.model import CaseKey
 
 LEGS: Final = 8
 NEW_EVERY: Final = 100
-GONE_EVERY: Final = 100
+REMOVED_EVERY: Final = 100
 
 
 class Cost(NamedTuple):
@@ -51,8 +51,8 @@ def unit(number: int) -> str:
 def history(units: int, runs: int) -> codec.History:
     """Past runs of all units but the new ones, and of some that are gone."""
     seen = [unit(number) for number in range(units) if number % NEW_EVERY]
-    gone = [f"tests/test_gone.py::test_{number}" for number in range(units // GONE_EVERY)]
-    keys = sorted(CaseKey("", "", name, name) for name in (*seen, *gone))
+    removed = [f"tests/test_gone.py::test_{number}" for number in range(units // REMOVED_EVERY)]
+    keys = sorted(CaseKey("", "", name, name) for name in (*seen, *removed))
     random = np.random.default_rng(7)
     count = len(keys)
     usual_s = random.lognormal(-1.5, 1.5, count)
@@ -65,9 +65,9 @@ def history(units: int, runs: int) -> codec.History:
             "key": np.repeat(np.arange(count, dtype=np.int32), runs),
             "run": np.tile(np.arange(runs, dtype=np.int32), count),
             "leg": np.repeat(np.arange(count, dtype=np.int32) * LEGS // count, runs),
-            "outcome": np.full(rows, codec.WORDS["outcome"].index("passed"), np.uint8),
-            "ending": np.full(rows, codec.WORDS["ending"].index("completed"), np.uint8),
-            "measured_by": np.full(rows, codec.WORDS["measured_by"].index("mark"), np.uint8),
+            "outcome": np.full(rows, codec.CODE_NAMES["outcome"].index("passed"), np.uint8),
+            "ending": np.full(rows, codec.CODE_NAMES["ending"].index("completed"), np.uint8),
+            "measured_by": np.full(rows, codec.CODE_NAMES["measured_by"].index("mark"), np.uint8),
             "try_number": np.ones(rows, np.uint8),
             "wall_s": wall_s,
             "peak_delta_bytes": peak,
@@ -134,33 +134,33 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--shards", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
-    asked = parser.parse_args()
+    requested = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
     with tempfile.TemporaryDirectory(prefix="ciguard-benchmark-") as name:
         folder = Path(name)
         large = folder / "large.txt"
-        large.write_text("".join(f"{unit(number)}\n" for number in range(asked.units)))
+        large.write_text("".join(f"{unit(number)}\n" for number in range(requested.units)))
         small = folder / "small.txt"
         small.write_text("".join(f"{unit(number)}\n" for number in range(200)))
         past = folder / "past.ciguard"
-        past.write_bytes(codec.encode(history(asked.units, asked.runs)))
+        past.write_bytes(codec.encode(history(requested.units, requested.runs)))
         print(f"history: {past.stat().st_size / 2**20:.1f} MiB")
-        plan = ["plan", "--shards", str(asked.shards), "-o", "plan.json", "--inventory"]
+        plan = ["plan", "--shards", str(requested.shards), "-o", "plan.json", "--inventory"]
         cases = {
             "ciguard --help": ["--help"],
             "plan, 200 units, no history": [*plan, str(small), "--history", "none"],
-            f"plan, {asked.units:,} units, no history": [
+            f"plan, {requested.units:,} units, no history": [
                 *(*plan, str(large), "--history", "none"),
             ],
-            f"plan, {asked.units:,} units, {asked.runs} runs, by file": [
+            f"plan, {requested.units:,} units, {requested.runs} runs, by file": [
                 *(*plan, str(large), "--history", str(past)),
             ],
-            f"plan, {asked.units:,} units, {asked.runs} runs, --group none": [
+            f"plan, {requested.units:,} units, {requested.runs} runs, --group none": [
                 *(*plan, str(large), "--history", str(past), "--group", "none"),
             ],
         }
         for what, arguments in cases.items():
-            show(what, [cost(arguments, folder) for _ in range(asked.rounds)])
+            show(what, [cost(arguments, folder) for _ in range(requested.rounds)])
 
 
 if __name__ == "__main__":

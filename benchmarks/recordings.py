@@ -20,12 +20,12 @@ import numpy as np
 
 from ciguard.codec import history as codec
 from ciguard.codec.history_runs import HistoryLeg, HistoryRun
-from ciguard.codec.inventory import InventoryUnit
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.model import CaseKey
-from ciguard.plan.estimates import estimates
+from ciguard.plan.estimates import estimate_units
 from ciguard.plan.inventory import inventory
+from ciguard.plan.observations import join_history
 from ciguard.plan.packing import Costs, Preassigned, form_groups, lower_bound_s, pack_balanced
-from ciguard.plan.past import past
 from ciguard.run.frameworks import command, pytest
 
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ def following(depth: int, begin: int = 1) -> Iterator[Trial]:
             yield Trial(suite, f"run {later}", known, runs[later], least={})
 
 
-def kin_of(ids: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+def ancestors_of(ids: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
     """How the adapter of such ids names their groups."""
-    return pytest.kin if any("::" in unit for unit in ids) else command.kin
+    return pytest.ancestors if any("::" in unit for unit in ids) else command.ancestors
 
 
 def history(known: Sequence[Durations], least: Durations) -> codec.History:
@@ -140,8 +140,8 @@ def history(known: Sequence[Durations], least: Durations) -> codec.History:
             "key": key.astype(np.int32),
             "run": run.astype(np.int32),
             "leg": leg.astype(np.int32),
-            "outcome": np.full(len(rows), codec.WORDS["outcome"].index("passed"), np.uint8),
-            "ending": np.full(len(rows), codec.WORDS["ending"].index("completed"), np.uint8),
+            "outcome": np.full(len(rows), codec.CODE_NAMES["outcome"].index("passed"), np.uint8),
+            "ending": np.full(len(rows), codec.CODE_NAMES["ending"].index("completed"), np.uint8),
             "measured_by": np.zeros(len(rows), np.uint8),
             "try_number": np.ones(len(rows), np.uint8),
             "wall_s": wall_s,
@@ -163,8 +163,8 @@ def estimated(trial: Trial) -> Estimates:
     """What `ciguard plan` takes for the later run's units, sorted by id."""
     ids = sorted(trial.later)
     found = inventory([InventoryUnit(unit) for unit in ids], exclude={}, ordered=False)
-    rows, _ = past(history(trial.known, trial.least), found)
-    return estimates(rows, len(ids), found.kin({"": kin_of(ids)}))
+    rows, _ = join_history(history(trial.known, trial.least), found)
+    return estimate_units(rows, len(ids), found.ancestors({"": ancestors_of(ids)}))
 
 
 def packed(walls_s: Sequence[float], count: int) -> Shards:

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plugin_overhead import interval
 
-from ciguard.codec import plan as plan_codec
-from ciguard.files import read_record_tree
+from ciguard.codec import plan_file as plan_codec
 from ciguard.model import (
     InventorySummary,
     LegPolicy,
@@ -36,6 +35,7 @@ from ciguard.model import (
     Shard,
     Suite,
 )
+from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def test_{number}():
 """
 
 
-class Said(NamedTuple):
+class Answered(NamedTuple):
     """Of one subset: its tests, and in bytes what came and what each model said."""
 
     tests: int
@@ -84,10 +84,10 @@ def suite_text(tests: int, chance: random.Random, *, caches: bool) -> str:
     parts = [START]
     for number in range(tests):
         passing = block(chance.choice(PEAKS_MIB), small=chance.random() < 0.3, vary=True)
-        kept = block(chance.choice(LEAKS_MIB), small=chance.random() < 0.3)
+        stored = block(chance.choice(LEAKS_MIB), small=chance.random() < 0.3)
         shares = caches and chance.random() < 1 / 3
         cache = f"cache({chance.choice(CACHES_MIB)})" if shares else "pass"
-        parts.append(TEST.format(number=number, cache=cache, passing=passing, kept=kept))
+        parts.append(TEST.format(number=number, cache=cache, passing=passing, kept=stored))
     return "\n".join(parts)
 
 
@@ -133,9 +133,9 @@ def learned(records: Sequence[Record]) -> tuple[int, dict[str, PlannedUnit], dic
 
 def compared(
     record: Record, units: Sequence[PlannedUnit], base: int, marks: dict[str, int]
-) -> Said:
+) -> Answered:
     deltas = [unit.peak_delta_bytes or 0 for unit in units]
-    return Said(
+    return Answered(
         tests=len(units),
         observed=record.process_ends[0].peak_bytes or 0,
         model=record.processes[0].predicted_peak_bytes or 0,
@@ -145,7 +145,7 @@ def compared(
     )
 
 
-def measured(tests: int, subsets: int, seed: int, *, runs: int, caches: bool) -> list[Said]:
+def measured(tests: int, subsets: int, seed: int, *, runs: int, caches: bool) -> list[Answered]:
     """Learn one suite from so many runs, and predict random subsets of it."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as root:
@@ -163,7 +163,7 @@ def measured(tests: int, subsets: int, seed: int, *, runs: int, caches: bool) ->
     return found
 
 
-def tell(found: Sequence[Said]) -> None:
+def print_table(found: Sequence[Answered]) -> None:
     """Print how far off each model was."""
     observed = [one.observed / MIB for one in found]
     print(
@@ -196,7 +196,7 @@ def main() -> None:
         shared = "leaks and shared caches" if caches else "leaks"
         print(f"{options.tests} tests, {shared}, learned from runs: {runs}; seed {options.seed}")
         tests, subsets, seed = options.tests, options.subsets, options.seed
-        tell(measured(tests, subsets, seed, runs=runs, caches=caches))
+        print_table(measured(tests, subsets, seed, runs=runs, caches=caches))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ VERBS: Final = {
     "history": "add runs to the history, show and export it",
     "experiment": "run two commands, or two commits, in turn: which is faster, which smaller",
 }
-FOLDERS: Final = {"experiment": "compare.experiment"}
 
 
 class _Verbs(click.Group):
@@ -43,7 +42,7 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        folder = FOLDERS.get(cmd_name, cmd_name)
+        folder = cmd_name
         command: click.Command = importlib.import_module(f"ciguard.{folder}.command").command
         return command
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ciguard.errors import CiguardError, UsageError, together
+from ciguard.errors import CiguardError, UsageError, combine
 from ciguard.model import GuardRail
 from ciguard.run.frameworks.globs import check_pattern
-from ciguard.run.frameworks.table import DEFAULT, FRAMEWORKS
+from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 FILE: Final = "ciguard.toml"
 FILES: Final = (FILE, "pyproject.toml")  # the first that is there counts
-_UNIT_S: Final = {"s": 1, "m": 60, "h": 3600}
-_UNIT_BYTES: Final = {
+_SECONDS_BY_UNIT: Final = {"s": 1, "m": 60, "h": 3600}
+_BYTES_BY_UNIT: Final = {
     "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
 }  # fmt: skip
 
@@ -39,7 +39,7 @@ def seconds(value: object) -> object:
             return float(value)
         if re.fullmatch(r"(\d+(\.\d+)?[smh])+", value):
             parts = re.findall(r"([\d.]+)([smh])", value)
-            return float(sum(float(number) * _UNIT_S[unit] for number, unit in parts))
+            return float(sum(float(number) * _SECONDS_BY_UNIT[unit] for number, unit in parts))
         raise ValueError('expected a time like "45m", "1h30m" or "90s"')
     return value
 
@@ -48,15 +48,15 @@ def size_bytes(value: object) -> object:
     """ "16GB", "500MiB" or a number of bytes, as an int; anything else unchanged."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)", value)
-        if match and match[2] in _UNIT_BYTES:
-            return int(float(match[1]) * _UNIT_BYTES[match[2]])
+        if match and match[2] in _BYTES_BY_UNIT:
+            return int(float(match[1]) * _BYTES_BY_UNIT[match[2]])
         raise ValueError('expected a size like "16GB" or "500MiB"')
     return value
 
 
 Seconds = Annotated[float, BeforeValidator(seconds), Field(gt=0, allow_inf_nan=False)]
 Bytes = Annotated[int, BeforeValidator(size_bytes), Field(ge=0)]
-Words = tuple[str, ...]
+Texts = tuple[str, ...]
 
 
 class _Section(BaseModel):
@@ -66,7 +66,7 @@ class _Section(BaseModel):
 class VariantConfig(_Section):
     """[suite.NAME.variant.NAME]: one way to run a suite."""
 
-    args: Words = Field((), description="arguments added to the suite's")
+    args: Texts = Field((), description="arguments added to the suite's")
     env: dict[str, str] = Field({}, description="environment added to the suite's")
 
 
@@ -74,18 +74,18 @@ class SuiteConfig(_Section):
     """[suite.NAME]: tests with one framework, working folder and arguments."""
 
     framework: str = Field(DEFAULT, description="which framework lists and runs the units")
-    command: Words = Field((), description="the program; the framework's own where empty")
-    list_command: Words = Field(
+    command: Texts = Field((), description="the program; the framework's own where empty")
+    list_command: Texts = Field(
         (), alias="list", description="lists the units, one a line; for framework = command"
     )
     cwd: str = Field(".", description="working folder, relative to the repository")
-    args: Words = Field((), description="arguments for listing and running")
+    args: Texts = Field((), description="arguments for listing and running")
     env: dict[str, str] = Field({}, description="environment added for listing and running")
-    files: Words = Field(
+    files: Texts = Field(
         (), description="patterns of files that must give units; the framework's where empty"
     )
-    exclude: Words = Field((), description="patterns of units that are not planned")
-    results: Words = Field(
+    exclude: Texts = Field((), description="patterns of units that are not planned")
+    results: Texts = Field(
         (), description="result files that the command writes, below cwd (`**` works)"
     )
     timeout: Seconds | None = Field(None, description="limit of one unit")
@@ -180,7 +180,7 @@ class ExperimentConfig(_Section):
     """[experiment]: how `ciguard experiment --base --head` makes a checkout ready."""
 
     setup: str = Field("", description="shell command, run in the checkout of each commit")
-    path: Words = Field(
+    path: Texts = Field(
         (".venv/bin", "node_modules/.bin"),
         description="folders of a checkout that come first on PATH, where they are",
     )
@@ -251,7 +251,7 @@ def parse(texts: Mapping[str, bytes], environ: Mapping[str, str]) -> Config:
     source, content = _content(texts)
     unknown = [name for name in environ if name.startswith(_SECTIONS) and name not in ENVIRONMENT]
     if unknown:
-        raise together([_unknown_variable(name) for name in sorted(unknown)])
+        raise combine([_unknown_variable(name) for name in sorted(unknown)])
     origins: dict[tuple[str, ...], str] = {}
     for name, keys in ENVIRONMENT.items():
         if environ.get(name):
@@ -260,7 +260,7 @@ def parse(texts: Mapping[str, bytes], environ: Mapping[str, str]) -> Config:
     try:
         config = Config.model_validate(content)
     except ValidationError as error:
-        raise together(list(_mistakes(error, source, origins))) from None
+        raise combine(list(_mistakes(error, source, origins))) from None
     return _checked(config, source)
 
 
@@ -308,7 +308,7 @@ def _mistakes(
         if detail["type"] == "extra_forbidden":
             yield UsageError("unknown key", where=where, fix=_suggestion(location))
         else:
-            yield UsageError(mistake(detail), where=where)
+            yield UsageError(describe_mistake(detail), where=where)
 
 
 # The validator's words for types are Python's; who writes TOML or flags has others.
@@ -331,15 +331,15 @@ _EXPECTED: Final = {
 }
 
 
-def mistake(detail: ErrorDetails) -> str:
+def describe_mistake(detail: ErrorDetails) -> str:
     """What a validator found, in words: what is expected, and what stands there."""
-    said = detail["msg"].removeprefix("Value error, ")
+    message = detail["msg"].removeprefix("Value error, ")
     form = _EXPECTED.get(detail["type"])
-    text = form.format(**detail.get("ctx", {})) if form else said[:1].lower() + said[1:]
+    text = form.format(**detail.get("ctx", {})) if form else message[:1].lower() + message[1:]
     return f"{text}, found {detail['input']!r:.60}"
 
 
-_NAMED: Final[dict[str, type[BaseModel]]] = {
+_NAMED_SECTIONS: Final[dict[str, type[BaseModel]]] = {
     "suite": SuiteConfig,
     "pool": PoolConfig,
     "variant": VariantConfig,
@@ -352,8 +352,8 @@ def _suggestion(location: tuple[str, ...]) -> str:
     parts = list(location[:-1])
     while parts:
         part = parts.pop(0)
-        if part in _NAMED:
-            section = _NAMED[part]
+        if part in _NAMED_SECTIONS:
+            section = _NAMED_SECTIONS[part]
             parts = parts[1:]
         else:
             found = section.model_fields[part].annotation
@@ -363,7 +363,7 @@ def _suggestion(location: tuple[str, ...]) -> str:
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
 
 
-def _wrong_results(suite: SuiteConfig, where: str) -> Iterator[CiguardError]:
+def _result_pattern_errors(suite: SuiteConfig, where: str) -> Iterator[CiguardError]:
     if suite.results and suite.framework != "command":
         what = f"framework {suite.framework} tells its results by itself"
         yield UsageError(what, where=where, fix="leave the key out")
@@ -381,7 +381,7 @@ def _checked(config: Config, source: str) -> Config:
             where = f"{source}: suite.{name}.framework"
             fix = f"there are {', '.join(FRAMEWORKS)}"
             mistakes.append(UsageError(f"no framework {suite.framework!r}", where=where, fix=fix))
-        mistakes += _wrong_results(suite, f"{source}: suite.{name}.results")
+        mistakes += _result_pattern_errors(suite, f"{source}: suite.{name}.results")
         if suite.pool is not None and suite.pool not in config.pool:
             known = ", ".join(sorted(config.pool))
             where = f"{source}: suite.{name}.pool"
@@ -390,5 +390,5 @@ def _checked(config: Config, source: str) -> Config:
         if not entries:
             mistakes.append(UsageError(f"no {section} at all", where=source, fix="remove the key"))
     if mistakes:
-        raise together(mistakes)
+        raise combine(mistakes)
     return config

@@ -30,7 +30,7 @@ def encoding() -> str:
     return sys.stdout.encoding or "utf-8"
 
 
-def tell_runner(command: str) -> None:
+def workflow_command(command: str) -> None:
     """A workflow command of our own, which the runner reads from either stream."""
     _write(sys.stderr, command)
 

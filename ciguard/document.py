@@ -139,7 +139,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     noun: str = "row"
-    most: int | None = None
+    max_rows: int | None = None
     total: Row | None = None
 
 
@@ -218,14 +218,14 @@ def join(contents: Sequence[Content], separator: str = ", ") -> Content:
 
 def plain(content: Content) -> str:
     """The words alone."""
-    return "".join(_words(span) for span in spans(content))
+    return "".join(_span_text(span) for span in spans(content))
 
 
-def _words(span: Span) -> str:
+def _span_text(span: Span) -> str:
     if isinstance(span, str):
         return span
     if isinstance(span, Link):
-        return _words(span.content)
+        return _span_text(span.content)
     if isinstance(span, Folded):
         return first_line(span.text)
     return span.text

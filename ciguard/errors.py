@@ -85,7 +85,7 @@ class NothingToDo(CiguardError):
     exit_code = ExitCode.NOTHING_TO_DO
 
 
-def together(errors: Sequence[CiguardError]) -> CiguardError:
+def combine(errors: Sequence[CiguardError]) -> CiguardError:
     """Join mistakes found in one pass, so that they are mended in one pass.
 
     Args:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_BARS: Final = 50
+MAX_BARS: Final = 50
 KEY_WIDTH: Final = 12
 MINUTE_S: Final = 60.0
 MINUTES_FROM_S: Final = 180.0
 # Readable on GitHub's white and on its dark background; Mermaid's own first colour is not on white.
 COLOURS: Final = "#4a8ccc, #d1495b"
-LEAST_HEIGHT: Final = 240  # below, Mermaid leaves the axis without numbers
+MIN_HEIGHT: Final = 240  # below, Mermaid leaves the axis without numbers
 BAR_HEIGHT: Final = 16
 FRAME_HEIGHT: Final = 90
 HEADROOM: Final = 1.05
@@ -27,7 +27,7 @@ HEADROOM: Final = 1.05
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9 ._-]")
 
 
-def bars_of_times(
+def bar_chart(
     title: str,
     line_title: str,
     keys: Sequence[str],
@@ -40,13 +40,13 @@ def bars_of_times(
         title, line_title: words of ours, which need no escape.
         keys: as many as `bars_s` has values, at least one; `line_s` as many, or none for no line.
     """
-    each = math.ceil(len(keys) / MOST_BARS)
+    each = math.ceil(len(keys) / MAX_BARS)
     groups = [slice(start, start + each) for start in range(0, len(keys), each)]
     bars = [max(bars_s[group]) for group in groups]
     line = [max(line_s[group]) for group in groups] if line_s else []
     most_s = max(*bars, *line, 0.01) * HEADROOM
     unit, unit_s = ("minutes", MINUTE_S) if most_s >= MINUTES_FROM_S else ("seconds", 1.0)
-    said = f"; line: {line_title}" if line else ""
+    line_caption = f"; line: {line_title}" if line else ""
     longest = ", the longest of each bar's" if each > 1 else ""
     labels = [f'"{label}"' for label in _labels([keys[group] for group in groups])]
     return "\n".join(
@@ -54,7 +54,7 @@ def bars_of_times(
             "```mermaid",
             _settings(len(bars)),
             "xychart-beta horizontal",
-            f'    title "{title}{longest}{said}"',
+            f'    title "{title}{longest}{line_caption}"',
             f"    x-axis [{', '.join(labels)}]",
             f'    y-axis "{unit}" 0 --> {_number(most_s / unit_s)}',
             f"    bar [{', '.join(_number(value / unit_s) for value in bars)}]",
@@ -69,7 +69,7 @@ def bars_of_times(
 
 
 def _settings(bars: int) -> str:
-    height = max(LEAST_HEIGHT, FRAME_HEIGHT + BAR_HEIGHT * bars)
+    height = max(MIN_HEIGHT, FRAME_HEIGHT + BAR_HEIGHT * bars)
     shape = {"height": height, "titleFontSize": 16, "xAxis": {"labelFontSize": 12}}
     settings = {"xyChart": shape, "themeVariables": {"xyChart": {"plotColorPalette": COLOURS}}}
     return f"%%{{init: {json.dumps(settings)}}}%%"

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 # All but what no Markdown reader takes for markup within a line: "_" inside a word is none, and ":"
 # makes an address a link only before a slash.
 _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
-DEAR_USD: Final = 1.0  # from here on, cents will do
+ROUND_FROM_USD: Final = 1.0  # from here on, cents will do
 _BLANK: Final = re.compile(r"\n[ \t]*\n\s*\n")
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9-]{1,50})?")
 
 
-def tidied(markdown: str) -> str:
+def collapse_blank_lines(markdown: str) -> str:
     """One empty line between two blocks, none at the ends: templates need not count theirs."""
     return _BLANK.sub("\n\n", markdown).strip() + "\n"
 
@@ -60,7 +60,7 @@ def price(value_usd: float | None) -> str:
     """ "0.096 USD", "12.48 USD"; "-" where a pool has no price."""
     if value_usd is None:
         return "-"
-    return f"{value_usd:,.{2 if value_usd >= DEAR_USD else 3}f} USD"
+    return f"{value_usd:,.{2 if value_usd >= ROUND_FROM_USD else 3}f} USD"
 
 
 def table(rows: list[tuple[str, ...]], *, right: frozenset[int] = frozenset()) -> str:
@@ -122,9 +122,9 @@ def _alike(shown: Mapping[str, str]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def counted(number: int, word: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """ "1 unit", "1,040 units"."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def whole_name(key: UnitKey) -> str:
@@ -144,7 +144,7 @@ def case_name(key: CaseKey, width: int = 72) -> str:
     return unit_name(UnitKey(key.suite, key.variant, name), width)
 
 
-def _references(text: str) -> str:
+def _entities(text: str) -> str:
     """Every mark as a character reference, so that nothing is markup, a table's edge or HTML."""
     return _MARK.sub(lambda mark: f"&#{ord(mark[0])};", text)
 
@@ -155,25 +155,25 @@ def escaped(text: str, width: int = 2000) -> str:
     GitHub looks for mentions and issue numbers in what it has rendered, and for addresses before:
     an invisible space (U+200B) behind their marks keeps it from finding any.
     """
-    found = _references(one_line(text, width))
+    found = _entities(one_line(text, width))
     return re.sub(r"&#64;|&#35;|(?i:www(?=\.))", r"\g<0>&#8203;", found)
 
 
-def page(url: str) -> str:
+def link_suffix(url: str) -> str:
     """A link behind a text, " ([page](https://...))"; "" for what is no plain address."""
     return f" ([page]({url}))" if _ADDRESS.fullmatch(url) else ""
 
 
-def address(url: str | None) -> str:
+def safe_url(url: str | None) -> str:
     """The address where it is a plain one; "" for all else, which no page may link to."""
     return url if url and _ADDRESS.fullmatch(url) else ""
 
 
 def linked(shown: str, url: str | None) -> str:
     """Markdown that is a link; as it is where the address is no plain one."""
-    return f"[{shown}]({url})" if address(url) else shown
+    return f"[{shown}]({url})" if safe_url(url) else shown
 
 
 def code(text: str, width: int = 200) -> str:
     """A foreign name as it can be copied: GitHub looks for nothing inside `<code>`."""
-    return f"<code>{_references(one_line(text, width))}</code>"
+    return f"<code>{_entities(one_line(text, width))}</code>"

@@ -25,13 +25,13 @@ SCRUBBED: Final = ("CI", "GITHUB_", "RUNNER_", "CIGUARD_", "PYTEST_", "NO_COLOR"
 
 def environment() -> dict[str, str]:
     """Ours without what a CI machine adds; `python` is the one that runs this file."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(SCRUBBED)}
-    kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
-    kept["PYTHONDONTWRITEBYTECODE"] = "1"
-    return kept
+    stored = {name: value for name, value in os.environ.items() if not name.startswith(SCRUBBED)}
+    stored["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{stored.get('PATH', '')}"
+    stored["PYTHONDONTWRITEBYTECODE"] = "1"
+    return stored
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """A heading between the commands."""
     print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n== {text}", flush=True)
 
@@ -94,22 +94,24 @@ def main() -> None:
     shutil.rmtree(WORK, ignore_errors=True)
     shutil.copytree(HERE / "suite", SHOP)
 
-    say("Three runs on the base branch are recorded; the first plan knows nothing")
+    print_line("Three runs on the base branch are recorded; the first plan knows nothing")
     for run in (1, 2, 3):
         remember(record(run), run)
 
-    say("A fourth, planned from their history, and guarded")
+    print_line("A fourth, planned from their history, and guarded")
     base = record(4, shown=True)
     call("guard", "--plan", WORK / "plan-4", "--records", base)
 
-    say("A pull request: +60 % memory, a test that hangs, one that crashes; a record is lost")
+    print_line(
+        "A pull request: +60 % memory, a test that hangs, one that crashes; a record is lost"
+    )
     shutil.copytree(HERE / "pull_request", SHOP, dirs_exist_ok=True)
     head = record(5, expect=(0, 10))
     lose_a_record(5)
     call("guard", "--plan", WORK / "plan-5", "--records", head, expect=(13,))
     call("compare", base, head, "--history", WORK / "history")
 
-    say("What the pull request is told")
+    print_line("What the pull request is told")
     call(
         *("report", "--plan", WORK / "plan-5", "--records", head, "--history", WORK / "history"),
         *("-o", WORK / "comment.md"),

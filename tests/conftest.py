@@ -57,9 +57,9 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 def clean_environment(**added: str) -> dict[str, str]:
     """Ours without what a CI machine adds, so that tests say the same everywhere."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(SCRUBBED)}
-    kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
-    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80", **added}
+    stored = {name: value for name, value in os.environ.items() if not name.startswith(SCRUBBED)}
+    stored["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{stored.get('PATH', '')}"
+    return {**stored, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80", **added}
 
 
 class Ciguard(Protocol):

@@ -21,19 +21,18 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 
-# What the arithmetic of every verb speaks. `rendering` only reads the package's own templates.
-SPOKEN = (
-    *("__version__", "document", "errors", "model", "codec", "lookup.references", "runners"),
-    "text",
-    *("run.actions", "run.on_paper", "run.policy", "run.state", "run.frameworks"),
+# What the arithmetic of every verb may import.
+SHARED = (
+    *("__version__", "document", "errors", "model", "codec", "sources.references", "text"),
+    *("hosted_runners", "run.policy", "run.frameworks"),
 )
-# The arithmetic of a leg, of which the planner knows what it simulates.
-PURE_OF_RUN = frozenset(
-    f"run.{name}" for name in ("actions", "again", "on_paper", "policy", "search", "state")
-)
-AT_THE_RIM = (
-    *("config", "configured", "console", "files", "github", "history", "invocation"),
-    *("lookup", "proposals", "render", "rendering", "repository"),
+# The arithmetic of a leg, which the planner simulates.
+PURE_OF_RUN = ("run.policy",)
+# What a command may import besides.
+ADAPTED = (
+    *("config", "suites_and_pools", "console", "github", "history", "invocation", "sources"),
+    *("init.generated_files", "render", "template_loader", "git"),
+    *("compare.ancestry_lookup", "guard.effective_policy"),
 )
 
 # By first folder or file below ciguard/, whose own folder is always allowed to itself; or by the
@@ -44,61 +43,60 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "model": ("errors",),
     "codec": ("errors", "model"),
-    "run": ("__version__", "errors", "model", "codec.record", "codec.plan"),
-    "files": ("errors", "model", "codec", "folders"),
-    "folders": ("errors", "codec"),
-    "lookup": (
-        *("codec", "console", "errors", "files", "github", "invocation", "model"),
-        "repository.checkout",
+    "run": ("__version__", "errors", "model", "codec.record.lines", "codec.plan_file"),
+    "sources": ("codec", "console", "errors", "github", "invocation", "model", "git.checkout"),
+    "sources.local": ("errors", "model", "codec", "sources.record_tree"),
+    "sources.record_tree": ("errors", "codec"),
+    "sources.references": ("errors", "github.repository_names"),
+    "init.generated_files": (
+        *("config", "errors", "sources.local", "github.repository_ref", "template_loader"),
+        *("run.frameworks", "init.project", "init.requirement", "init.workflow_files"),
     ),
-    "lookup.references": ("errors", "github.names"),
-    "proposals": (
-        *("config", "errors", "files", "github.place", "rendering", "run.frameworks"),
-        *("init.project", "init.requirement", "init.workflow"),
-    ),
-    "rendering": ("text",),
+    "template_loader": ("text",),
     "mermaid": (),
     "document": (),
-    "render": ("document", "rendering", "text"),
-    "runners": (),
+    "render": ("document", "template_loader", "text"),
+    "hosted_runners": (),
     "text": ("model",),
     "invocation": ("config",),
     "console": ("errors", "text"),
     "config": ("errors", "model", "run.frameworks"),
-    "configured": ("config", "errors", "model", "codec", "runners", "run.frameworks"),
+    "suites_and_pools": ("config", "errors", "model", "codec", "hosted_runners", "run.frameworks"),
     "cli": ("__version__", "errors", "console", "invocation"),
-    "repository": ("errors", "github"),
-    "repository.git": ("errors",),
-    "repository.checkout": ("errors", "repository.git"),
-    "repository.lineages": ("compare.lineage", "errors", "repository.checkout"),
-    "repository.policies": (
-        *("codec", "config", "errors", "files", "github", "invocation", "model"),
-        *("repository.base_files", "repository.checkout"),
-        *("compare.failing", "guard.policy", "guard.verdict"),
+    "git": ("errors",),
+    "compare.ancestry_lookup": ("compare.ancestry", "errors", "git.checkout"),
+    "guard.effective_policy": (
+        *("codec", "config", "errors", "sources.local", "github", "invocation", "model"),
+        *("sources.base_files", "git.checkout"),
+        *("compare.fail_conditions", "guard.policy", "guard.verdict"),
     ),
     "github": ("__version__", "errors", "model", "codec"),
-    "plan": (*SPOKEN, "mermaid", "rendering"),
-    "guard": SPOKEN,
-    "compare": SPOKEN,
-    "history": (*SPOKEN, "files", "repository.git"),
-    "init": (*SPOKEN, "rendering"),
-    "doctor": (*SPOKEN, "run.platforms", "plan.collect", "plan.static"),
-    "report": (*SPOKEN, "github", "mermaid", "rendering", "guard", "compare"),
+    "plan": (*SHARED, "mermaid", "template_loader"),
+    "guard": SHARED,
+    "compare": SHARED,
+    "experiment": (*SHARED, "compare"),
+    "history": (*SHARED, "sources.local", "git.commands"),
+    "init": (*SHARED, "template_loader"),
+    "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.static"),
+    "report": (*SHARED, "github", "mermaid", "template_loader", "guard", "compare"),
 }
-VERBS = ("plan", "guard", "compare", "history", "init", "doctor", "report")
+VERBS = ("plan", "guard", "compare", "experiment", "history", "init", "doctor", "report")
 
 # What travels in the pyz besides run/: see DESIGN, "Nothing to install in a leg".
-LEG = ("errors", "codec.__init__", "codec.record", "codec.plan")
+LEG = ("errors", "codec.__init__", "codec.record.lines", "codec.plan_file")
 
-# The parts of a verb's folder that are its hands: everything else in it is arithmetic.
+# The modules of a verb's folder that read and write: everything else in it is arithmetic.
 ADAPTERS = frozenset(
-    {"history.carriers", "history.file_carrier", "history.branch_carrier", "plan.collect"}
-    | {"compare.experiment.running"}
+    {"history.stores", "history.file_store", "history.branch_store", "plan.collection"}
+    | {"experiment.process", "guard.effective_policy", "compare.ancestry_lookup"}
+    | {"init.generated_files"}
 )
 
-PURE = frozenset({"codec", "document", "model", "errors", "lookup.references", "runners", "text"})
-# Commands that are not `command.py` of a verb's own folder: `experiment` has two halves.
-COMMANDS = frozenset({"compare.experiment.command", "compare.experiment.commits"})
+PURE = frozenset(
+    {"codec", "document", "model", "errors", "sources.references", "hosted_runners", "text"}
+)
+# A command that is not `command.py`: `experiment` has two halves.
+COMMANDS = frozenset({"experiment.command", "experiment.commits"})
 
 IMPURE = frozenset(
     {"os", "pathlib", "time", "random", "logging", "subprocess", "socket", "httpx"}
@@ -129,7 +127,7 @@ class Source:
         return self.name.split(".")[1:] == ["command"] or self.name in COMMANDS
 
     def is_inside(self) -> bool:
-        return self.name.startswith("run.inside.") and not self.name.endswith("__init__")
+        return self.name.startswith("run.plugins.") and not self.name.endswith("__init__")
 
 
 @cache
@@ -193,7 +191,7 @@ def imports_only_what_its_place_allows(source: Source) -> Iterator[str]:
         return
     allowed = ALLOWED.get(source.name) or (source.place, *ALLOWED.get(source.place, ()))
     if source.is_command():
-        allowed += AT_THE_RIM
+        allowed += ADAPTED
     if source.place not in ALLOWED:
         yield f"{source.name}: nobody decided what `{source.place}` may import"
     for name in internal(source):
@@ -212,7 +210,7 @@ def leaves_commands_to_the_command_line(source: Source) -> Iterator[str]:
 def keeps_arithmetic_pure(source: Source) -> Iterator[str]:
     arithmetic = source.place in VERBS and not source.is_command() and source.name not in ADAPTERS
     pure = arithmetic or source.place in PURE or source.name in PURE
-    if not pure and source.name not in PURE_OF_RUN:
+    if not pure and not within(source.name, PURE_OF_RUN):
         return
     for name in external(source):
         if name in IMPURE:
@@ -226,7 +224,7 @@ def needs_nothing_installed_in_a_leg(source: Source) -> Iterator[str]:
     if source.is_inside():
         source = as_it_runs(source)
         guests = {"py" + "test", "_py" + "test", "xdist"}
-        guests |= {path.stem for path in (ROOT / "ciguard/run/inside").glob("ciguard_*.py")}
+        guests |= {path.stem for path in (ROOT / "ciguard/run/plugins").glob("ciguard_*.py")}
     for name in external(source):
         if name not in sys.stdlib_module_names and name not in guests:
             yield f"{source.name} imports {name}"
@@ -248,8 +246,8 @@ def reads_the_environment_at_the_edge(source: Source) -> Iterator[str]:
 
 
 def prints_through_the_console(source: Source) -> Iterator[str]:
-    if source.place in {"console", "run", "files"}:  # files: `-` is stdout, for the answer's bytes
-        return
+    if source.place in {"console", "run"} or source.name == "sources.local":
+        return  # sources.local: `-` is stdout, for the answer's bytes
     talk = re.compile(r"(print|click\.s?echo|sys\.(stdout|stderr)(\.buffer)?\.write)$")
     yield from (f"{source.name} calls {name}" for name in calls(source) if talk.match(name))
 
@@ -262,7 +260,7 @@ def exits_in_one_place(source: Source) -> Iterator[str]:
 
 
 def names_no_framework(source: Source) -> Iterator[str]:
-    if source.name == "run.frameworks.py" + "test" or source.name.startswith("run.inside."):
+    if source.name == "run.frameworks.py" + "test" or source.name.startswith("run.plugins."):
         return
     for number, line in enumerate(source.text.splitlines(), 1):
         if FRAMEWORK_WORD.search(line):
@@ -282,12 +280,15 @@ def stays_small(source: Source) -> Iterator[str]:
 
 # Each rule with a module that breaks it.
 BROKEN: dict[Callable[[Source], Iterator[str]], tuple[str, str]] = {
-    imports_only_what_its_place_allows: ("plan.packing", "from ciguard.compare import findings"),
+    imports_only_what_its_place_allows: (
+        "plan.packing",
+        "from ciguard.compare import significance",
+    ),
     leaves_commands_to_the_command_line: (
         "report.command",
         "from ciguard.guard.command import command",
     ),
-    keeps_arithmetic_pure: ("guard.proof", "def now():\n    import time\n    return time.time()"),
+    keeps_arithmetic_pure: ("guard.prove", "def now():\n    import time\n    return time.time()"),
     needs_nothing_installed_in_a_leg: ("run.supervisor", "import psutil"),
     reads_the_environment_at_the_edge: ("github.client", "import os\nTOKEN = os.environ['T']"),
     prints_through_the_console: ("plan.command", "print('done')"),
@@ -297,29 +298,33 @@ BROKEN: dict[Callable[[Source], Iterator[str]], tuple[str, str]] = {
 }
 
 MORE_BREACHES = [
-    (imports_only_what_its_place_allows, "plan.packing", "import ciguard.compare.findings"),
+    (imports_only_what_its_place_allows, "plan.packing", "import ciguard.compare.significance"),
     (imports_only_what_its_place_allows, "plan.packing", "from . import estimates"),
     (imports_only_what_its_place_allows, "plan.packing", "from ciguard.run import supervisor"),
     (imports_only_what_its_place_allows, "plan.packing", "from ciguard import config"),
-    (imports_only_what_its_place_allows, "compare.findings", "from ciguard.guard import proof"),
-    (imports_only_what_its_place_allows, "run.supervisor", "from ciguard.codec import junit"),
+    (imports_only_what_its_place_allows, "compare.significance", "from ciguard.guard import prove"),
+    (
+        imports_only_what_its_place_allows,
+        "run.supervisor",
+        "from ciguard.codec.results import junit",
+    ),
     (imports_only_what_its_place_allows, "github.client", "from ciguard.config import Config"),
     (imports_only_what_its_place_allows, "newcomer.thing", "x = 1"),
     (leaves_commands_to_the_command_line, "plan.packing", "from ciguard.guard import command"),
     (
         leaves_commands_to_the_command_line,
-        "compare.failing",
-        "from ciguard.compare.experiment.command import command",
+        "compare.fail_conditions",
+        "from ciguard.experiment.command import command",
     ),
-    (keeps_arithmetic_pure, "compare.experiment.paired", "import time"),
+    (keeps_arithmetic_pure, "experiment.paired_test", "import time"),
     (keeps_arithmetic_pure, "run.policy", "from time import monotonic"),
-    (keeps_arithmetic_pure, "codec.record", "from pathlib import Path"),
-    (needs_nothing_installed_in_a_leg, "codec.plan", "import pydantic"),
-    (needs_nothing_installed_in_a_leg, "run.inside.ciguard_x", "import ciguard.model"),
+    (keeps_arithmetic_pure, "codec.record.lines", "from pathlib import Path"),
+    (needs_nothing_installed_in_a_leg, "codec.plan_file", "import pydantic"),
+    (needs_nothing_installed_in_a_leg, "run.plugins.ciguard_x", "import ciguard.model"),
     (
         needs_nothing_installed_in_a_leg,
-        "run.inside.ciguard_x",
-        "if TYPE_CHECKING:\n    import os\nelse:\n    import ciguard.run.inside.ciguard_y",
+        "run.plugins.ciguard_x",
+        "if TYPE_CHECKING:\n    import os\nelse:\n    import ciguard.run.plugins.ciguard_y",
     ),
     (reads_the_environment_at_the_edge, "plan.command", "from os import environ"),
     (prints_through_the_console, "plan.command", "import sys\nsys.stderr.write('x')"),
@@ -332,17 +337,25 @@ FINE = [
     (
         imports_only_what_its_place_allows,
         "plan.packing",
-        "from ciguard.run.policy import next_action",
+        "from ciguard.run.policy.rules import next_action",
     ),
-    (imports_only_what_its_place_allows, "report.markdown", "from ciguard.guard import proof"),
-    (leaves_commands_to_the_command_line, "plan.command", "from ciguard.github import commands"),
+    (
+        imports_only_what_its_place_allows,
+        "report.fitted_markdown",
+        "from ciguard.guard import prove",
+    ),
+    (
+        leaves_commands_to_the_command_line,
+        "plan.command",
+        "from ciguard.github import workflow_commands",
+    ),
     (keeps_arithmetic_pure, "plan.command", "import pathlib"),
     (keeps_arithmetic_pure, "run.supervisor", "import subprocess"),
-    (needs_nothing_installed_in_a_leg, "run.inside.ciguard_x", "import py" + "test"),
-    (needs_nothing_installed_in_a_leg, "run.inside.ciguard_x", "import ciguard_memory"),
+    (needs_nothing_installed_in_a_leg, "run.plugins.ciguard_x", "import py" + "test"),
+    (needs_nothing_installed_in_a_leg, "run.plugins.ciguard_x", "import ciguard_memory"),
     (
         needs_nothing_installed_in_a_leg,
-        "run.inside.ciguard_x",
+        "run.plugins.ciguard_x",
         "if TYPE_CHECKING:\n    import ciguard.model",
     ),
     (prints_through_the_console, "run.__main__", "print('x')"),

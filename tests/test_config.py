@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("suite", "said"),
+    ("suite", "output"),
     [
         (
             'results = ["r/*.xml"]',
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
         ),
     ],
 )
-def test_result_files_that_cannot_be_are_refused(tmp_path: Path, suite: str, said: str) -> None:
+def test_result_files_that_cannot_be_are_refused(tmp_path: Path, suite: str, output: str) -> None:
     (tmp_path / "ciguard.toml").write_text(f"[suite.a]\n{suite}\n")
     with pytest.raises(CiguardError) as caught:
         load(tmp_path, {})
-    assert said in str(caught.value)
+    assert output in str(caught.value)
     assert ("'../r'" in str(caught.value)) == ("../r" in suite), "all mistakes at once"
 
 
@@ -41,6 +41,6 @@ def test_guard_policy_is_read_and_its_mistakes_are_told() -> None:
     assert parse({}, {}).guard.max_drop == 0.01
     with pytest.raises(CiguardError) as caught:
         parse({"pyproject.toml": b"[tool.ciguard.guard]\nmax_drop = 5\nforgive = 1\n"}, {})
-    said = str(caught.value)
-    assert "pyproject.toml: tool.ciguard: guard.max_drop: expected at most 1, found 5" in said
-    assert "guard.forgive: expected 'none' or 'base', found 1" in said
+    output = str(caught.value)
+    assert "pyproject.toml: tool.ciguard: guard.max_drop: expected at most 1, found 5" in output
+    assert "guard.forgive: expected 'none' or 'base', found 1" in output

@@ -18,11 +18,11 @@ OBEYED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), OBEYED)
-def test_no_line_is_a_command(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("text", "message"), OBEYED)
+def test_no_line_is_a_command(text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     console.out(text)
     console.err(text)
-    assert capsys.readouterr() == (f"{said}\n", f"{said}\n")
+    assert capsys.readouterr() == (f"{message}\n", f"{message}\n")
 
 
 def test_json_stays_the_same_value(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,5 +34,5 @@ def test_json_stays_the_same_value(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_our_own_commands_are_for_the_runner(capsys: pytest.CaptureFixture[str]) -> None:
-    console.tell_runner("::error::x")
+    console.workflow_command("::error::x")
     assert capsys.readouterr().err == "::error::x\n"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ciguard import cli, model
-from ciguard.codec.record import CHECKS
+from ciguard.codec.record.lines import CHECKS
 from ciguard.config import Config, PoolConfig, SuiteConfig, VariantConfig
 from ciguard.errors import ExitCode
-from ciguard.report.markdown import SHED
+from ciguard.report.fitted_markdown import DROP_ORDER
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -90,4 +90,4 @@ def test_the_page_on_reports_names_what_is_shed_in_its_order() -> None:
     page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
     (order,) = re.findall(r"at the end: (.*?)\. Nothing", page, flags=re.DOTALL)
     words = {"compared_legs": "compared legs", "legs": "shards"}
-    assert " ".join(order.split()).split(", ") == [words.get(name, name) for name in SHED]
+    assert " ".join(order.split()).split(", ") == [words.get(name, name) for name in DROP_ORDER]

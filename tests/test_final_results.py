@@ -6,29 +6,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from guard.world import make_plan
+from guard.fixtures import make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.codec.base_runs import Asker, known_failures
-from ciguard.codec.history import WORDS as WORDS_OF_CODES
+from ciguard.codec.base_runs import BaseQuery, known_failures
+from ciguard.codec.history import CODE_NAMES as WORDS_OF_CODES
 from ciguard.codec.series import by_unit
-from ciguard.compare.records import runs_of
-from ciguard.compare.runs import of_history
+from ciguard.compare.run_columns import from_history
+from ciguard.compare.run_from_records import runs_from_records
 from ciguard.errors import ExitCode
-from ciguard.guard.proof import prove
-from ciguard.history.intake import history_of
+from ciguard.guard.prove import prove
+from ciguard.history.ingest import history_of
 from ciguard.model import EndLine, ProcessEndLine, Record, Result, ShardLine, StartLine, UnitKey
 from ciguard.model.attempts import UnitResult, classify_result, last_starts, resolve_units, severity
-from ciguard.run.ended import OldLeg, ended, joined
-from ciguard.run.verdict import Tally, verdict
+from ciguard.run.leg_verdict import Tally, judge_leg
+from ciguard.run.resume import PriorLeg, finished_units, merge_legs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ciguard.compare.runs import Run
+    from ciguard.compare.run_columns import Run
     from ciguard.model import CaseKey
-    from ciguard.run.verdict import Verdict as LegVerdict
+    from ciguard.run.leg_verdict import LegVerdict
 
 UNITS = ("a", "b")
 PLAN = make_plan({"01": UNITS})
@@ -102,8 +102,8 @@ def test_guard(record: Record) -> None:
     assert in_order(one.result for one in verdict.failures) == in_order(bad)
     assert sum(verdict.counts.values()) == len(finals(record))
     assert {one.key for one in verdict.flaky} == {key for key in units if units[key].is_flaky}
-    starved = {key for key in units if units[key].passed_after_oom}
-    assert {one.key for one in verdict.starved} == starved
+    out_of_memory_value = {key for key in units if units[key].passed_after_oom}
+    assert {one.key for one in verdict.starved} == out_of_memory_value
     wanted = {UnitKey("", "", unit) for unit in UNITS}
     done = {key for key in units if units[key].status != "unfinished"}
     assert {one.key for one in verdict.missing} == wanted - done
@@ -139,8 +139,8 @@ def flaky_cases(record: Record) -> list[CaseKey]:
 
 
 READERS = [
-    pytest.param(lambda record: runs_of([record], "run")[0], id="record"),
-    pytest.param(lambda record: of_history(history_of([record]), 0), id="history"),
+    pytest.param(lambda record: runs_from_records([record], "run")[0], id="record"),
+    pytest.param(lambda record: from_history(history_of([record]), 0), id="history"),
 ]
 
 
@@ -157,7 +157,7 @@ def test_rows_of_a_retried_crash(read: Callable[[Record], Run]) -> None:
 
 @pytest.mark.parametrize("read", READERS)
 @given(record=records())
-def test_rows(read: Callable[[Record], Run], record: Record) -> None:
+def evaluate_rows(read: Callable[[Record], Run], record: Record) -> None:
     run = read(record)
     assert rows_of(run) == expected_rows(record)
     assert list(run.flaky) == flaky_cases(record)
@@ -181,15 +181,15 @@ def test_history_of_a_retried_crash() -> None:
     history = history_of([crash_and_retry()])
     values = by_unit(history)
     assert (values.wall_s.tolist(), values.censored.tolist()) == ([2.0, 1.0], [False, False])
-    known, _ = known_failures(history, Asker("main"))
+    known, _ = known_failures(history, BaseQuery("main"))
     assert known == {}, "nothing died on the base that could excuse a crash"
 
 
 @given(records(), records())
 def test_of_two_legs_the_worst_result_counts(one: Record, two: Record) -> None:
     other = replace(two, source="s", header=replace(HEADER, shard="02", job="t (02)"))
-    (run,) = runs_of([one, other], "run")
-    found = of_history(history_of([one, other]), 0)
+    (run,) = runs_from_records([one, other], "run")
+    found = from_history(history_of([one, other]), 0)
     worst = {
         key: max((case for case in finals(one) + finals(two) if case.key == key), key=severity)
         for key in {case.key for case in finals(one) + finals(two)}
@@ -202,7 +202,7 @@ def test_of_two_legs_the_worst_result_counts(one: Record, two: Record) -> None:
 
 
 def verdict_of(tally: Tally) -> LegVerdict:
-    return verdict(tally, PLAN.shards[0].units, "completed")
+    return judge_leg(tally, PLAN.shards[0].units, "completed")
 
 
 def agrees(found: LegVerdict, units: Mapping[UnitKey, UnitResult]) -> None:
@@ -242,7 +242,7 @@ def test_leg_of_a_retried_crash() -> None:
 def test_a_leg_that_goes_on_knows_the_results_before_it(record: Record, cut: int) -> None:
     written = sorted(record.results, key=lambda one: (one.process or 0, one.wall_s))
     before, after = written[:cut], written[cut:]
-    earlier = joined([OldLeg(HEADER, {"process-001.jsonl": before})])
+    earlier = merge_legs([PriorLeg(HEADER, {"process-001.jsonl": before})])
     tally = Tally()
     for result in earlier.results():
         tally.add(result)
@@ -250,7 +250,7 @@ def test_a_leg_that_goes_on_knows_the_results_before_it(record: Record, cut: int
         tally.hold(result)
     for result in after:
         tally.add(result)
-    reported = earlier.ended | {one.key.unit_key for one in after}
+    reported = earlier.finished | {one.key.unit_key for one in after}
     agrees(
         verdict_of(tally),
         {key: one for key, one in resolve_units(written, {}).items() if key in reported},
@@ -262,6 +262,6 @@ def test_a_leg_that_goes_on_repeats_what_is_unfinished(record: Record) -> None:
     """Each process has ended, so that no further case can follow."""
     ends = [ProcessEndLine(process, "completed") for process in range(1, 5)]
     units = units_of(record)
-    assert ended([[*record.starts, *record.results, *ends]]) == {
+    assert finished_units([[*record.starts, *record.results, *ends]]) == {
         key for key in units if units[key].status != "unfinished"
     }

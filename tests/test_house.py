@@ -71,9 +71,9 @@ def test_the_wheel_is_called_ciguard_shards_and_licensed(wheel: zipfile.Path) ->
 def test_an_installed_wheel_renders_its_own_templates(wheel: zipfile.Path, tmp_path: Path) -> None:
     wheel.root.extractall(tmp_path)
     program = (
-        "from ciguard import rendering\n"
-        "print(rendering.template_folder())\n"
-        "rendering.environment().get_template('ciguard.toml.j2')\n"
+        "from ciguard import template_loader\n"
+        "print(template_loader.template_folder())\n"
+        "template_loader.environment().get_template('ciguard.toml.j2')\n"
     )
     answer = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
@@ -83,8 +83,10 @@ def test_an_installed_wheel_renders_its_own_templates(wheel: zipfile.Path, tmp_p
 
 def test_the_pins_name_versions_and_no_place() -> None:
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-    wrong = [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9A-Za-z.!+]+", line)]
-    assert wrong == []
+    invalid = [
+        line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9A-Za-z.!+]+", line)
+    ]
+    assert invalid == []
     names = [line.split("==")[0].lower() for line in lines]
     assert len(set(names)) == len(names)
 
@@ -146,5 +148,5 @@ def test_what_python_3_8_lacks_is_seen_by_the_check_of_the_leg(
 def test_make_checks_every_file_of_the_leg_so() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert f"vermin {' '.join(LEG_CHECK)} $(LEG)" in makefile
-    for name in ("errors.py", "model", "run", "codec/record.py", "codec/plan.py"):
+    for name in ("errors.py", "model", "run", "codec/record/lines.py", "codec/plan_file.py"):
         assert f"ciguard/{name}" in makefile

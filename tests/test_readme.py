@@ -34,8 +34,8 @@ def test_commands_of_the_readme_work(tmp_path: Path, ciguard: Ciguard) -> None:
     # What is shown of a plan comes from the demo: other numbers in lines of the same form.
     shown = re.search(r"```text\n(.*?)```", readme, flags=re.DOTALL)
     assert shown is not None
-    said = {form(line) for line in planned.splitlines()}
-    assert {form(line) for line in shown[1].splitlines()} <= said
+    output = {form(line) for line in planned.splitlines()}
+    assert {form(line) for line in shown[1].splitlines()} <= output
 
 
 def form(line: str) -> tuple[str, ...]:

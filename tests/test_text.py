@@ -14,12 +14,12 @@ from ciguard.model import CaseKey, UnitKey
 from ciguard.text import (
     case_name,
     code,
-    counted,
+    count_of,
     distinct_lines,
     duration,
     escaped,
+    link_suffix,
     one_line,
-    page,
     size,
     unit_name,
 )
@@ -61,7 +61,7 @@ def test_durations(value_s: float | None, words: str) -> None:
 
 
 def test_counts() -> None:
-    assert [counted(number, "unit") for number in (1, 0, 1040)] == [
+    assert [count_of(number, "unit") for number in (1, 0, 1040)] == [
         "1 unit",
         "0 units",
         "1,040 units",
@@ -123,11 +123,11 @@ def test_code_shows_as_it_is_and_can_be_copied(text: str) -> None:
 
 
 def test_only_a_plain_address_becomes_a_link() -> None:
-    assert page("https://github.com/o/r/actions/runs/7/job/1") == (
+    assert link_suffix("https://github.com/o/r/actions/runs/7/job/1") == (
         " ([page](https://github.com/o/r/actions/runs/7/job/1))"
     )
     for text in ("", "javascript:x()", "https://a.b/c)d", "https://a.b c", "https://a.b\nc"):
-        assert page(text) == ""
+        assert link_suffix(text) == ""
 
 
 @given(st.text(alphabet=st.sampled_from("@#ab1w./:<>|`*_[]()\n\u202e&;"), min_size=1))

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 SIGNATURE: Final = b"PK\x03\x04"
 CHUNK_BYTES: Final = 1 << 16
-LARGEST_READ_BYTES: Final = 16 << 20  # a list of contents of 20,000 members has 3 MiB
-NAME_CHARACTERS: Final = 1024
-PART_BYTES: Final = 255  # what file systems take
+MAX_READ_BYTES: Final = 16 << 20  # a list of contents of 20,000 members has 3 MiB
+MAX_NAME_CHARACTERS: Final = 1024
+MAX_PART_BYTES: Final = 255  # what file systems take
 LOCAL_HEADER_BYTES: Final = 30
 SMALL_BYTES: Final = 1 << 20  # packs as well as it likes
 # Deflate packs zeros 1,032 times; what tests say of themselves packs 5 to 50 times.
-MOST_RATIO: Final = 500
+MAX_RATIO: Final = 500
 _ENCRYPTED: Final = 0x1 | 0x40 | 0x2000
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -55,7 +55,7 @@ def members(
     source: str,
     limits: Limits = Limits(),
     *,
-    wanted: Callable[[str], bool] = lambda _: True,
+    is_wanted: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield (name with "/", content) of the members that are wanted, in the archive's order.
 
@@ -72,12 +72,12 @@ def members(
             _check_all(infos, archive.start_dir, source, limits)
             left = limits.bytes
             for info in infos:
-                if info.is_dir() or not wanted(info.filename):
+                if info.is_dir() or not is_wanted(info.filename):
                     continue
                 content = _content(archive, info, source)
                 left -= len(content)
                 if left < 0:
-                    raise _refused(f"more than {limits.bytes >> 20} MiB unpacked", source)
+                    raise _unsafe_archive(f"more than {limits.bytes >> 20} MiB unpacked", source)
                 yield info.filename, content
     except InputError:
         raise
@@ -98,7 +98,7 @@ class _Bounded:
         return getattr(self._stream, name)
 
     def read(self, size: int = -1) -> bytes:
-        if size > LARGEST_READ_BYTES:
+        if size > MAX_READ_BYTES:
             what = f"its list of contents has {size:,} bytes"
             raise zipfile.BadZipFile(what)
         return self._stream.read(size)
@@ -113,7 +113,7 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: str) -> by
             size += len(piece)
     if size != info.file_size:
         what = f"unpacks to {size:,} bytes and says {info.file_size:,}"
-        raise _refused(what, source, info.filename)
+        raise _unsafe_archive(what, source, info.filename)
     return b"".join(pieces)
 
 
@@ -124,7 +124,7 @@ def _check_all(infos: Sequence[zipfile.ZipInfo], end: int, source: str, limits: 
         end: where the list of contents begins.
     """
     if len(infos) > limits.members:
-        raise _refused(f"{len(infos):,} members, {limits.members:,} are allowed", source)
+        raise _unsafe_archive(f"{len(infos):,} members, {limits.members:,} are allowed", source)
     names: set[str] = set()
     files: set[str] = set()
     for info in infos:
@@ -133,7 +133,7 @@ def _check_all(infos: Sequence[zipfile.ZipInfo], end: int, source: str, limits: 
         if not problem and name in names:
             problem = "there twice"
         if problem:
-            raise _refused(problem, source, info.orig_filename)
+            raise _unsafe_archive(problem, source, info.orig_filename)
         names.add(name)
         if not info.is_dir():
             files.add(name)
@@ -141,20 +141,20 @@ def _check_all(infos: Sequence[zipfile.ZipInfo], end: int, source: str, limits: 
         above = name.rpartition("/")[0]
         while above:
             if above in files:
-                raise _refused("lies in a file", source, name)
+                raise _unsafe_archive("lies in a file", source, name)
             above = above.rpartition("/")[0]
     begins = sorted(infos, key=lambda info: info.header_offset)
     for info, next_at in zip(
         begins, [*(one.header_offset for one in begins[1:]), end], strict=True
     ):
         if info.header_offset + LOCAL_HEADER_BYTES + info.compress_size > next_at:
-            raise _refused("overlaps another", source, info.filename)
+            raise _unsafe_archive("overlaps another", source, info.filename)
 
 
 def _problem(info: zipfile.ZipInfo, limits: Limits) -> str:
     """What is wrong with one member; "" for nothing."""
     kind = stat.S_IFMT(info.external_attr >> 16)
-    if problem := _wrong_name(info.orig_filename):
+    if problem := _name_problem(info.orig_filename):
         return problem
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         return "a link" if kind == stat.S_IFLNK else "no file"
@@ -168,16 +168,16 @@ def _problem(info: zipfile.ZipInfo, limits: Limits) -> str:
         return "a folder with content" if info.file_size else ""
     if info.file_size > limits.member_bytes:
         return f"{info.file_size:,} bytes, {limits.member_bytes >> 20} MiB are allowed"
-    if info.file_size > SMALL_BYTES and info.file_size > MOST_RATIO * info.compress_size:
+    if info.file_size > SMALL_BYTES and info.file_size > MAX_RATIO * info.compress_size:
         return f"packed {info.file_size // max(1, info.compress_size):,} times"
     return ""
 
 
-def _wrong_name(name: str) -> str:
+def _name_problem(name: str) -> str:
     """Why a name cannot be one below a folder; "" where it can."""
     parts = name.removesuffix("/").split("/")
-    if len(name) > NAME_CHARACTERS or any(
-        len(part.encode("utf-8", "surrogatepass")) > PART_BYTES for part in parts
+    if len(name) > MAX_NAME_CHARACTERS or any(
+        len(part.encode("utf-8", "surrogatepass")) > MAX_PART_BYTES for part in parts
     ):
         return "too long a name"
     if _CONTROL.search(name):
@@ -193,7 +193,7 @@ def _wrong_name(name: str) -> str:
     return ""
 
 
-def _refused(problem: str, source: str, name: str = "") -> InputError:
+def _unsafe_archive(problem: str, source: str, name: str = "") -> InputError:
     where = f"{source}/{name!r:.120}" if name else source
     fix = "nothing of this archive was read: no upload of ciguard or GitHub makes one like it"
     return InputError(problem, where=where, fix=fix)

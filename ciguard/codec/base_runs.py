@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.codec.history import WORDS
+from ciguard.codec.history import CODE_NAMES
 from ciguard.model import BAD_OUTCOMES
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ciguard.codec.history_runs import HistoryRun
     from ciguard.model import CaseKey, Outcome
 
-_BAD: Final = tuple(WORDS["outcome"].index(outcome) for outcome in BAD_OUTCOMES)
+_BAD: Final = tuple(CODE_NAMES["outcome"].index(outcome) for outcome in BAD_OUTCOMES)
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class BaseQuery:
     """Who asks for its base; None is not known, and then holds nothing back.
 
     `branch` is the base's; `run_id` is the asker's own: what began behind it is not its base, even
@@ -46,25 +46,25 @@ class KnownFailure:
     branch: str
 
 
-def base_runs(history: History, asker: Asker) -> Iterator[int]:
+def base_runs(history: History, query: BaseQuery) -> Iterator[int]:
     """Positions of the base's runs in the history, the newest first."""
     for position in range(len(history.runs) - 1, -1, -1):
-        if _is_base(history.runs[position], asker):
+        if _is_base(history.runs[position], query):
             yield position
 
 
-def _is_base(run: HistoryRun, asker: Asker) -> bool:
-    if run.is_proposal:
+def _is_base(run: HistoryRun, query: BaseQuery) -> bool:
+    if run.is_unmerged:
         return False
-    if asker.branch and run.branch and run.branch != asker.branch:
+    if query.branch and run.branch and run.branch != query.branch:
         return False
-    if asker.workflow and run.workflow and run.workflow != asker.workflow:
+    if query.workflow and run.workflow and run.workflow != query.workflow:
         return False
-    return asker.run_id is None or run.run_id < asker.run_id
+    return query.run_id is None or run.run_id < query.run_id
 
 
 @dataclass(frozen=True, slots=True)
-class BaseUnits:
+class BaseUnitCount:
     """How many units a run of the base planned, and where in the history it is."""
 
     planned: int
@@ -77,14 +77,14 @@ class BaseUnits:
         return f"run {self.run.run_id}" + (f" of {self.run.branch}" if self.run.branch else "")
 
 
-def units_planned(history: History, asker: Asker) -> BaseUnits | None:
+def units_planned(history: History, query: BaseQuery) -> BaseUnitCount | None:
     """Of the base's newest run whose plan was known; None without one."""
-    for position in base_runs(history, asker):
+    for position in base_runs(history, query):
         run = history.runs[position]
         planned = [leg.units_planned for leg in run.legs]
         known = [count for count in planned if count is not None]
         if known and len(known) == len(planned):
-            return BaseUnits(sum(known), run, position)
+            return BaseUnitCount(sum(known), run, position)
     return None
 
 
@@ -95,13 +95,13 @@ def cases_of_run(history: History, position: int) -> Iterator[CaseKey]:
 
 
 def known_failures(
-    history: History, asker: Asker
+    history: History, query: BaseQuery
 ) -> tuple[Mapping[CaseKey, KnownFailure], HistoryRun | None]:
     """Cases that failed in the base's newest run of which every leg ended by itself, and that run.
 
     A failure goes back as far as the case failed in each of the base's runs that has it.
     """
-    runs = list(base_runs(history, asker))
+    runs = list(base_runs(history, query))
     newest = next((one for one in runs if history.runs[one].complete), None)
     if newest is None:
         return {}, None
@@ -122,6 +122,6 @@ def known_failures(
             outcome=BAD_OUTCOMES[_BAD.index(int(values.outcome[row]))],
             since_run=history.runs[values.run[first]].run_id,
             run=run.run_id,
-            branch=run.branch or asker.branch or "the base",
+            branch=run.branch or query.branch or "the base",
         )
     return found, history.runs[newest]

@@ -2,7 +2,7 @@
 
 What `codec/history.py` is made of; knows nothing of tests. Sections come from files nobody trusts:
 a declared size is checked against what the compressed bytes could hold before anything is
-allocated, and whatever is wrong is a `Damage`.
+allocated, and whatever is wrong is a `CorruptData`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BLOCK: Final = 1 << 16  # values that are decoded at once: all that it takes sta
 _SAMPLE: Final = 64
 
 
-class Damage(ValueError):
+class CorruptData(ValueError):
     """The bytes are not what a section of this kind can be."""
 
 
@@ -41,25 +41,25 @@ def _common_divisor(values: Integers) -> int:
     """
     divisor = int(np.gcd.reduce(values[:_SAMPLE]))
     while divisor != 1:
-        wrong = values[values % divisor != 0] if divisor else values[values != 0]
-        if not wrong.size:
+        indivisible = values[values % divisor != 0] if divisor else values[values != 0]
+        if not indivisible.size:
             return max(divisor, 1)
-        divisor = int(np.gcd(divisor, np.gcd.reduce(wrong[:_SAMPLE])))
+        divisor = int(np.gcd(divisor, np.gcd.reduce(indivisible[:_SAMPLE])))
     return divisor
 
 
-def _differences(values: Integers, heads: Integers) -> Integers:
+def _differences(values: Integers, series_starts: Integers) -> Integers:
     """Each value minus the one before it, from 0 again at each of `heads`."""
     result: Integers = np.diff(values, prepend=0)
-    result[heads] = values[heads]
+    result[series_starts] = values[series_starts]
     return result
 
 
-def _sums(differences: Integers, heads: Integers) -> Integers:
+def _sums(differences: Integers, series_starts: Integers) -> Integers:
     """The inverse of `_differences`; wraps silently, so that its caller checks the range."""
     total: Integers = np.cumsum(differences)
-    before: Integers = np.where(heads > 0, total[heads - 1], 0)
-    return total - np.repeat(before, np.diff(heads, append=differences.size))
+    before: Integers = np.where(series_starts > 0, total[series_starts - 1], 0)
+    return total - np.repeat(before, np.diff(series_starts, append=differences.size))
 
 
 def _to_planes(values: Integers) -> tuple[int, bytes]:
@@ -80,15 +80,15 @@ def _from_planes(planes: NDArray[np.uint8]) -> Integers:
     return values
 
 
-def _blocks(count: int, heads: Integers | None) -> Iterator[tuple[int, int]]:
+def _blocks(count: int, series_starts: Integers | None) -> Iterator[tuple[int, int]]:
     """Where blocks of about `BLOCK` values begin and end; a series is in one of them."""
     ends = np.arange(BLOCK, count, BLOCK)
-    if heads is not None:
-        ends = np.append(heads, count)[np.searchsorted(heads, ends)]
+    if series_starts is not None:
+        ends = np.append(series_starts, count)[np.searchsorted(series_starts, ends)]
     return pairwise(np.unique([0, *ends.tolist(), count]).tolist())
 
 
-def _squeezed_numbers(raw: bytes) -> bytes:
+def _compress(raw: bytes) -> bytes:
     # Measured on 2,000,000 noisy durations: run lengths and Huffman codes alone give 1.61 bytes a
     # value in 38 ms; level 6 gives 1.64 in 173 ms, for noise has no repetitions to look for.
     squeeze = zlib.compressobj(1, zlib.DEFLATED, 15, 9, zlib.Z_RLE)
@@ -106,7 +106,7 @@ class Writer:
         self.index.append({"name": name, "bytes": len(content), "raw": raw_bytes, **more})
         self.body.append(content)
 
-    def integers(self, name: str, values: Integers, heads: Integers | None = None) -> None:
+    def integers(self, name: str, values: Integers, series_starts: Integers | None = None) -> None:
         """Add a column, each value within +-`LARGEST`.
 
         Args:
@@ -120,13 +120,15 @@ class Writer:
             return
         divisor = _common_divisor(values)
         scaled = values // divisor if divisor > 1 else values
-        width, raw = _to_planes(scaled if heads is None else _differences(scaled, heads))
-        self._put(name, _squeezed_numbers(raw), len(raw), width=width, divisor=divisor)
+        width, raw = _to_planes(
+            scaled if series_starts is None else _differences(scaled, series_starts)
+        )
+        self._put(name, _compress(raw), len(raw), width=width, divisor=divisor)
 
     def flags(self, name: str, values: Flags) -> None:
         """Add a column of yes and no, a bit each."""
         raw = np.packbits(values).tobytes()
-        self._put(name, _squeezed_numbers(raw), len(raw))
+        self._put(name, _compress(raw), len(raw))
 
     def texts(self, name: str, values: Sequence[str]) -> None:
         """Add a column of texts; lone surrogates are kept."""
@@ -146,19 +148,19 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Sections by name; every method raises `Damage`."""
+    """Sections by name; every method raises `CorruptData`."""
 
     sections: Mapping[str, tuple[Mapping[str, Any], bytes | memoryview]]
 
     def _entry(self, name: str) -> tuple[Mapping[str, Any], bytes | memoryview]:
         if name not in self.sections:
-            raise Damage(f"no section {name}")
+            raise CorruptData(f"no section {name}")
         return self.sections[name]
 
     def _number(self, name: str, key: str, largest: int) -> int:
         value = self._entry(name)[0].get(key)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
-            raise Damage(f"section {name}: {key} is {value!r:.40}")
+            raise CorruptData(f"section {name}: {key} is {value!r:.40}")
         return value
 
     def blob(self, name: str, expected: int | None = None) -> bytes:
@@ -166,25 +168,25 @@ class Reader:
         squeezed = self._entry(name)[1]
         raw_bytes = self._number(name, "raw", min(MAX_RAW_BYTES, MAX_RATIO * len(squeezed)))
         if expected is not None and raw_bytes != expected:
-            raise Damage(f"section {name}: {raw_bytes} bytes where {expected} are needed")
+            raise CorruptData(f"section {name}: {raw_bytes} bytes where {expected} are needed")
         swell = zlib.decompressobj()
         try:
             raw = swell.decompress(squeezed, raw_bytes + 1)
         except zlib.error as error:
-            raise Damage(f"section {name}: {error}") from None
+            raise CorruptData(f"section {name}: {error}") from None
         if len(raw) != raw_bytes or not swell.eof or swell.unused_data:
-            raise Damage(f"section {name}: is not the {raw_bytes} bytes it says")
+            raise CorruptData(f"section {name}: is not the {raw_bytes} bytes it says")
         return raw
 
-    def integers(self, name: str, count: int, heads: Integers | None = None) -> Integers:
+    def integers(self, name: str, count: int, series_starts: Integers | None = None) -> Integers:
         """A column of `count` integers within +-`LARGEST`."""
-        return self.column(name, count, heads, lambda values: values).copy()
+        return self.column(name, count, series_starts, lambda values: values).copy()
 
     def column(
         self,
         name: str,
         count: int,
-        heads: Integers | None,
+        series_starts: Integers | None,
         converted: Callable[[Integers], NDArray[Any]],
     ) -> NDArray[Any]:
         """The same in another type: 20,000,000 values are never there as int64 as well.
@@ -198,22 +200,22 @@ class Reader:
         constant = self._entry(name)[0].get("all")
         if constant is not None:
             if isinstance(constant, bool) or not isinstance(constant, int):
-                raise Damage(f"section {name}: all is {constant!r:.40}")
+                raise CorruptData(f"section {name}: all is {constant!r:.40}")
             if abs(constant) > LARGEST:
-                raise Damage(f"section {name}: {constant} is out of range")
+                raise CorruptData(f"section {name}: {constant} is out of range")
             return np.broadcast_to(converted(np.full(min(count, 1), constant, np.int64)), (count,))
         width = self._number(name, "width", 8)
         divisor = self._number(name, "divisor", LARGEST)
         planes = np.frombuffer(self.blob(name, width * count), np.uint8).reshape(width, count)
         result = np.empty(count, converted(np.zeros(0, np.int64)).dtype)
-        for begin, end in _blocks(count, heads):
+        for begin, end in _blocks(count, series_starts):
             values = _from_planes(planes[:, begin:end])
-            if heads is not None:
-                first, last = np.searchsorted(heads, (begin, end))
-                values = _sums(values, heads[first:last] - begin)
+            if series_starts is not None:
+                first, last = np.searchsorted(series_starts, (begin, end))
+                values = _sums(values, series_starts[first:last] - begin)
             reach = max(abs(int(values.max())), abs(int(values.min())))
             if reach * divisor > LARGEST:
-                raise Damage(f"section {name}: a value is out of range")
+                raise CorruptData(f"section {name}: a value is out of range")
             result[begin:end] = converted(values * divisor if divisor > 1 else values)
         return result
 
@@ -228,12 +230,12 @@ class Reader:
         try:
             joined = self.blob(name).decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
-            raise Damage(f"section {name}: {error}") from None
+            raise CorruptData(f"section {name}: {error}") from None
         if count and int(lengths.min()) < 0:
-            raise Damage(f"section {name}: a negative length")
+            raise CorruptData(f"section {name}: a negative length")
         # Summed as floats first: hostile lengths must not wrap round to the right total.
         if float(lengths.sum(dtype=np.float64)) != len(joined):
-            raise Damage(f"section {name}: the lengths do not add up")
+            raise CorruptData(f"section {name}: the lengths do not add up")
         ends = np.cumsum(lengths)
         return [
             joined[start:end]
@@ -253,6 +255,6 @@ class Reader:
         try:
             return json.loads(self.blob(name))
         except (ValueError, RecursionError) as error:
-            if isinstance(error, Damage):
+            if isinstance(error, CorruptData):
                 raise
-            raise Damage(f"section {name}: no JSON") from None
+            raise CorruptData(f"section {name}: no JSON") from None

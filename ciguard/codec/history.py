@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from ciguard.codec.columns import LARGEST, Damage, Reader, Writer
+from ciguard.codec.columns import LARGEST, CorruptData, Reader, Writer
 from ciguard.codec.history_runs import HistoryRun, runs_as_json, runs_of_json
-from ciguard.codec.record import LineError
+from ciguard.codec.record.lines import LineError
 from ciguard.errors import InputError
 from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, SCHEMA, CaseKey
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
     from ciguard.codec.columns import Integers
 
-KEPT: Final = 20  # values a key: what a baseline needs; older ones tell of another program
+VALUES_PER_KEY: Final = (
+    20  # values a key: what a baseline needs; older ones tell of another program
+)
 MAX_KEYS: Final = 5_000_000
 MAX_HEAD_BYTES: Final = 1 << 16  # of either line before the sections
 FILE_NAME: Final = "history.ciguard"
@@ -42,13 +44,13 @@ SECONDS: Final = ("wall_s", "cpu_s", "setup_s")
 BYTES: Final = ("peak_delta_bytes", "peak_lower_bytes", "peak_upper_bytes", "retained_bytes")
 MEASURES: Final = (*SECONDS, *BYTES)
 CODES: Final = ("outcome", "ending", "measured_by", "try_number")
-PLACES: Final = ("key", "run", "leg")
+POSITION_COLUMNS: Final = ("key", "run", "leg")
 _Small = TypeVar("_Small", np.int32, np.uint8)
 _PER_SECOND: Final = 1_000_000
 UNKNOWN_CODE: Final = 255  # of a word that is in a file and not in `WORDS`
 _MAGIC: Final = b"ciguard-history "
 # A code's word; 0 is "not told" (a file of durations knows no outcomes).
-WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+CODE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "outcome": ("", *OUTCOMES),
     "ending": ("", *ENDINGS),
     "measured_by": ("", *MEASURED_BY),
@@ -59,11 +61,11 @@ class DamagedHistory(InputError):
     """A history file that is not what was written; of a newer schema is none of these."""
 
 
-class NoHistory(DamagedHistory):
+class NotAHistory(DamagedHistory):
     """What does not even begin like one: it may be something else altogether."""
 
 
-class Spelling(NamedTuple):
+class ExternalName(NamedTuple):
     """How a file of another program spells a key. Without a name: the total of a class or file."""
 
     classname: str | None = None
@@ -118,7 +120,7 @@ class History:
     values: Values
     runs: tuple[HistoryRun, ...] = ()
     keys: tuple[CaseKey, ...] = ()
-    spellings: Mapping[CaseKey, Spelling] = field(default_factory=dict)
+    external_names: Mapping[CaseKey, ExternalName] = field(default_factory=dict)
 
 
 def unmeasured(count: int) -> NDArray[np.float64]:
@@ -142,7 +144,7 @@ def of_columns(columns: Mapping[str, NDArray[Any]]) -> Values:
 
 def no_values() -> Values:
     """Columns without a row."""
-    places = {name: np.zeros(0, np.int32) for name in PLACES}
+    places = {name: np.zeros(0, np.int32) for name in POSITION_COLUMNS}
     return of_columns({**places, **{name: np.zeros(0, np.uint8) for name in CODES}})
 
 
@@ -154,7 +156,9 @@ def empty() -> History:
 # --- Writing -------------------------------------------------------------------------------------
 
 
-def _put_measure(writer: Writer, name: str, column: NDArray[np.float64], heads: Integers) -> None:
+def _put_measure(
+    writer: Writer, name: str, column: NDArray[np.float64], series_starts: Integers
+) -> None:
     scale = _PER_SECOND if name in SECONDS else 1
     measured = ~np.isnan(column)
     if not measured.any():
@@ -165,20 +169,22 @@ def _put_measure(writer: Writer, name: str, column: NDArray[np.float64], heads: 
         # A gap repeats the value before it: no cost for the gap, and none for what follows it.
         last = np.maximum.accumulate(np.where(measured, np.arange(len(column)), 0))
         numbers = np.nan_to_num(column[last], nan=0.0)
-    writer.integers(name, np.rint(numbers * scale).astype(np.int64), heads)
+    writer.integers(name, np.rint(numbers * scale).astype(np.int64), series_starts)
 
 
 def _put_keys(writer: Writer, history: History) -> None:
-    ways = sorted({key[:2] for key in history.keys})
-    positions = {way: position for position, way in enumerate(ways)}
-    writer.blob("ways", _json(ways))
-    way = np.fromiter((positions[key[:2]] for key in history.keys), np.int64, len(history.keys))
-    writer.integers("way", way)
+    suite_keys = sorted({key[:2] for key in history.keys})
+    positions = {suite_key: position for position, suite_key in enumerate(suite_keys)}
+    writer.blob("ways", _json(suite_keys))
+    suite_key = np.fromiter(
+        (positions[key[:2]] for key in history.keys), np.int64, len(history.keys)
+    )
+    writer.integers("way", suite_key)
     writer.texts("unit", [key.unit for key in history.keys])
     writer.optional_texts("case", [None if key[3] == key[2] else key[3] for key in history.keys])
-    if history.spellings:
-        spellings = [history.spellings.get(key, Spelling()) for key in history.keys]
-        for position, name in enumerate(Spelling._fields):
+    if history.external_names:
+        spellings = [history.external_names.get(key, ExternalName()) for key in history.keys]
+        for position, name in enumerate(ExternalName._fields):
             writer.optional_texts(name, [spelling[position] for spelling in spellings])
 
 
@@ -201,16 +207,16 @@ def encode(history: History) -> bytes:
     writer.blob("runs", _json(runs_as_json(history.runs)))
     _put_keys(writer, history)
     counts = np.bincount(values.key, minlength=len(history.keys)).astype(np.int64)
-    heads = np.cumsum(counts) - counts
+    series_starts = np.cumsum(counts) - counts
     writer.integers("count", counts)
     for name in ("run", "leg", *CODES):
-        writer.integers(name, getattr(values, name).astype(np.int64), heads)
+        writer.integers(name, getattr(values, name).astype(np.int64), series_starts)
     for name in MEASURES:
-        _put_measure(writer, name, getattr(values, name), heads)
+        _put_measure(writer, name, getattr(values, name), series_starts)
     head = {
         "keys": len(history.keys),
         "values": len(values),
-        "words": {name: words[1:] for name, words in WORDS.items()},
+        "words": {name: words[1:] for name, words in CODE_NAMES.items()},
         "sections": writer.index,
     }
     rest = _json(head) + b"\n" + b"".join(writer.body)
@@ -223,61 +229,64 @@ def encode(history: History) -> bytes:
 def _size(head: Any, name: str, largest: int) -> int:
     value = head.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
-        raise Damage(f"{name} is {value!r:.40}, at most {largest} are allowed")
+        raise CorruptData(f"{name} is {value!r:.40}, at most {largest} are allowed")
     return value
 
 
 def _sections(head: Any, body: memoryview) -> Reader:
     index = head.get("sections")
     if not isinstance(index, list):
-        raise Damage("no list of sections")
+        raise CorruptData("no list of sections")
     sections: dict[str, tuple[Mapping[str, Any], memoryview]] = {}
     start = 0
     for entry in index:
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-            raise Damage("a section without a name")
+            raise CorruptData("a section without a name")
         size = _size({"bytes": 0, **entry}, "bytes", len(body) - start)
         sections[entry["name"]] = (entry, body[start : start + size])
         start += size
     if start != len(body):
-        raise Damage(f"{len(body) - start} bytes that belong to no section")
+        raise CorruptData(f"{len(body) - start} bytes that belong to no section")
     return Reader(sections)
 
 
 def _keys(reader: Reader, count: int) -> tuple[CaseKey, ...]:
-    ways = reader.json("ways")
-    if not isinstance(ways, list) or not all(
-        isinstance(way, list) and [type(text) for text in way] == [str, str] for way in ways
+    suite_keys = reader.json("ways")
+    if not isinstance(suite_keys, list) or not all(
+        isinstance(suite_key, list) and [type(text) for text in suite_key] == [str, str]
+        for suite_key in suite_keys
     ):
-        raise Damage("ways are no list of suites and variants")
-    way = reader.integers("way", count)
-    _check_range("way", way, 0, len(ways))
+        raise CorruptData("ways are no list of suites and variants")
+    suite_key = reader.integers("way", count)
+    _check_range("way", suite_key, 0, len(suite_keys))
     units = reader.texts("unit", count)
     cases = reader.optional_texts("case", count)
-    suites = [ways[position][0] for position in way.tolist()]
-    variants = [ways[position][1] for position in way.tolist()]
+    suites = [suite_keys[position][0] for position in suite_key.tolist()]
+    variants = [suite_keys[position][1] for position in suite_key.tolist()]
     cases = [unit if case is None else case for unit, case in zip(units, cases, strict=True)]
     keys = tuple(map(CaseKey._make, zip(suites, variants, units, cases, strict=True)))
     if not all(map(lt, keys, islice(keys, 1, None))):
-        raise Damage("keys out of order, or a key twice")
+        raise CorruptData("keys out of order, or a key twice")
     return keys
 
 
-def _spellings(reader: Reader, keys: Sequence[CaseKey]) -> dict[CaseKey, Spelling]:
+def _spellings(reader: Reader, keys: Sequence[CaseKey]) -> dict[CaseKey, ExternalName]:
     if "classname" not in reader.sections:
         return {}
-    columns = [reader.optional_texts(name, len(keys)) for name in Spelling._fields]
-    found = zip(keys, map(Spelling._make, zip(*columns, strict=True)), strict=True)
+    columns = [reader.optional_texts(name, len(keys)) for name in ExternalName._fields]
+    found = zip(keys, map(ExternalName._make, zip(*columns, strict=True)), strict=True)
     return {key: spelling for key, spelling in found if spelling != (None, None, None)}
 
 
-def _check_range(name: str, values: NDArray[Any], least: int, end: int | NDArray[np.int32]) -> None:
-    if values.size and (int(values.min()) < least or (values >= end).any()):
-        raise Damage(f"section {name}: a value is out of range")
+def _check_range(
+    name: str, values: NDArray[Any], minimum: int, end: int | NDArray[np.int32]
+) -> None:
+    if values.size and (int(values.min()) < minimum or (values >= end).any()):
+        raise CorruptData(f"section {name}: a value is out of range")
 
 
 def _small(  # noqa: PLR0917  # each is one thing it needs
-    reader: Reader, name: str, count: int, heads: Integers, end: int, type_: type[_Small]
+    reader: Reader, name: str, count: int, series_starts: Integers, end: int, type_: type[_Small]
 ) -> NDArray[_Small]:
     """A column of numbers from 0 to below `end`."""
 
@@ -285,31 +294,33 @@ def _small(  # noqa: PLR0917  # each is one thing it needs
         _check_range(name, numbers, 0, end)
         return numbers.astype(type_)
 
-    return reader.column(name, count, heads, converted)
+    return reader.column(name, count, series_starts, converted)
 
 
-def _codes(reader: Reader, name: str, count: int, heads: Integers, head: Any) -> NDArray[np.uint8]:
-    if name not in WORDS:
-        return _small(reader, name, count, heads, 256, np.uint8)
+def _codes(
+    reader: Reader, name: str, count: int, series_starts: Integers, head: Any
+) -> NDArray[np.uint8]:
+    if name not in CODE_NAMES:
+        return _small(reader, name, count, series_starts, 256, np.uint8)
     # The file's own list of words: a later version may have put one in between.
-    told = head.get("words")
-    words = told.get(name) if isinstance(told, dict) else None
+    stored_words = head.get("words")
+    words = stored_words.get(name) if isinstance(stored_words, dict) else None
     if not isinstance(words, list):
-        raise Damage(f"words of {name} that are not known: {words!r:.80}")
-    code_of = {word: code for code, word in enumerate(WORDS[name])}
+        raise CorruptData(f"words of {name} that are not known: {words!r:.80}")
+    code_of = {word: code for code, word in enumerate(CODE_NAMES[name])}
     known = np.array([0, *(code_of.get(str(word), UNKNOWN_CODE) for word in words)], np.uint8)
 
     def converted(numbers: Integers) -> NDArray[np.uint8]:
         _check_range(name, numbers, 0, len(known))
         found: NDArray[np.uint8] = known[numbers]
         if (found == UNKNOWN_CODE).any():  # a word that no value has may be unknown
-            raise Damage(f"words of {name} that are not known: {words!r:.80}")
+            raise CorruptData(f"words of {name} that are not known: {words!r:.80}")
         return found
 
-    return reader.column(name, count, heads, converted)
+    return reader.column(name, count, series_starts, converted)
 
 
-def _measure(reader: Reader, name: str, count: int, heads: Integers) -> NDArray[np.float64]:
+def _measure(reader: Reader, name: str, count: int, series_starts: Integers) -> NDArray[np.float64]:
     if name not in reader.sections:
         return unmeasured(count)
     scale = _PER_SECOND if name in SECONDS else 1
@@ -319,7 +330,7 @@ def _measure(reader: Reader, name: str, count: int, heads: Integers) -> NDArray[
             _check_range(name, numbers, 0, LARGEST + 1)
         return numbers / scale
 
-    column = reader.column(name, count, heads, converted)
+    column = reader.column(name, count, series_starts, converted)
     if f"{name}.measured" in reader.sections:
         measured = reader.flags(f"{name}.measured", count)
         column = np.where(measured, column, np.nan)
@@ -330,37 +341,37 @@ def _values(
     reader: Reader, head: Any, count: int, keys: int, runs: tuple[HistoryRun, ...]
 ) -> Values:
     counts = reader.integers("count", keys)
-    _check_range("count", counts, 1, KEPT + 1)
+    _check_range("count", counts, 1, VALUES_PER_KEY + 1)
     if int(counts.sum()) != count:
-        raise Damage("counts and values do not agree")
-    heads = np.cumsum(counts) - counts
-    run = _small(reader, "run", count, heads, len(runs), np.int32)
+        raise CorruptData("counts and values do not agree")
+    series_starts = np.cumsum(counts) - counts
+    run = _small(reader, "run", count, series_starts, len(runs), np.int32)
     rises = np.diff(run) > 0
-    rises[heads[1:] - 1] = True
+    rises[series_starts[1:] - 1] = True
     if not rises.all():
-        raise Damage("runs of a key out of order")
+        raise CorruptData("runs of a key out of order")
     legs = np.array([len(found.legs) for found in runs], np.int32)
-    leg = _small(reader, "leg", count, heads, int(legs.max(initial=0)), np.int32)
+    leg = _small(reader, "leg", count, series_starts, int(legs.max(initial=0)), np.int32)
     _check_range("leg", leg, 0, legs[run])
     return of_columns(
         {
             "key": np.repeat(np.arange(keys, dtype=np.int32), counts),
             "run": run,
             "leg": leg,
-            **{name: _codes(reader, name, count, heads, head) for name in CODES},
-            **{name: _measure(reader, name, count, heads) for name in MEASURES},
+            **{name: _codes(reader, name, count, series_starts, head) for name in CODES},
+            **{name: _measure(reader, name, count, series_starts) for name in MEASURES},
         }
     )
 
 
-def _decode(rest: memoryview) -> History:
-    line = bytes(rest[:MAX_HEAD_BYTES]).partition(b"\n")[0]
+def _decode(body: memoryview) -> History:
+    line = bytes(body[:MAX_HEAD_BYTES]).partition(b"\n")[0]
     head = json.loads(line)
     if not isinstance(head, dict):
-        raise Damage("no head")
+        raise CorruptData("no head")
     keys = _size(head, "keys", MAX_KEYS)
-    count = _size(head, "values", keys * KEPT)
-    reader = _sections(head, rest[len(line) + 1 :])
+    count = _size(head, "values", keys * VALUES_PER_KEY)
+    reader = _sections(head, body[len(line) + 1 :])
     runs = runs_of_json(reader.json("runs"))
     names = _keys(reader, keys)
     if not keys:
@@ -372,7 +383,7 @@ def decode(content: bytes, source: str) -> History:
     """Read a history file.
 
     Raises:
-        NoHistory: it is none.
+        NotAHistory: it is none.
         DamagedHistory: it is not what was written (cut, changed, made by somebody else).
         InputError: it is of another schema.
     """
@@ -380,7 +391,7 @@ def decode(content: bytes, source: str) -> History:
     words = line.split(b" ")
     if not content.startswith(_MAGIC) or len(words) != 3 or not words[1].isdigit():  # noqa: PLR2004
         what = "no history file" if content else "no history file: it is empty"
-        raise NoHistory(what, where=source, fix="name a file that ciguard wrote")
+        raise NotAHistory(what, where=source, fix="name a file that ciguard wrote")
     if words[1] != b"%d" % SCHEMA:
         fix = "use the version of ciguard that wrote it, or a newer one"
         newer = "a newer ciguard wrote it: " if words[1] > b"%d" % SCHEMA else ""
@@ -392,5 +403,5 @@ def decode(content: bytes, source: str) -> History:
         raise DamagedHistory("the file was cut or changed", where=source, fix=damaged)
     try:
         return _decode(rest)
-    except (Damage, LineError, ValueError, RecursionError) as error:
+    except (CorruptData, LineError, ValueError, RecursionError) as error:
         raise DamagedHistory(f"damaged history: {error}", where=source, fix=damaged) from None

@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from ciguard.codec.record import CHECKS, LineError, Shape, flag
+from ciguard.codec.record.lines import CHECKS, LineError, LineSchema, flag
 from ciguard.model import Ending, Runner, UnitKey
 
 # When nobody said when a run was: before every run with a date, so that real ones outlive it.
 UNDATED: Final = datetime.min.replace(tzinfo=UTC)
 NO_RUNNER: Final = Runner()
 # Events of what is only proposed: what it says of itself must not become everybody's past.
-PROPOSALS: Final = ("pull_request", "pull_request_target", "merge_group")
+UNMERGED_EVENTS: Final = ("pull_request", "pull_request_target", "merge_group")
 
 
 @dataclass(frozen=True, slots=True)
-class SuiteCost:
+class SuiteOverhead:
     """What a process of a suite costs beside its units, as one leg saw it.
 
     `base_bytes`: resident memory before the first unit, the least seen; the rest are medians.
@@ -58,7 +58,7 @@ class HistoryLeg:
     peak_bytes: int | None = None  # largest sample of the whole process tree
     process_peak_bytes: int | None = None  # largest high-water mark of one process
     units_planned: int | None = None
-    costs: tuple[SuiteCost, ...] = ()
+    costs: tuple[SuiteOverhead, ...] = ()
     lost: tuple[UnitKey, ...] = ()
 
     @property
@@ -88,9 +88,9 @@ class HistoryRun:
         return (self.at, self.run_id, self.run_attempt)
 
     @property
-    def is_proposal(self) -> bool:
+    def is_unmerged(self) -> bool:
         """Say that a change was tested that is in no branch yet."""
-        return self.event in PROPOSALS
+        return self.event in UNMERGED_EVENTS
 
     @property
     def complete(self) -> bool:
@@ -120,7 +120,7 @@ def _unit_keys(value: Any) -> tuple[UnitKey, ...]:
     return tuple(found)
 
 
-def _each(shape: Shape) -> Any:
+def _each(shape: LineSchema) -> Any:
     def check(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise LineError(f"expected a list, found {value!r:.40}")
@@ -135,13 +135,13 @@ _CHECKS: Final = {
     "datetime": _at,
     "tuple[UnitKey, ...]": _unit_keys,
 }
-_CHECKS["tuple[SuiteCost, ...]"] = _each(Shape(SuiteCost, _CHECKS))
-_CHECKS["tuple[HistoryLeg, ...]"] = _each(Shape(HistoryLeg, _CHECKS))
-_RUN: Final = Shape(HistoryRun, _CHECKS)
+_CHECKS["tuple[SuiteOverhead, ...]"] = _each(LineSchema(SuiteOverhead, _CHECKS))
+_CHECKS["tuple[HistoryLeg, ...]"] = _each(LineSchema(HistoryLeg, _CHECKS))
+_RUN: Final = LineSchema(HistoryRun, _CHECKS)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, HistoryRun | HistoryLeg | SuiteCost | Runner):
+    if isinstance(value, HistoryRun | HistoryLeg | SuiteOverhead | Runner):
         content = ((field, getattr(value, field.name)) for field in fields(value))
         # What is at its default is left out: 20 runs of 110 legs are mostly defaults.
         return {field.name: _plain(item) for field, item in content if item != field.default}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ciguard.model import UnitKey
 
 FILE: Final = "quarantine.toml"
-LONGEST: Final = timedelta(days=30)  # what is not mended by then is to be decided about again
+MAX_PERIOD: Final = timedelta(days=30)  # what is not mended by then is to be decided about again
 KEYS: Final = ("unit", "suite", "variant", "reason", "issue", "until")
 
 
@@ -48,7 +48,7 @@ class Entry:
         return _name({"unit": self.unit, "suite": self.suite, "variant": self.variant})
 
     @property
-    def why(self) -> str:
+    def reason_text(self) -> str:
         """Its reason, with where that is worked on and how long it holds."""
         return f"{self.reason} ({self.issue}, until {self.until.isoformat()})"
 
@@ -88,23 +88,25 @@ def decode(content: bytes, today: date, source: str = FILE) -> Quarantine:
         raise InputError(f"unknown key {min(found)!r:.60}", where=source, fix=fix)
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise InputError("`quarantine` is no list of tables", where=source, fix=fix)
-    whole = Quarantine()
+    quarantine = Quarantine()
     for table in listed:
-        problems = tuple(f"{source}: {_name(table)} {said}" for said in _problems(table, today))
-        entries = () if problems else (_entry(table),)
-        whole = replace(
-            whole,
-            entries=(*whole.entries, *entries),
-            problems=(*whole.problems, *problems),
+        problems = tuple(
+            f"{source}: {_name(table)} {problem}" for problem in _problems(table, today)
         )
-    return whole
+        entries = () if problems else (_entry(table),)
+        quarantine = replace(
+            quarantine,
+            entries=(*quarantine.entries, *entries),
+            problems=(*quarantine.problems, *problems),
+        )
+    return quarantine
 
 
 def _name(table: dict[str, Any]) -> str:
-    way = [str(table[key]) for key in ("suite", "variant") if table.get(key) is not None]
+    suite_key = [str(table[key]) for key in ("suite", "variant") if table.get(key) is not None]
     unit = table.get("unit")
     named = unit if isinstance(unit, str) and unit else "an entry without a unit"
-    return f"{named:.120}" + (f" of {'/'.join(way):.60}" if way else "")
+    return f"{named:.120}" + (f" of {'/'.join(suite_key):.60}" if suite_key else "")
 
 
 def _entry(table: dict[str, Any]) -> Entry:
@@ -144,7 +146,7 @@ def _problems(table: dict[str, Any], today: date) -> Iterator[str]:
         yield "gives no reason"
     if not _is_issue(table.get("issue")):
         yield "names no issue: give its number, or its address"
-    yield from _wrong_end(table.get("until"), today)
+    yield from _until_problems(table.get("until"), today)
 
 
 def _is_text(value: object) -> bool:
@@ -159,20 +161,20 @@ def _is_issue(value: object) -> bool:
     )
 
 
-def _wrong_end(value: object, today: date) -> Iterator[str]:
+def _until_problems(value: object, today: date) -> Iterator[str]:
     until = _date(value)
-    latest = today + LONGEST
+    latest = today + MAX_PERIOD
     if until is None:
         yield f"has no last day: until = {latest.isoformat()} is the latest"
     elif until < today:
         yield f"has expired on {until.isoformat()}: mend its tests, or decide about it again"
     elif until > latest:
         yield (
-            f"holds until {until.isoformat()}, more than {LONGEST.days} days ahead: "
+            f"holds until {until.isoformat()}, more than {MAX_PERIOD.days} days ahead: "
             f"{latest.isoformat()} is the latest"
         )
 
 
-def changed(base: Sequence[Entry], own: Sequence[Entry]) -> bool:
+def is_changed(base: Sequence[Entry], own: Sequence[Entry]) -> bool:
     """Say whether two files quarantine different things, in whatever order."""
     return set(base) != set(own)

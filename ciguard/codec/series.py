@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.codec.history import KEPT, WORDS
+from ciguard.codec.history import CODE_NAMES, VALUES_PER_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
     Positions = NDArray[np.int64]
 
-COMPLETED: Final = WORDS["ending"].index("completed")
-DIED: Final = WORDS["outcome"].index("died")
+COMPLETED: Final = CODE_NAMES["ending"].index("completed")
+DIED: Final = CODE_NAMES["outcome"].index("died")
 # Under this a duration says more about the machine's timer and caches than about its speed.
 STEADY_S: Final = 0.05
 STEADY_TESTS: Final = 20
@@ -58,8 +58,8 @@ def parts(group: NDArray[np.int32], groups: int) -> Iterator[tuple[slice, slice]
         yield slice(begin, end), slice(first, last)
 
 
-def latest(
-    column: NDArray[Any], group: NDArray[np.int32], groups: int, depth: int = KEPT
+def newest_values(
+    column: NDArray[Any], group: NDArray[np.int32], groups: int, depth: int = VALUES_PER_KEY
 ) -> Floats:
     """The last `depth` values of each group as a table, NaN where there are fewer.
 
@@ -202,7 +202,7 @@ def speed_factors(history: History) -> Floats:
 def _steady(history: History, values: Values, keys: slice) -> tuple[Floats, NDArray[np.int32]]:
     """Of the long tests among these keys: log(wall / the key's median), and the leg."""
     key = values.key - np.int32(keys.start)
-    usual = _medians(latest(values.wall_s, key, keys.stop - keys.start))[key]
+    usual = _medians(newest_values(values.wall_s, key, keys.stop - keys.start))[key]
     steady = (usual >= STEADY_S) & (values.wall_s > 0) & ~is_censored(values)
     ratio = np.log(values.wall_s[steady] / usual[steady])
     return ratio, leg_of(history, values)[steady]

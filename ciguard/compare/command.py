@@ -8,39 +8,48 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ciguard import console, files
+from ciguard import console
 from ciguard.codec.quarantine import FILE as QUARANTINE
-from ciguard.compare import failing
-from ciguard.compare.around import Around
-from ciguard.compare.as_json import as_json
-from ciguard.compare.comparing import compare_run
-from ciguard.compare.lineage import base_commit
-from ciguard.compare.records import runs_of
+from ciguard.compare import fail_conditions
+from ciguard.compare.ancestry import base_commit
+from ciguard.compare.ancestry_lookup import ancestry_of
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.context import Context
+from ciguard.compare.json import as_json
+from ciguard.compare.resolve import find_in_history, join_by_name, newest_run_of_branch
+from ciguard.compare.run_from_records import runs_from_records
 from ciguard.compare.scatter import scatter
-from ciguard.compare.sides import joined, newest_of_branch, run_of_history
-from ciguard.compare.text import render
 from ciguard.compare.transitions import quarantined
+from ciguard.compare.view import as_text
 from ciguard.errors import CiguardError, InputError, UsageError
-from ciguard.lookup.records import Lookup, Recorded
-from ciguard.lookup.references import Base, Branch, Place, Reference, RunId, This, parse
-from ciguard.repository.lineages import lineage_of
-from ciguard.text import tidied
+from ciguard.sources import local
+from ciguard.sources.record_finder import FoundRecords, RecordFinder
+from ciguard.sources.references import (
+    Base,
+    Branch,
+    CurrentRun,
+    PathReference,
+    Reference,
+    RunId,
+    parse,
+)
+from ciguard.text import collapse_blank_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ciguard.codec.history import History
-    from ciguard.compare.changes import Excuse
     from ciguard.compare.comparison import Comparison
-    from ciguard.compare.runs import Run
+    from ciguard.compare.run_columns import Run
+    from ciguard.compare.test_changes import Excuse
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey
     from ciguard.model.jobs import Job
 
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
-CARRIER: Final = "CIGUARD_HISTORY_CARRIER"
-ALONE: Final = "the two runs are compared without past runs"
-ROWS: Final = 200  # of a table in Markdown
+STORE_VARIABLE: Final = "CIGUARD_HISTORY_CARRIER"
+WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
+MAX_ROWS: Final = 200  # of a table in Markdown
 
 
 def _as_text_of_json(comparison: Comparison) -> str:
@@ -49,29 +58,29 @@ def _as_text_of_json(comparison: Comparison) -> str:
 
 def _markdown(comparison: Comparison) -> str:
     # Imported here, as below: text and JSON need not pay for Jinja.
-    from ciguard.rendering import environment  # noqa: PLC0415
+    from ciguard.template_loader import environment  # noqa: PLC0415
 
     template = environment().get_template("comparison.md.j2")
-    return tidied(template.render(comparison=comparison, rows=ROWS))
+    return collapse_blank_lines(template.render(comparison=comparison, rows=MAX_ROWS))
 
 
 def _html(comparison: Comparison) -> str:
-    from ciguard import rendering  # noqa: PLC0415
+    from ciguard import template_loader  # noqa: PLC0415
 
     return (
-        rendering.environment()
+        template_loader.environment()
         .get_template("comparison.html.j2")
         .render(
             comparison=comparison,
-            scatter=scatter(comparison.pairs),
-            rows=rendering.ROWS,
-            **rendering.scripted(),
+            scatter=scatter(comparison.scatter_sample),
+            rows=template_loader.MAX_ROWS_WITHOUT_SCRIPT,
+            **template_loader.page_script(),
         )
     )
 
 
 FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {
-    "text": render,
+    "text": as_text,
     "markdown": _markdown,
     "json": _as_text_of_json,
     "html": _html,
@@ -83,15 +92,18 @@ FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {
 @click.argument("head")
 @click.option(
     "--history",
-    "place",
+    "history_location",
     metavar="FILE|branch:NAME",
     help="Past runs: the baseline; else as configured.",
 )
 @click.option("--repo", "repository", metavar="OWNER/NAME", help="Of run ids; else the one around.")
-@click.option("--format", "shape", type=click.Choice(list(FORMATS)), default="text")
+@click.option("--format", "format_", type=click.Choice(list(FORMATS)), default="text")
 @click.option("-o", "--output", metavar="FILE", help="Write it there, and print the verdict only.")
 @click.option(
-    "--fail-on", metavar="LIST", default="", help=f"Of {', '.join(failing.WORDS)}; comma-separated."
+    "--fail-on",
+    metavar="LIST",
+    default="",
+    help=f"Of {', '.join(fail_conditions.CONDITIONS)}; comma-separated.",
 )
 @click.option(
     "--strict", is_flag=True, help="End with 12 where memory or durations could not be judged."
@@ -103,9 +115,9 @@ def command(
     *,
     base: str,
     head: str,
-    place: str | None,
+    history_location: str | None,
     repository: str | None,
-    shape: str,
+    format_: str,
     output: str | None,
     fail_on: str,
     strict: bool,
@@ -120,91 +132,101 @@ def command(
     timeouts, out of memory; 11 confirmed regressions; 12 inconclusive; 13 incomplete.
     """
     words = _fail_on(fail_on)
-    history = _history(invocation, place) if place is not None else _configured(invocation)
-    comparison = _compared(invocation, (base, head), history, repository)
-    answer = FORMATS[shape](comparison)
+    history = (
+        _history(invocation, history_location)
+        if history_location is not None
+        else _configured_history(invocation)
+    )
+    comparison = _compare(invocation, (base, head), history, repository)
+    answer = FORMATS[format_](comparison)
     if output is None or output == "-":
         console.out(answer)
     else:
-        files.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
+        local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
         console.out(comparison.headline)
-    return failing.exit_code(comparison, words, strict=strict)
+    return fail_conditions.exit_code(comparison, words, strict=strict)
 
 
 def _fail_on(text: str) -> frozenset[str]:
     words = [word.strip() for word in text.split(",") if word.strip()]
-    unknown = [word for word in words if word not in failing.WORDS]
+    unknown = [word for word in words if word not in fail_conditions.CONDITIONS]
     if unknown:
         what = f"no such finding: {', '.join(unknown)}"
-        raise UsageError(what, where="--fail-on", fix=f"there are {', '.join(failing.WORDS)}")
+        raise UsageError(
+            what, where="--fail-on", fix=f"there are {', '.join(fail_conditions.CONDITIONS)}"
+        )
     return frozenset(words)
 
 
-def _history(invocation: Invocation, place: str) -> History | None:
+def _history(invocation: Invocation, location: str) -> History | None:
     # Imported here: without a history, nobody pays for its carriers.
-    from ciguard.history.carriers import load, open_carrier  # noqa: PLC0415
+    from ciguard.history.stores import load, open_store  # noqa: PLC0415
 
-    loaded = load(open_carrier(place, invocation.folder, invocation.environ))
-    if not loaded.found:
-        console.err(f"warning: {place}: there is no history yet")
-    return loaded.history if loaded.found else None
+    loaded = load(open_store(location, invocation.folder, invocation.environ))
+    if not loaded.exists:
+        console.err(f"warning: {location}: there is no history yet")
+    return loaded.history if loaded.exists else None
 
 
-def _configured(invocation: Invocation) -> History | None:
+def _configured_history(invocation: Invocation) -> History | None:
     """The configuration's history. Nobody asked for it by name, so its absence is a note."""
-    if not (_has_configuration(invocation) or invocation.environ.get(CARRIER)):
+    if not (_has_configuration(invocation) or invocation.environ.get(STORE_VARIABLE)):
         return None
-    from ciguard.history.carriers import load, open_carrier, unusable  # noqa: PLC0415
+    from ciguard.history.stores import load, open_store, unusable_message  # noqa: PLC0415
 
     config = invocation.config()
     if not config.model_fields_set and not (invocation.folder / CONFIGURED[0]).exists():
         return None  # a pyproject.toml that says nothing of us
     place = config.history.carrier
     try:
-        loaded = load(open_carrier(place, invocation.folder, invocation.environ))
+        loaded = load(open_store(place, invocation.folder, invocation.environ))
     except CiguardError as error:
-        console.err(f"note: {unusable(place, error, ALONE)}")
+        console.err(f"note: {unusable_message(place, error, WITHOUT_HISTORY)}")
         return None
-    if not loaded.found:
-        console.err(f"note: there is no history at {place} yet: {ALONE}")
-    return loaded.history if loaded.found else None
+    if not loaded.exists:
+        console.err(f"note: there is no history at {place} yet: {WITHOUT_HISTORY}")
+    return loaded.history if loaded.exists else None
 
 
 def _has_configuration(invocation: Invocation) -> bool:
     return any((invocation.folder / name).exists() for name in CONFIGURED)
 
 
-NOTHING_READ: Final = Recorded(())
+NOTHING_READ: Final = FoundRecords(())
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _Runs:
     """The runs that an argument names, oldest first; none of `base`: then the rule chooses."""
 
     runs: tuple[Run, ...]
-    recorded: Recorded = NOTHING_READ
+    recorded: FoundRecords = NOTHING_READ
 
 
-def _compared(
-    invocation: Invocation, words: tuple[str, str], history: History | None, repository: str | None
+def _compare(
+    invocation: Invocation,
+    arguments: tuple[str, str],
+    history: History | None,
+    repository: str | None,
 ) -> Comparison:
-    lookup = Lookup(invocation.environ, invocation.folder, repository)
-    finding = _Finding(lookup, history)
+    lookup = RecordFinder(invocation.environ, invocation.folder, repository)
+    finding = _Resolver(lookup, history)
     references = [
-        parse(word, side, lookup.exists) for word, side in zip(words, ("BASE", "HEAD"), strict=True)
+        parse(word, side, lookup.exists)
+        for word, side in zip(arguments, ("BASE", "HEAD"), strict=True)
     ]
     if isinstance(references[1], Base):
         fix = "give the candidate: a run, a folder of records, or this"
         raise UsageError("base is what a candidate is held against", where="HEAD: base", fix=fix)
-    head = finding.side(references[1], words[1], "HEAD")
-    base = finding.side(references[0], words[0], "BASE", head.runs[-1])
+    head = finding.resolve(references[1], arguments[1], "HEAD")
+    base = finding.resolve(references[0], arguments[0], "BASE", head.runs[-1])
     for side in (base, head):
         for problem in (*side.recorded.problems, *_damages(side.recorded)):
             console.err(f"warning: {problem}")
     bases, heads = base.runs, head.runs
-    if base.recorded.foreign != head.recorded.foreign or history is not None:
-        bases, heads = _joined(base, head, history, words)
-    around = _around(
+    if base.recorded.from_result_files != head.recorded.from_result_files or history is not None:
+        bases, heads = _join_names(base, head, history, arguments)
+    context = _context(
         invocation, lookup, heads[-1], history, (base.recorded.jobs, head.recorded.jobs)
     )
     return compare_run(
@@ -212,66 +234,70 @@ def _compared(
         history,
         bases,
         previous=heads[-2] if len(heads) > 1 else None,
-        around=around,
+        context=context,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Finding:
-    lookup: Lookup
+class _Resolver:
+    lookup: RecordFinder
     history: History | None
 
-    def side(self, reference: Reference, word: str, side: str, head: Run | None = None) -> _Side:
+    def resolve(
+        self, reference: Reference, argument: str, side: str, head: Run | None = None
+    ) -> _Runs:
         """Find what an argument names; `head` is the candidate, where the base is looked for."""
-        where = f"{side}: {word}"
-        if isinstance(reference, Place):
-            return _read(self.lookup.on_disk(reference), word)
+        where = f"{side}: {argument}"
+        if isinstance(reference, PathReference):
+            return _read(self.lookup.on_disk(reference), argument)
         if isinstance(reference, RunId):
-            return self._run(reference, word, where)
-        if isinstance(reference, This):
+            return self._run(reference, argument, where)
+        if isinstance(reference, CurrentRun):
             current = self.lookup.current(where)
-            run_id = current.judged_run_id or current.run_id or 0
-            return _read(self.lookup.on_github(RunId(run_id), where), word)
+            run_id = current.triggering_run_id or current.run_id or 0
+            return _read(self.lookup.on_github(RunId(run_id), where), argument)
         if isinstance(reference, Branch):
-            return self._newest(reference.name, word, where, head)
+            return self._newest(reference.name, argument, where, head)
         if self.history is not None:
-            return _Side(())
-        around = self.lookup.around()
-        branch = around.base_branch if around is not None else None
+            return _Runs(())
+        current_run = self.lookup.current_run()
+        branch = current_run.base_branch if current_run is not None else None
         if branch is None:
             what = "base is chosen from a history, and there is none"
             fix = "--history FILE or branch:NAME; or name a run, or branch:NAME of GitHub's runs"
             raise UsageError(what, where=where, fix=fix)
-        return self._newest(branch, word, where, head)
+        return self._newest(branch, argument, where, head)
 
-    def _run(self, reference: RunId, word: str, where: str) -> _Side:
+    def _run(self, reference: RunId, argument: str, where: str) -> _Runs:
         # An address says where the run is; a number is of the history first.
         if self.history is not None and not reference.server:
-            run = run_of_history(self.history, reference, word, where, strict=not self._can_ask)
+            run = find_in_history(
+                self.history, reference, argument, where, strict=not self.can_query_github
+            )
             if run is not None:
-                return _Side((run,))
-        if self.history is None and not reference.server and not self._can_ask:
+                return _Runs((run,))
+        if self.history is None and not reference.server and not self.can_query_github:
             what = "a run id is looked up in a history or on GitHub, and there is neither"
             fix = (
                 "--history FILE or branch:NAME; --repo OWNER/NAME with a GITHUB_TOKEN; or name a "
                 "folder of records"
             )
             raise UsageError(what, where=where, fix=fix)
-        return _read(self.lookup.on_github(reference, where), word)
+        return _read(self.lookup.on_github(reference, where), argument)
 
     @property
-    def _can_ask(self) -> bool:
-        return self.lookup.can_ask
+    def can_query_github(self) -> bool:
+        return self.lookup.can_query_github
 
-    def _newest(self, branch: str, word: str, where: str, head: Run | None) -> _Side:
+    def _newest(self, branch: str, argument: str, where: str, head: Run | None) -> _Runs:
         if self.history is not None:
-            run = newest_of_branch(self.history, branch, head, word, where)
-            return _Side((run,))
+            run = newest_run_of_branch(self.history, branch, head, argument, where)
+            return _Runs((run,))
         found = self.lookup.newest_of(branch, where)
-        return _read(self.lookup.on_github(found, where), word)
+        return _read(self.lookup.on_github(found, where), argument)
 
 
-def _damages(recorded: Recorded) -> Iterator[str]:
+def _damages(recorded: FoundRecords) -> Iterator[str]:
     """What is wrong with records that can be read in part, the first of each."""
     for record in recorded.records:
         more = len(record.damage) - 1
@@ -279,51 +305,53 @@ def _damages(recorded: Recorded) -> Iterator[str]:
             yield f"{damage} and {more} more" if more else damage
 
 
-def _read(recorded: Recorded, name: str) -> _Side:
+def _read(recorded: FoundRecords, name: str) -> _Runs:
     """What was recorded.
 
     Raises:
         InputError: nothing of it could be read: it is of no format, or empty.
     """
-    said = [damage for record in recorded.records for damage in record.damage]
+    damages = [damage for record in recorded.records for damage in record.damage]
     # A leg that was killed at its start has its first line, and is an answer.
-    known = (one.results or (one.header and not recorded.foreign) for one in recorded.records)
-    if said and not any(known):
+    known = (
+        one.results or (one.header and not recorded.from_result_files) for one in recorded.records
+    )
+    if damages and not any(known):
         fix = "name a folder of records, or files in JUnit XML or TRX"
-        raise InputError(said[0], fix=fix)
-    runs = runs_of(recorded.records, name)
-    return _Side(runs, recorded)
+        raise InputError(damages[0], fix=fix)
+    runs = runs_from_records(recorded.records, name)
+    return _Runs(runs, recorded)
 
 
-def _joined(
-    base: _Side, head: _Side, history: History | None, words: tuple[str, str]
+def _join_names(
+    base: _Runs, head: _Runs, history: History | None, arguments: tuple[str, str]
 ) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
     """Runs of result files, with the names that the other side and the history have for tests."""
     found = []
-    for side, other, name in ((base, head, words[0]), (head, base, words[1])):
-        if not side.recorded.foreign:
+    for side, other, name in ((base, head, arguments[0]), (head, base, arguments[1])):
+        if not side.recorded.from_result_files:
             found.append(side.runs)
             continue
-        told, said = joined(
-            side.recorded.records, () if other.recorded.foreign else other.runs, history
+        records, note = join_by_name(
+            side.recorded.records, () if other.recorded.from_result_files else other.runs, history
         )
-        if said:
-            console.err(f"{name}: {said}")
-        found.append(runs_of(told, name))
+        if note:
+            console.err(f"{name}: {note}")
+        found.append(runs_from_records(records, name))
     return found[0], found[1]
 
 
-def _around(
+def _context(
     invocation: Invocation,
-    lookup: Lookup,
+    lookup: RecordFinder,
     head: Run,
     history: History | None,
     jobs: tuple[tuple[Job, ...], tuple[Job, ...]],
-) -> Around:
+) -> Context:
     folder, environ = invocation.folder, invocation.environ
     commits = [run.sha for run in history.runs if run.sha] if history is not None else []
-    return Around(
-        lineage=lineage_of(folder, environ, base_commit(head), commits, lookup.asker()),
+    return Context(
+        lineage=ancestry_of(folder, environ, base_commit(head), commits, lookup.ancestor_query()),
         prices=_prices(invocation),
         jobs_before=jobs[0],
         jobs_after=jobs[1],
@@ -336,7 +364,7 @@ def _quarantined(invocation: Invocation, head: Run) -> Mapping[CaseKey, Excuse]:
     if not (invocation.folder / QUARANTINE).is_file():
         return {}
     # Imported here: it reads the configuration of the base, with pydantic.
-    from ciguard.repository.policies import quarantine_of  # noqa: PLC0415
+    from ciguard.guard.effective_policy import quarantine_of  # noqa: PLC0415
 
     return quarantined(head, quarantine_of(invocation).entries)
 
@@ -346,6 +374,6 @@ def _prices(invocation: Invocation) -> Mapping[str, float]:
     if not _has_configuration(invocation):
         return {}
     # Imported here: pydantic costs 0.1 s that a folder without configuration need not pay.
-    from ciguard.configured import prices_of  # noqa: PLC0415
+    from ciguard.suites_and_pools import prices_of  # noqa: PLC0415
 
     return prices_of(invocation.config())

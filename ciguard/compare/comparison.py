@@ -6,25 +6,25 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ciguard.compare.scatter import Pairs
-from ciguard.compare.vocabulary import CONFIRMING, KINDS
-from ciguard.compare.wholes import NO_METRICS, NO_PACE, cost_words
-from ciguard.compare.words import sentence
+from ciguard.compare.enums import KINDS, MIN_RUNS_TO_CONFIRM
+from ciguard.compare.run_changes import NO_METRICS, NO_SUITE_SPEED, describe_costs
+from ciguard.compare.scatter import Sample
+from ciguard.compare.wording import as_sentence
 
 if TYPE_CHECKING:
-    from ciguard.compare.changes import Judgement, Lost, Transition
-    from ciguard.compare.facts import BaselineFacts, RunName
-    from ciguard.compare.vocabulary import Kind, State
-    from ciguard.compare.wholes import (
+    from ciguard.compare.enums import State, TransitionKind
+    from ciguard.compare.run_changes import (
         Cost,
         JobChange,
         Leak,
         LegChange,
         Metrics,
-        Pace,
+        SuiteSpeed,
         Totals,
-        Trend,
+        TotalVsBaseline,
     )
+    from ciguard.compare.run_info import BaselineInfo, RunInfo
+    from ciguard.compare.test_changes import LostUnits, MeasureVerdict, Transition
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,32 +42,34 @@ class Comparison:
 
     state: State
     headline: str
-    base: RunName | None
-    candidate: RunName
-    previous: RunName | None
-    baseline: BaselineFacts
+    base: RunInfo | None
+    candidate: RunInfo
+    previous: RunInfo | None
+    baseline: BaselineInfo
     reasons: tuple[str, ...]
     transitions: tuple[Transition, ...]
-    lost: tuple[Lost, ...]
+    lost: tuple[LostUnits, ...]
     legs: tuple[LegChange, ...]
     totals: Totals
-    durations: Judgement
-    memory: Judgement
+    durations: MeasureVerdict
+    memory: MeasureVerdict
     unjudged: str = ""
     notes: tuple[str, ...] = ()
     jobs: tuple[JobChange, ...] = ()
     cost_before: Cost | None = None
     cost_after: Cost | None = None
     leaks: tuple[Leak, ...] = ()
-    pace: Pace = NO_PACE
-    trends: tuple[Trend, ...] = ()
+    pace: SuiteSpeed = NO_SUITE_SPEED
+    trends: tuple[TotalVsBaseline, ...] = ()
     metrics: Metrics = NO_METRICS
-    pairs: Pairs = field(default=Pairs(), compare=False, metadata={"json": False})  # for a picture
+    scatter_sample: Sample = field(
+        default=Sample(), compare=False, metadata={"json": False}
+    )  # for a picture
 
     @property
     def can_be_confirmed(self) -> bool:
         """Say that there is a suspect which a second run of the same change would confirm."""
-        enough = len(self.baseline.runs) >= CONFIRMING
+        enough = len(self.baseline.runs) >= MIN_RUNS_TO_CONFIRM
         changes = (*self.memory.losses, *self.memory.gains, *self.durations.losses)
         tiers = [*(one.tier for one in changes), *(one.tier for one in self.leaks)]
         return enough and (self.pace.word.startswith("maybe") or "suspect" in tiers)
@@ -90,57 +92,57 @@ class Comparison:
         return tuple((KINDS[kind], tuple(found)) for kind, found in grouped)
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def closing_notes(self) -> tuple[str, ...]:
         """What is said at the end: nothing that the headline has said."""
-        if not self.unjudged or self.says_only_why:
+        if not self.unjudged or self.has_only_reason:
             return self.notes
-        return (sentence(self.unjudged), *self.notes)
+        return (as_sentence(self.unjudged), *self.notes)
 
-    def tells(self, said: str) -> bool:
+    def headline_contains(self, sentence: str) -> bool:
         """Say that the headline has this sentence: then nobody needs it again."""
-        return said in self.headline
+        return sentence in self.headline
 
-    def tells_of(self, judgement: Judgement) -> bool:
+    def headline_names_measure(self, verdict: MeasureVerdict) -> bool:
         """Say that the headline has the verdict on this measure."""
-        return self.tells(judgement.said) or self.tells(judgement.brief)
+        return self.headline_contains(verdict.said) or self.headline_contains(verdict.brief)
 
     @property
-    def told_leaks(self) -> tuple[Leak, ...]:
+    def leaks_outside_headline(self) -> tuple[Leak, ...]:
         """The leaks that the headline only counts."""
-        return tuple(leak for leak in self.leaks if not self.tells(leak.words))
+        return tuple(leak for leak in self.leaks if not self.headline_contains(leak.describe))
 
     @property
-    def told_pace(self) -> str:
+    def suite_speed_outside_headline(self) -> str:
         """The suite's own pace, where it is known and not in the headline; else ""."""
         unknown = self.pace.word in ("not measured", "not enough data")
-        return "" if unknown or self.tells(self.pace.said) else self.pace.said
+        return "" if unknown or self.headline_contains(self.pace.said) else self.pace.said
 
     @property
-    def says_only_why(self) -> bool:
+    def has_only_reason(self) -> bool:
         """Say that the headline has nothing to tell but why there is nothing to tell."""
         return bool(self.unjudged) and self.unjudged in self.headline
 
     @property
-    def is_quiet(self) -> bool:
+    def has_no_findings(self) -> bool:
         """Say that nothing was found and nothing could be: that is worth no heading."""
-        return self.state == "inconclusive" and (self.says_only_why or self.base is None)
+        return self.state == "inconclusive" and (self.has_only_reason or self.base is None)
 
     @property
-    def untold(self) -> str:
+    def placeholder(self) -> str:
         """In the place of what a whole run has and this one has not, as something is missing."""
-        lacks = self.reasons or self.of_kind("no_longer_run")
-        return "not told of a run that lacks tests" if lacks else "-"
+        is_incomplete = self.reasons or self.of_kind("no_longer_run")
+        return "not told of a run that lacks tests" if is_incomplete else "-"
 
     @property
-    def billed(self) -> str:
+    def cost_text(self) -> str:
         """What both runs cost, in words; "" where that is not known."""
-        return cost_words(self.cost_before, self.cost_after, self.untold)
+        return describe_costs(self.cost_before, self.cost_after, self.placeholder)
 
     @property
-    def judgements(self) -> tuple[Judgement, ...]:
+    def verdicts(self) -> tuple[MeasureVerdict, ...]:
         """Both measures; without verdicts only what has numbers to show."""
         both = (self.memory, self.durations)
-        return tuple(one for one in both if one.named) if self.unjudged else both
+        return tuple(one for one in both if one.listed) if self.unjudged else both
 
     @property
     def has_budgets(self) -> bool:
@@ -152,6 +154,6 @@ class Comparison:
         """Say that a fixed piece of CPU work tells of a leg's runner beside those before."""
         return any(leg.probe_ratio is not None for leg in self.legs)
 
-    def of_kind(self, kind: Kind) -> tuple[Transition, ...]:
+    def of_kind(self, kind: TransitionKind) -> tuple[Transition, ...]:
         """The transitions of one kind."""
         return tuple(one for one in self.transitions if one.kind == kind)

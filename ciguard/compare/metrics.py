@@ -11,12 +11,12 @@ import statistics
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from ciguard.compare.wholes import NO_METRICS, MetricChange, Metrics
+from ciguard.compare.run_changes import NO_METRICS, MetricChange, Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ciguard.compare.runs import MetricKey, Run
+    from ciguard.compare.run_columns import MetricKey, Run
     from ciguard.model import Record
 
 
@@ -29,7 +29,7 @@ def metrics_of(records: Iterable[Record]) -> Mapping[MetricKey, tuple[float, ...
     return {key: tuple(values) for key, values in found.items()}
 
 
-def metrics(base: Run | None, candidate: Run) -> Metrics:
+def compare_metrics(base: Run | None, candidate: Run) -> Metrics:
     """Those of both runs, the largest change first; how many only one of them has.
 
     Nothing where one has none at all: a run of the history never has.
@@ -39,7 +39,7 @@ def metrics(base: Run | None, candidate: Run) -> Metrics:
     both = base.metrics.keys() & candidate.metrics.keys()
     changes = [_change(key, base.metrics[key], candidate.metrics[key]) for key in sorted(both)]
     return Metrics(
-        changes=tuple(sorted(changes, key=lambda one: -one.distance)),
+        changes=tuple(sorted(changes, key=lambda one: -one.relative_change)),
         only_before=len(base.metrics) - len(both),
         only_after=len(candidate.metrics) - len(both),
     )

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ciguard.compare.runs import Run
+    from ciguard.compare.run_columns import Run
     from ciguard.model import CaseKey, UnitKey
 
-ALIKE: Final = 0.8  # of names in one place; 1 is the same
+MIN_SIMILARITY: Final = 0.8  # of names in one place; 1 is the same
 PAIRS: Final = 10_000  # of one group: a whole file of new names is no renamed test
 _PARAMETERS: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
 _BEGIN: Final = re.compile(r"^test_?", re.IGNORECASE)
@@ -35,9 +35,9 @@ class Renames(NamedTuple):
 NO_RENAMES: Final = Renames({}, {})
 
 
-class _Spelled(NamedTuple):
+class _TestName(NamedTuple):
     key: CaseKey
-    place: str
+    path: str
     name: str
     parameters: str
 
@@ -47,7 +47,7 @@ class _Spelled(NamedTuple):
         return self.name.rpartition("::")[2]
 
 
-def _spelled(key: CaseKey) -> _Spelled:
+def _spelled(key: CaseKey) -> _TestName:
     found = _PARAMETERS.search(key.case)
     head = key.case[: found.start()] if found else key.case
     place, mark, name = head.partition("::")
@@ -55,10 +55,12 @@ def _spelled(key: CaseKey) -> _Spelled:
         place, _, name = head.rpartition(".")
     # JUnit XML has "tests.test_a" for "tests/test_a.py": of two spellings one place is one place.
     place = place.removesuffix(".py").replace("/", ".")
-    return _Spelled(key, place, name, found[0].strip() if found else "")
+    return _TestName(key, place, name, found[0].strip() if found else "")
 
 
-def renamed(base: Run, candidate: Run, planned: Mapping[UnitKey, str] | None = None) -> Renames:
+def match_renames(
+    base: Run, candidate: Run, planned: Mapping[UnitKey, str] | None = None
+) -> Renames:
     """Find the cases of the candidate that the base has under another name.
 
     Args:
@@ -70,56 +72,58 @@ def renamed(base: Run, candidate: Run, planned: Mapping[UnitKey, str] | None = N
     before = {key.unit_key for key in base.keys}
     after = {key.unit_key for key in candidate.keys}
     still = after | set(planned or ())
-    gone = [_spelled(key) for key in base.keys if key.unit_key not in still]
+    removed = [_spelled(key) for key in base.keys if key.unit_key not in still]
     new = [_spelled(key) for key in candidate.keys if key.unit_key not in before]
     found = Renames({}, {})
-    if gone and new:
-        for likeness in (_moved, _moved_class, _renamed):
-            pairs = _pairs(gone, new, likeness)
+    if removed and new:
+        for likeness in (_same_name, _same_name_in_file, _same_place):
+            pairs = _pairs(removed, new, likeness)
             for old, now, is_sure in pairs:
                 (found.sure if is_sure else found.perhaps)[now.key] = old.key
             taken = {one.key for old, now, _ in pairs for one in (old, now)}
-            gone = [one for one in gone if one.key not in taken]
+            removed = [one for one in removed if one.key not in taken]
             new = [one for one in new if one.key not in taken]
     return found
 
 
-def _moved(one: _Spelled) -> tuple[str, ...]:
+def _same_name(one: _TestName) -> tuple[str, ...]:
     return (one.name, one.parameters)
 
 
-def _moved_class(one: _Spelled) -> tuple[str, ...]:
+def _same_name_in_file(one: _TestName) -> tuple[str, ...]:
     return (one.last, one.parameters)
 
 
-def _renamed(one: _Spelled) -> tuple[str, ...]:
-    return (one.place, one.name.rpartition("::")[0], one.parameters)
+def _same_place(one: _TestName) -> tuple[str, ...]:
+    return (one.path, one.name.rpartition("::")[0], one.parameters)
 
 
 def _pairs(
-    gone: Iterable[_Spelled],
-    new: Iterable[_Spelled],
-    likeness: Callable[[_Spelled], tuple[str, ...]],
-) -> list[tuple[_Spelled, _Spelled, bool]]:
+    removed: Iterable[_TestName],
+    new: Iterable[_TestName],
+    match_key: Callable[[_TestName], tuple[str, ...]],
+) -> list[tuple[_TestName, _TestName, bool]]:
     """Each old case with the new one that is its likeliest, where it is that one's, too.
 
     Sure is what has its own name in its own file, or is one of as many as there were.
     """
-    groups: dict[tuple[str, ...], tuple[list[_Spelled], list[_Spelled]]]
+    groups: dict[tuple[str, ...], tuple[list[_TestName], list[_TestName]]]
     groups = defaultdict(lambda: ([], []))
     pairs = []
-    for side, cases in enumerate((gone, new)):
+    for side, cases in enumerate((removed, new)):
         for one in cases:
-            groups[(one.key.suite, one.key.variant, *likeness(one))][side].append(one)
+            groups[(one.key.suite, one.key.variant, *match_key(one))][side].append(one)
     for old, now in groups.values():
         if not old or not now or len(old) * len(now) > PAIRS:
             continue
-        scores = [[_score(a, b, same_name=likeness is not _renamed) for b in now] for a in old]
+        scores = [[_score(a, b, same_name=match_key is not _same_place) for b in now] for a in old]
         for row, a in enumerate(old):
             column = _best(scores[row])
             if column is not None and _best([line[column] for line in scores]) == row:
                 b = now[column]
-                same = likeness is _moved or (likeness is _moved_class and a.place == b.place)
+                same = match_key is _same_name or (
+                    match_key is _same_name_in_file and a.path == b.path
+                )
                 pairs.append((a, b, same and len(old) == len(now)))
     return pairs
 
@@ -130,14 +134,14 @@ def _best(scores: Sequence[float]) -> int | None:
     return scores.index(top) if top > 0 and scores.count(top) == 1 else None
 
 
-def _score(old: _Spelled, new: _Spelled, *, same_name: bool) -> float:
+def _score(old: _TestName, new: _TestName, *, same_name: bool) -> float:
     if same_name:  # of several places that have a test of this name, the likest
-        return 0.01 + _ratio(f"{old.place}.{old.name}", f"{new.place}.{new.name}")
+        return 0.01 + _ratio(f"{old.path}.{old.name}", f"{new.path}.{new.name}")
     a, b = (_BEGIN.sub("", one.last) for one in (old, new))
     if re.findall(r"\d+", a) != re.findall(r"\d+", b):  # the second of a row is not the first
         return 0.0
     ratio = _ratio(a, b)
-    return ratio if ratio >= ALIKE else 0.0
+    return ratio if ratio >= MIN_SIMILARITY else 0.0
 
 
 def _ratio(a: str, b: str) -> float:

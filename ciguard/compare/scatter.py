@@ -22,11 +22,11 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class Sample:
     """Some of the tests that passed in both runs, of so many."""
 
     shown: tuple[Pair, ...] = ()
-    of: int = 0
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Tick:
     """A value of both axes, and how far from their origin it stands."""
 
     at: float
-    said: str
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class Scatter:
 
     dots: tuple[Dot, ...]
     ticks: tuple[Tick, ...]
-    of: int
+    total: int
 
 
-def scatter(pairs: Pairs) -> Scatter | None:
+def scatter(pairs: Sample) -> Scatter | None:
     """Wall times of tests before and after; None where fewer than two have both."""
     known = [pair for pair in pairs.shown if pair.before_s > 0 and pair.after_s > 0]
     if len(known) < 2:  # noqa: PLR2004
@@ -81,7 +81,7 @@ def scatter(pairs: Pairs) -> Scatter | None:
     ticks = tuple(
         Tick(round((power - low) * scale, 1), _power(power)) for power in range(low, high + 1)
     )
-    return Scatter(dots, ticks, pairs.of)
+    return Scatter(dots, ticks, pairs.total)
 
 
 def _power(power: int) -> str:

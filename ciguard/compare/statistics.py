@@ -25,7 +25,7 @@ MEDIAN_VARIANCE: Final = 1.57  # pi / 2: a median of N is so much less certain t
 NORMAL_95: Final = 1.959964
 
 
-def counts(table: Floats) -> NDArray[np.int64]:
+def count_values(table: Floats) -> NDArray[np.int64]:
     """How many values each row has."""
     number: NDArray[np.int64] = (~np.isnan(table)).sum(axis=1)
     return number
@@ -34,13 +34,13 @@ def counts(table: Floats) -> NDArray[np.int64]:
 def medians(table: Floats) -> Floats:
     """Median of each row's numbers, NaN where it has none (np.nanmedian loops, and warns)."""
     ordered = np.sort(table, axis=1)  # NaN last
-    number = counts(table)
+    number = count_values(table)
     rows = np.arange(len(table))
     middle: Floats = ordered[rows, np.maximum(number - 1, 0) // 2] + ordered[rows, number // 2]
     return middle / 2
 
 
-def sigma(residuals: Floats) -> float:
+def mad_sigma(residuals: Floats) -> float:
     """The robust scale of numbers around 0; NaN of none."""
     return float(MAD_TO_SIGMA * np.median(np.abs(residuals))) if len(residuals) else float("nan")
 
@@ -56,7 +56,7 @@ def moderated_scale(table: Floats, size: Floats) -> Floats:
     Returns:
         NaN for every row where no row has two values.
     """
-    number = counts(table)
+    number = count_values(table)
     many = number >= 2  # noqa: PLR2004  # a spread takes two
     with np.errstate(invalid="ignore"):
         mean = np.nansum(table, axis=1) / np.maximum(number, 1)
@@ -72,9 +72,9 @@ def moderated_scale(table: Floats, size: Floats) -> Floats:
     return scale
 
 
-def _pool(residuals: Floats, size: Floats, many: Flags) -> Floats:
+def _pool(residuals: Floats, size: Floats, has_scale: Flags) -> Floats:
     """The robust scale over rows of like size, for each row."""
-    rows = np.flatnonzero(many & ~np.isnan(size))
+    rows = np.flatnonzero(has_scale & ~np.isnan(size))
     pool = np.full(len(size), np.nan)
     if not len(rows):
         return pool
@@ -84,21 +84,21 @@ def _pool(residuals: Floats, size: Floats, many: Flags) -> Floats:
     for number in range(bins):
         members = rows[place[rows] == number]
         found = residuals[members]
-        scale = sigma(found[~np.isnan(found)])
+        scale = mad_sigma(found[~np.isnan(found)])
         pool[place == number] = scale
     # Many like sizes leave a bin empty; whoever falls in it is judged by all.
     everything = residuals[rows]
-    return np.where(np.isnan(pool), sigma(everything[~np.isnan(everything)]), pool)
+    return np.where(np.isnan(pool), mad_sigma(everything[~np.isnan(everything)]), pool)
 
 
-def error(scale: Floats, number: NDArray[np.int64]) -> Floats:
+def prediction_error(scale: Floats, number: NDArray[np.int64]) -> Floats:
     """Standard error of one new value minus the median of `number` old ones."""
     # Of one value the median is the value: never more than twice the variance.
     wider: Floats = np.sqrt(1 + np.minimum(1, MEDIAN_VARIANCE / np.maximum(number, 1)))
     return scale * wider
 
 
-def quantile_95(degrees: NDArray[np.int64]) -> Floats:
+def t_975(degrees: NDArray[np.int64]) -> Floats:
     """Student's t at 97.5 %, for a two-sided 95 % interval, of at least one degree of freedom.
 
     Exact for 1 and 2, else a series (Abramowitz and Stegun 26.7.5): 0.12 % too small at 3, and

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.codec.history import WORDS
+from ciguard.codec.history import CODE_NAMES
 from ciguard.codec.quarantine import entry_of
-from ciguard.compare.changes import Excuse, Transition
+from ciguard.compare.enums import EXCUSABLE, KINDS
 from ciguard.compare.renames import NO_RENAMES
-from ciguard.compare.runs import CODE, places
-from ciguard.compare.vocabulary import EXCUSABLE, KINDS
+from ciguard.compare.run_columns import CODE, index_in
+from ciguard.compare.test_changes import Excuse, Transition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.codec.quarantine import Entry
+    from ciguard.compare.enums import TransitionKind
     from ciguard.compare.renames import Renames
-    from ciguard.compare.runs import Codes, Run
-    from ciguard.compare.vocabulary import Kind
+    from ciguard.compare.run_columns import Codes, Run
     from ciguard.model import CaseKey, UnitKey
 
-    Fates = NDArray[np.uint8]
+    Statuses = NDArray[np.uint8]
 
 # What a case came to; a higher one is worse for a unit that has several cases.
-GOOD, SKIPPED, STOPPED, FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY = range(7)
-WRONG: Final = (FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY)
-_NEWLY: Final[dict[int, Kind]] = {
+GOOD, SKIPPED, INTERRUPTED, FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY = range(7)
+BAD: Final = (FAILED, CRASHED, TIMED_OUT, OUT_OF_MEMORY)
+_NEWLY: Final[dict[int, TransitionKind]] = {
     FAILED: "newly_failing",
     CRASHED: "newly_crashed",
     TIMED_OUT: "newly_timed_out",
@@ -40,16 +40,16 @@ _NEWLY: Final[dict[int, Kind]] = {
 ABSENT: Final = "absent"
 
 
-def fates(run: Run) -> Fates:
+def statuses(run: Run) -> Statuses:
     """What each case of a run came to."""
-    return fates_of(run.outcome, run.ending)
+    return statuses_of(run.outcome, run.ending)
 
 
-def fates_of(outcome: Codes, ending: Codes) -> Fates:
+def statuses_of(outcome: Codes, ending: Codes) -> Statuses:
     """What each of some results came to."""
     found = np.full(len(outcome), GOOD, np.uint8)
     found[outcome == CODE["outcome"]["skipped"]] = SKIPPED
-    found[ending > CODE["ending"]["completed"]] = STOPPED
+    found[ending > CODE["ending"]["completed"]] = INTERRUPTED
     for word in ("failed", "errored"):
         found[outcome == CODE["outcome"][word]] = FAILED
     died = outcome == CODE["outcome"]["died"]
@@ -64,21 +64,21 @@ def fates_of(outcome: Codes, ending: Codes) -> Fates:
     return found
 
 
-def in_words(run: Run, position: int) -> str:
+def outcome_text(run: Run, position: int) -> str:
     """ "passed", "died (out of memory)"."""
-    outcome = WORDS["outcome"][run.outcome[position]] or "measured"
-    ending = WORDS["ending"][run.ending[position]]
+    outcome = CODE_NAMES["outcome"][run.outcome[position]] or "measured"
+    ending = CODE_NAMES["ending"][run.ending[position]]
     return outcome if ending in ("", "completed") else f"{outcome} ({ending.replace('_', ' ')})"
 
 
-class _Side:
+class _Indexed:
     """A run with its fates, found by case and by unit; both only where somebody asks."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.fates = run, fates(run)
+        self.run, self.statuses = run, statuses(run)
 
     @cached_property
-    def at(self) -> dict[CaseKey, int]:
+    def index_by_key(self) -> dict[CaseKey, int]:
         return {key: position for position, key in enumerate(self.run.keys)}
 
     @cached_property
@@ -86,22 +86,22 @@ class _Side:
         """The position of each unit's worst case."""
         worst: dict[UnitKey, int] = {}
         for position, (key, fate) in enumerate(
-            zip(self.run.keys, self.fates.tolist(), strict=True)
+            zip(self.run.keys, self.statuses.tolist(), strict=True)
         ):
             unit = key.unit_key
-            if unit not in worst or fate > self.fates[worst[unit]]:
+            if unit not in worst or fate > self.statuses[worst[unit]]:
                 worst[unit] = position
         return worst
 
-    def place(self, key: CaseKey) -> int | None:
+    def index_of(self, key: CaseKey) -> int | None:
         """Where a case is; a case that stands for its whole unit is the worst of the unit's."""
-        found = self.at.get(key)
+        found = self.index_by_key.get(key)
         return self.worst.get(key.unit_key) if found is None and key.case == key.unit else found
 
     def shard(self, position: int) -> str:
         return self.run.legs[self.run.leg[position]].name if self.run.legs else ""
 
-    def whole(self, position: int) -> bool:
+    def is_leg_complete(self, position: int) -> bool:
         """Say that the leg of a case ended by itself: what it has no result of was not there."""
         return not self.run.legs or self.run.legs[self.run.leg[position]].complete
 
@@ -126,19 +126,19 @@ def transitions(
     Returns:
         By kind in the order of `KINDS`, then by key.
     """
-    before, after = _Side(base), _Side(candidate)
+    before, after = _Indexed(base), _Indexed(candidate)
     flaky = frozenset(candidate.flaky)
     found = [
         *(
             one
-            for one in _there(before, after, names)
+            for one in _in_candidate(before, after, names)
             if one.kind != "added" or one.key not in flaky
         ),
-        *_gone(before, after, shard_of, frozenset(names.sure.values())),
+        *_only_in_base(before, after, shard_of, frozenset(names.sure.values())),
         *_flaky(before, after, names.sure),
     ]
-    told = [one for one in found if one.kind != "no_longer_run" or one.key.unit_key not in lost]
-    return _in_order(told)
+    reported = [one for one in found if one.kind != "no_longer_run" or one.key.unit_key not in lost]
+    return _in_order(reported)
 
 
 def _in_order(found: Iterable[Transition]) -> tuple[Transition, ...]:
@@ -161,23 +161,25 @@ def with_excuses(
 def quarantined(run: Run, entries: Sequence[Entry]) -> dict[CaseKey, Excuse]:
     """The cases of a run that went wrong and are quarantined."""
     found = {}
-    for position in np.flatnonzero(np.isin(fates(run), WRONG)).tolist() if entries else ():
+    for position in np.flatnonzero(np.isin(statuses(run), BAD)).tolist() if entries else ():
         key = run.keys[position]
         entry = entry_of(entries, key.unit_key)
         if entry is not None:
-            found[key] = Excuse("quarantined", entry.why)
+            found[key] = Excuse("quarantined", entry.reason_text)
     return found
 
 
-def _there(before: _Side, after: _Side, names: Renames) -> Iterator[Transition]:
-    place = places(after.run, before.run)
-    old_fates = np.where(place >= 0, before.fates[place] if len(before.fates) else 0, STOPPED)
+def _in_candidate(before: _Indexed, after: _Indexed, names: Renames) -> Iterator[Transition]:
+    place = index_in(after.run, before.run)
+    old_fates = np.where(
+        place >= 0, before.statuses[place] if len(before.statuses) else 0, INTERRUPTED
+    )
     # What went right in both is nearly all there is, and has nothing to tell.
-    for position in np.flatnonzero((old_fates != GOOD) | (after.fates != GOOD)).tolist():
-        key, fate = after.run.keys[position], int(after.fates[position])
+    for position in np.flatnonzero((old_fates != GOOD) | (after.statuses != GOOD)).tolist():
+        key, fate = after.run.keys[position], int(after.statuses[position])
         was = names.sure.get(key)
-        old = before.place(key if was is None else was)
-        kind = _kind(None if old is None else int(before.fates[old]), fate)
+        old = before.index_of(key if was is None else was)
+        kind = _kind(None if old is None else int(before.statuses[old]), fate)
         if was is not None and kind is None:
             kind = "moved"
         if kind is not None:
@@ -185,67 +187,71 @@ def _there(before: _Side, after: _Side, names: Renames) -> Iterator[Transition]:
                 kind=kind,
                 key=key,
                 shard=after.shard(position),
-                before=ABSENT if old is None else in_words(before.run, old),
-                after=in_words(after.run, position),
+                before=ABSENT if old is None else outcome_text(before.run, old),
+                after=outcome_text(after.run, position),
                 message=after.run.messages.get(key),
                 was=was,
                 perhaps_was=names.perhaps.get(key),
             )
 
 
-def _kind(old: int | None, new: int) -> Kind | None:
-    if new in WRONG:
+def _kind(old: int | None, new: int) -> TransitionKind | None:
+    if new in BAD:
         if old is None and new == FAILED:
             return "failing_added"
-        return "failing_on_both" if old == new or (old in WRONG and new == FAILED) else _NEWLY[new]
-    if new == STOPPED:
-        return None if old == STOPPED else "no_longer_run"
+        return "failing_on_both" if old == new or (old in BAD and new == FAILED) else _NEWLY[new]
+    if new == INTERRUPTED:
+        return None if old == INTERRUPTED else "no_longer_run"
     if old is None:
         return "added"
     if new == SKIPPED:
         return None if old == SKIPPED else "newly_skipped"
-    return "fixed" if old in WRONG else None
+    return "fixed" if old in BAD else None
 
 
-def _gone(
-    before: _Side,
-    after: _Side,
+def _only_in_base(
+    before: _Indexed,
+    after: _Indexed,
     shard_of: Mapping[UnitKey, str] | None,
-    elsewhere: Collection[CaseKey],
+    found_elsewhere: Collection[CaseKey],
 ) -> Iterator[Transition]:
-    for position in np.flatnonzero(places(before.run, after.run) < 0).tolist():
+    for position in np.flatnonzero(index_in(before.run, after.run) < 0).tolist():
         key = before.run.keys[position]
-        if key in elsewhere:
+        if key in found_elsewhere:
             continue
         new = after.worst.get(key.unit_key)
-        fate = int(before.fates[position])
+        fate = int(before.statuses[position])
         if new is not None:
             died = after.run.outcome[new] == CODE["outcome"]["died"]
             if died or key.case == key.unit:
-                if key.case == key.unit and fate in WRONG and after.fates[new] == GOOD:
-                    after_word = in_words(after.run, new)
-                    before_word = in_words(before.run, position)
+                if key.case == key.unit and fate in BAD and after.statuses[new] == GOOD:
+                    after_word = outcome_text(after.run, new)
+                    before_word = outcome_text(before.run, position)
                     yield Transition("fixed", key, after.shard(new), before_word, after_word)
                 continue
-        if fate == STOPPED:
+        if fate == INTERRUPTED:
             continue
         # The base's shard says nothing: the candidate's plan may have put the unit elsewhere.
         planned = (shard_of or {}).get(key.unit_key, "")
         shard = after.shard(new) if new is not None else planned
-        removed = shard_of is not None and (after.whole(new) if new is not None else not planned)
+        removed = shard_of is not None and (
+            after.is_leg_complete(new) if new is not None else not planned
+        )
         yield Transition(
             kind="removed" if removed else "no_longer_run",
             key=key,
             shard=shard,
-            before=in_words(before.run, position),
+            before=outcome_text(before.run, position),
             after=ABSENT,
         )
 
 
-def _flaky(before: _Side, after: _Side, names: Mapping[CaseKey, CaseKey]) -> Iterator[Transition]:
+def _flaky(
+    before: _Indexed, after: _Indexed, names: Mapping[CaseKey, CaseKey]
+) -> Iterator[Transition]:
     for key in after.run.flaky:
-        position = after.at[key]
-        word = in_words(after.run, position)
-        added = before.place(names.get(key, key)) is None
-        said = "added, failed in an earlier try" if added else "failed in an earlier try"
-        yield Transition("flaky", key, after.shard(position), said, word)
+        position = after.index_by_key[key]
+        word = outcome_text(after.run, position)
+        added = before.index_of(names.get(key, key)) is None
+        detail = "added, failed in an earlier try" if added else "failed in an earlier try"
+        yield Transition("flaky", key, after.shard(position), detail, word)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Level = Literal["ok", "warning", "error"]
 SCHEMA: Final = 1
-FEW_CALLS: Final = 100  # of an hour: a report of a bad run takes as many
+MIN_CALLS: Final = 100  # of an hour: a report of a bad run takes as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,15 @@ def as_json(checks: Sequence[Check]) -> dict[str, Any]:
     }
 
 
-def of_calls(left: int, limit: int) -> Check:
+def check_rate_limit(remaining: int, limit: int) -> Check:
     """How many calls the token has left in this hour."""
-    what = f"{left:,} of {limit:,} calls left in this hour"
-    if left >= FEW_CALLS:
+    what = f"{remaining:,} of {limit:,} calls left in this hour"
+    if remaining >= MIN_CALLS:
         return ok("API calls", what)
     return warning("API calls", what, "wait for the next hour, or use a token of your own")
 
 
-def of_generation(server_url: str, version: str, *, is_own: bool, artifacts: int) -> Check:
+def check_artifact_version(server_url: str, version: str, *, is_own: bool, artifacts: int) -> Check:
     """Whether server and workflow speak of the same artifacts.
 
     Args:

@@ -11,44 +11,44 @@ from pydantic import SecretStr
 
 from ciguard import console
 from ciguard.config import FILES
-from ciguard.configured import suites_of
 from ciguard.doctor.checks import (
     Check,
     as_json,
+    check_artifact_version,
+    check_rate_limit,
     error,
     has_errors,
-    of_calls,
-    of_generation,
     ok,
     warning,
 )
 from ciguard.doctor.view import document
 from ciguard.errors import CiguardError, ExitCode, UsageError
-from ciguard.github.place import place_of
-from ciguard.history.carriers import load, open_carrier
-from ciguard.plan.collect import MEND, collected
-from ciguard.plan.static import BEGIN, END
-from ciguard.proposals import (
-    LOST,
+from ciguard.git.checkout import remote_url
+from ciguard.github.repository_ref import resolve_repository
+from ciguard.history.stores import load, open_store
+from ciguard.init.generated_files import (
+    HISTORY_FILE_WARNING,
     LOST_FIX,
     WORKFLOW_FILE,
-    generation,
+    artifact_version,
+    generate,
     git,
-    propose,
     running_requirement,
 )
+from ciguard.plan.collection import FIX, collect_units
+from ciguard.plan.static import BEGIN, END
 from ciguard.render.plaintext import as_text
-from ciguard.repository.checkout import remote_url
-from ciguard.run.frameworks.table import framework
-from ciguard.run.platforms.table import HERE
-from ciguard.text import counted
+from ciguard.run.frameworks.registry import framework
+from ciguard.run.platforms.current import CURRENT
+from ciguard.suites_and_pools import suites_of
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ciguard.config import Config
     from ciguard.github.client import GitHub
-    from ciguard.github.place import Place
+    from ciguard.github.repository_ref import RepositoryRef
     from ciguard.invocation import Invocation
 
 SECONDS: Final = 15.0  # for an answer of GitHub: somebody sits and waits
@@ -90,33 +90,33 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
         if there
         else warning("configuration", "none, so the defaults hold", fix)
     )
-    yield from _guarded("git", lambda: _git(invocation))
-    yield from _guarded("tests", lambda: _tests(invocation, config))
+    yield from _checked("git", lambda: _git(invocation))
+    yield from _checked("tests", lambda: _tests(invocation, config))
     # Without an origin there is no workflow to run: what only that needs is not missed here.
     origin = remote_url(invocation.folder, invocation.environ)
     worst = error if origin else warning
     yield _install(config, worst)
-    yield from _guarded("workflow", lambda: _workflow(invocation, config))
+    yield from _checked("workflow", lambda: _workflow(invocation, config))
     is_branch = config.history.carrier.startswith("branch:")
-    yield from _guarded(
+    yield from _checked(
         "history", lambda: _history(invocation, config), worst if is_branch else error
     )
     if not offline:
-        yield from _guarded("GitHub", lambda: _github(invocation, config, repo))
+        yield from _checked("GitHub", lambda: _github(invocation, config, repo))
     yield from _machine()
 
 
-def _guarded(
+def _checked(
     name: str,
-    look: Callable[[], Iterator[Check]],
-    told: Callable[[str, str, str], Check] = error,
+    make_checks: Callable[[], Iterator[Check]],
+    on_error: Callable[[str, str, str], Check] = error,
 ) -> Iterator[Check]:
     """The checks; where one of them cannot be made, that."""
     try:
-        yield from look()
+        yield from make_checks()
     except CiguardError as problem:
         where = f"{problem.where}: " if problem.where else ""
-        yield told(name, f"{where}{problem.what}", problem.fix)
+        yield on_error(name, f"{where}{problem.what}", problem.fix)
 
 
 def _git(invocation: Invocation) -> Iterator[Check]:
@@ -140,7 +140,7 @@ def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
         for variant in suite.variants:
             words = " ".join(filter(None, ("tests", name, variant)))
             try:
-                found = collected(
+                found = collect_units(
                     framework(suite.framework),
                     suite,
                     variant,
@@ -150,34 +150,34 @@ def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
             except CiguardError as problem:
                 yield error(words, f"{suite.framework}: {problem.what}", problem.fix)
                 continue
-            said = f"{suite.framework} lists {counted(len(found.units), 'unit')}"
+            text = f"{suite.framework} lists {count_of(len(found.units), 'unit')}"
             if found.errors:
                 first = found.errors[0].strip().splitlines()[0]
-                what = f"{said}, and {counted(len(found.errors), 'error')}: {first}"
-                yield error(words, what, MEND)
+                what = f"{text}, and {count_of(len(found.errors), 'error')}: {first}"
+                yield error(words, what, FIX)
             elif not found.units:
-                yield error(words, said, "are the tests in this folder, and called as usual?")
+                yield error(words, text, "are the tests in this folder, and called as usual?")
             else:
-                yield ok(words, said)
+                yield ok(words, text)
 
 
-def _install(config: Config, told: Callable[[str, str, str], Check]) -> Check:
+def _install(config: Config, make_check: Callable[[str, str, str], Check]) -> Check:
     wanted = config.install or running_requirement()
     if wanted:
         return ok("install", f"workflows install {wanted}")
     fix = (
         'set install = "git+https://HOST/OWNER/REPOSITORY@COMMIT": the index\'s ciguard is another'
     )
-    return told("install", "a workflow does not know where ciguard comes from", fix)
+    return make_check("install", "a workflow does not know where ciguard comes from", fix)
 
 
 def _workflow(invocation: Invocation, config: Config) -> Iterator[Check]:
     there = invocation.folder / WORKFLOW_FILE
     is_static = there.is_file() and BEGIN in there.read_text("utf-8", "replace")
-    for item in propose(invocation.folder, config, static=is_static):
+    for item in generate(invocation.folder, config, static=is_static):
         if item.path in FILES:
             continue
-        if item.verb == "keep" or _without_matrix(item.current) == _without_matrix(item.proposed):
+        if item.verb == "keep" or _without_matrix(item.current) == _without_matrix(item.content):
             yield ok("workflow", f"{item.path} is what the configuration says")
         elif item.verb == "create":
             what = f"there is no {item.path}"
@@ -199,21 +199,23 @@ def _without_matrix(text: str | None) -> str:
 def _history(invocation: Invocation, config: Config) -> Iterator[Check]:
     place = config.history.carrier
     if not config.history.in_branch:
-        yield warning("history", LOST.format(place), LOST_FIX)
-    found = load(open_carrier(place, invocation.folder, invocation.environ))
-    if not found.found:
+        yield warning("history", HISTORY_FILE_WARNING.format(place), LOST_FIX)
+    found = load(open_store(place, invocation.folder, invocation.environ))
+    if not found.exists:
         fix = "the base branch's first run of the workflow begins it"
         fix = fix if config.history.in_branch else "ciguard history add begins it"
         yield warning("history", f"nothing at {place} yet: plans split equally", fix)
         return
-    runs = counted(len(found.history.runs), "run")
+    runs = count_of(len(found.history.runs), "run")
     yield ok("history", f"{place}: {runs}, {console.size(found.size_bytes)}")
 
 
 def _github(invocation: Invocation, config: Config, repo: str) -> Iterator[Check]:
     environ = invocation.environ
     try:
-        place = place_of(environ, repository=repo, remote=remote_url(invocation.folder, environ))
+        place = resolve_repository(
+            environ, repository=repo, remote=remote_url(invocation.folder, environ)
+        )
     except UsageError as problem:
         if repo:
             raise
@@ -228,13 +230,17 @@ def _github(invocation: Invocation, config: Config, repo: str) -> Iterator[Check
         return
     # Imported here: httpx costs 0.2 s that a machine without a token need not pay.
     from ciguard.github.client import GitHub  # noqa: PLC0415
-    from ciguard.github.judged import PATIENCE  # noqa: PLC0415
+    from ciguard.sources.subject_run import RETRY_POLICY  # noqa: PLC0415
 
-    with GitHub(place.api_url, SecretStr(token), patience=PATIENCE, timeout_s=SECONDS) as github:
-        yield from _asked(invocation, config, place, github)
+    with GitHub(
+        place.api_url, SecretStr(token), retry_policy=RETRY_POLICY, timeout_s=SECONDS
+    ) as github:
+        yield from _github_checks(invocation, config, place, github)
 
 
-def _asked(invocation: Invocation, config: Config, place: Place, github: GitHub) -> Iterator[Check]:
+def _github_checks(
+    invocation: Invocation, config: Config, repository: RepositoryRef, github: GitHub
+) -> Iterator[Check]:
     from ciguard.github.capabilities import (  # noqa: PLC0415
         may_read,
         rate_of,
@@ -242,39 +248,39 @@ def _asked(invocation: Invocation, config: Config, place: Place, github: GitHub)
         version_of,
     )
 
-    facts = repository_facts(github, place.repository)
+    facts = repository_facts(github, repository.repository)
     branch = f", default branch {facts.default_branch}" if facts.default_branch else ""
-    yield ok("GitHub", f"{place.api_url} answers; {facts.full_name} is there{branch}")
+    yield ok("GitHub", f"{repository.api_url} answers; {facts.full_name} is there{branch}")
     calls = rate_of(github)
     if calls is not None:
-        yield of_calls(calls.remaining, calls.limit)
+        yield check_rate_limit(calls.remaining, calls.limit)
     for permission, path, without in READS:
-        if may_read(github, f"/repos/{place.repository}/{path}"):
+        if may_read(github, f"/repos/{repository.repository}/{path}"):
             yield ok("token", f"may do {permission}")
         else:
             fix = f"give the job `permissions: {permission}`, or the token that permission"
             yield warning("token", f"may not do {permission}: it is not told {without}", fix)
-    is_own = place.is_enterprise_server
+    is_own = repository.is_enterprise_server
     version = version_of(github) if is_own else ""
-    artifacts = config.workflow.artifacts or generation(invocation.folder, lambda _: None)
-    yield of_generation(place.server_url, version, is_own=is_own, artifacts=artifacts)
+    artifacts = config.workflow.artifacts or artifact_version(invocation.folder, lambda _: None)
+    yield check_artifact_version(repository.server_url, version, is_own=is_own, artifacts=artifacts)
 
 
 def _machine() -> Iterator[Check]:
     """What a leg on a machine like this one could measure and guard."""
-    headroom = HERE.headroom(None)
+    headroom = CURRENT.headroom(None)
     try:
         memory = headroom.memory_bytes()
     finally:
         headroom.close()
-    cpus = counted(HERE.cpus() or 0, "cpu")
+    cpus = count_of(CURRENT.cpus() or 0, "cpu")
     if memory is None:
         fix = "set memory of its pool in ciguard.toml"
         yield warning("memory", f"{cpus}, memory not known: no leg here can be guarded", fix)
     else:
         yield ok("memory", f"{cpus}, {console.size(memory)} for all processes of a leg")
-    if HERE.LACKS:
-        what = f"a leg here goes without {'; '.join(HERE.LACKS)}"
+    if CURRENT.LIMITATIONS:
+        what = f"a leg here goes without {'; '.join(CURRENT.LIMITATIONS)}"
         yield warning("measuring", what, "docs/platforms.md says what that costs")
     else:
-        yield ok("measuring", f"a leg on {HERE.NAME} measures and guards memory")
+        yield ok("measuring", f"a leg on {CURRENT.NAME} measures and guards memory")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ciguard.document import Block, Facts, Paragraph
-from ciguard.text import counted
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,5 +24,5 @@ def document(checks: Sequence[Check]) -> tuple[Block, ...]:
             rows.append(("", f"fix: {check.fix}"))
     levels = [check.level for check in checks]
     errors, warnings = levels.count("error"), levels.count("warning")
-    counts = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
+    counts = f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}"
     return (Facts(tuple(rows)), Paragraph(counts))

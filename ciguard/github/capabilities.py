@@ -5,8 +5,8 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from ciguard.github.api_errors import GitHubError
 from ciguard.github.models import GitHubJson
-from ciguard.github.refusals import GitHubError
 
 if TYPE_CHECKING:
     from ciguard.github.client import GitHub

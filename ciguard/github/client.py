@@ -11,17 +11,17 @@ import httpx
 import pydantic
 
 from ciguard.errors import UsageError
-from ciguard.github.connection import NOT_SENT, Connection, TokenForHost
-from ciguard.github.downloads import Arriving, Budget
-from ciguard.github.models import GitHubJson
-from ciguard.github.patience import Patience
-from ciguard.github.refusals import (
+from ciguard.github.api_errors import (
     GitHubError,
-    not_understood,
+    error_of_response,
     rate_limited,
-    refusal,
+    unexpected_response,
     unreachable,
 )
+from ciguard.github.connection import NOT_SENT, Connection, TokenForHost
+from ciguard.github.downloads import Budget, Download
+from ciguard.github.models import GitHubJson
+from ciguard.github.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -32,7 +32,9 @@ T = TypeVar("T")
 
 PAGE_SIZE: Final = 100  # the most GitHub gives, so the fewest calls
 INSTALLATION: Final = "ghs_"  # how the tokens of apps begin, see docs "GitHub's token formats"
-AT_ONCE: Final = 4  # downloads; GitHub allows 100 requests, and its storage is not what is slow
+MAX_CONCURRENT: Final = (
+    4  # downloads; GitHub allows 100 requests, and its storage is not what is slow
+)
 
 
 class GitHub:
@@ -55,16 +57,16 @@ class GitHub:
         api_url: str,
         token: pydantic.SecretStr,
         *,
-        patience: Patience = Patience(),  # noqa: B008 - frozen, so sharing it is harmless
+        retry_policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen, so sharing it is harmless
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         timeout_s: float = 30.0,
     ) -> None:
         self._api_url = api_url.rstrip("/")
-        self._token = _checked(token)
-        auth = TokenForHost(token, _parsed(self._api_url))
+        self._token = _validate_token(token)
+        auth = TokenForHost(token, _parse_api_url(self._api_url))
         self._client = httpx.AsyncClient(auth=auth, timeout=timeout_s)
         self._connection = Connection(
-            self._client, api_url=self._api_url, patience=patience, sleep=sleep
+            self._client, api_url=self._api_url, retry_policy=retry_policy, sleep=sleep
         )
         self._runner = asyncio.Runner()
 
@@ -83,7 +85,7 @@ class GitHub:
         self.close()
 
     @property
-    def is_installation(self) -> bool:
+    def is_app_token(self) -> bool:
         """Say that the token is an app's, as GITHUB_TOKEN is: it may not ask who it is."""
         return self._token.startswith(INSTALLATION)
 
@@ -94,11 +96,13 @@ class GitHub:
 
     def item(self, model: type[Answer], path: str) -> Answer:
         """GET one object."""
-        call = f"GET {path}"
-        return self._read(model, self._ask(call, self._connection.getitem(path)), call)
+        description = f"GET {path}"
+        return self._validate(
+            model, self._run_request(description, self._connection.getitem(path)), description
+        )
 
     def items(
-        self, model: type[Answer], path: str, *, key: str = "items", most: int | None = None
+        self, model: type[Answer], path: str, *, key: str = "items", limit: int | None = None
     ) -> tuple[Answer, ...]:
         """GET a whole list in GitHub's order, following `Link`: one call per 100.
 
@@ -111,30 +115,32 @@ class GitHub:
             GitHubError: also where fewer came than the list says it has: what is not there could be
                 what matters.
         """
-        call = f"GET {path}"
+        description = f"GET {path}"
         mark = "&" if "?" in path else "?"
-        found = self._ask(call, self._all(f"{path}{mark}per_page={PAGE_SIZE}", key, most))
-        return tuple(self._read(model, one, call) for one in found)
+        found = self._run_request(
+            description, self._all(f"{path}{mark}per_page={PAGE_SIZE}", key, limit)
+        )
+        return tuple(self._validate(model, one, description) for one in found)
 
-    def end_of(self, path: str, *, kept_bytes: int, most_bytes: int) -> str:
+    def tail_text(self, path: str, *, tail_bytes: int, max_bytes: int) -> str:
         """The end of a text that GitHub keeps elsewhere, as a job's log: at most two requests.
 
         Raises:
             GitHubError: also where the storage does not have it (404 and XML), or has it no longer
                 (410), or it is longer than `most_bytes`.
         """
-        call = f"GET {path}"
-        place = self._ask(call, self._connection.location(path))
-        reading = self._connection.end_of(place, kept_bytes=kept_bytes, most_bytes=most_bytes)
+        description = f"GET {path}"
+        place = self._run_request(description, self._connection.location(path))
+        reading = self._connection.tail_bytes_of(place, tail_bytes=tail_bytes, max_bytes=max_bytes)
         # The address is a password for a minute: errors name the call that gave it.
-        return self._ask(call, reading).decode("utf-8", "replace")
+        return self._run_request(description, reading).decode("utf-8", "replace")
 
-    def fetch_all(
+    def download_all(
         self,
         paths: Sequence[tuple[str, str]],
-        take: Callable[[int, IO[bytes]], None],
+        on_archive: Callable[[int, IO[bytes]], None],
         *,
-        most_bytes: int,
+        max_bytes: int,
         budget: Budget,
     ) -> dict[int, GitHubError]:
         """Fetch what GitHub keeps elsewhere, AT_ONCE side by side, into temporary files.
@@ -149,13 +155,13 @@ class GitHub:
         Returns:
             What cannot be had, by its position.
         """
-        return self._runner.run(self._fetch_all(paths, take, most_bytes, budget))
+        return self._runner.run(self._download_all(paths, on_archive, max_bytes, budget))
 
-    async def _fetch_all(
+    async def _download_all(
         self,
         paths: Sequence[tuple[str, str]],
-        take: Callable[[int, IO[bytes]], None],
-        most_bytes: int,
+        on_archive: Callable[[int, IO[bytes]], None],
+        max_bytes: int,
         budget: Budget,
     ) -> dict[int, GitHubError]:
         lost: dict[int, GitHubError] = {}
@@ -168,17 +174,19 @@ class GitHub:
                     lost[position] = lasting[0]
                     continue
                 with tempfile.TemporaryFile() as stream:
-                    arriving = Arriving(stream, budget, digest, most_bytes)
+                    arriving = Download(stream, budget, digest, max_bytes)
                     try:
-                        await self._told(f"GET {path}", self._connection.fetch(path, arriving))
+                        await self._translate_errors(
+                            f"GET {path}", self._connection.fetch(path, arriving)
+                        )
                     except GitHubError as error:
                         lost[position] = error
                         lasting.extend([error] if error.is_lasting else [])
                         continue
                     stream.seek(0)
-                    take(position, stream)
+                    on_archive(position, stream)
 
-        workers = [asyncio.create_task(work()) for _ in range(min(AT_ONCE, len(paths)))]
+        workers = [asyncio.create_task(work()) for _ in range(min(MAX_CONCURRENT, len(paths)))]
         try:
             await asyncio.gather(*workers)
         finally:
@@ -186,25 +194,33 @@ class GitHub:
                 worker.cancel()
         return lost
 
-    def create(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
-        """POST; raise OutcomeUnknown where it may be done although no answer came."""
-        call = f"POST {path}"
-        return self._read(model, self._ask(call, self._connection.post(path, data=data)), call)
+    def post(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
+        """POST; raise MaybeDone where it may be done although no answer came."""
+        description = f"POST {path}"
+        return self._validate(
+            model,
+            self._run_request(description, self._connection.post(path, data=data)),
+            description,
+        )
 
-    def change(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
+    def patch(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
         """PATCH."""
-        call = f"PATCH {path}"
-        return self._read(model, self._ask(call, self._connection.patch(path, data=data)), call)
+        description = f"PATCH {path}"
+        return self._validate(
+            model,
+            self._run_request(description, self._connection.patch(path, data=data)),
+            description,
+        )
 
-    def remove(self, path: str) -> None:
+    def delete(self, path: str) -> None:
         """DELETE."""
-        self._ask(f"DELETE {path}", self._connection.delete(path))
+        self._run_request(f"DELETE {path}", self._connection.delete(path))
 
-    async def _all(self, path: str, key: str, most: int | None) -> list[Any]:
+    async def _all(self, path: str, key: str, limit: int | None) -> list[Any]:
         found: list[Any] = []
         async for one in self._connection.getiter(path, iterable_key=key):
             found.append(one)
-            if most is not None and len(found) == most:
+            if limit is not None and len(found) == limit:
                 return found
         total = self._connection.total_count
         if total is not None and total > len(found):
@@ -212,48 +228,52 @@ class GitHub:
             raise GitHubError(what, where=f"GET {path}", fix="run this again")
         return found
 
-    def _ask(self, call: str, request: Coroutine[Any, Any, T]) -> T:
-        return self._runner.run(self._told(call, request))
+    def _run_request(self, description: str, request: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(self._translate_errors(description, request))
 
-    async def _told(self, call: str, request: Coroutine[Any, Any, T]) -> T:
+    async def _translate_errors(self, description: str, request: Coroutine[Any, Any, T]) -> T:
         """Do one request; every failure that the network or GitHub can cause becomes ours."""
         try:
             return await request
         except gidgethub.HTTPException as error:
-            status, words = int(error.status_code), self._without_token(str(error))
-            wait_s = self._connection.refused_wait_s
+            status, words = int(error.status_code), self._redact_token(str(error))
+            wait_s = self._connection.rate_limit_wait_s
             if wait_s is not None:
-                raise rate_limited(call, status, words, wait_s=wait_s) from error
-            raise refusal(call, status, words, error.headers) from error
+                raise rate_limited(description, status, words, wait_s=wait_s) from error
+            raise error_of_response(description, status, words, error.headers) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise self._lost(call, error) from error
+            raise self._connection_error(description, error) from error
         except (ValueError, LookupError, AttributeError, TypeError) as error:
             # gidgethub lets through what its parsing meets in an answer that is not GitHub's:
             # broken JSON, a charset or status nobody knows, a 422 or a list of another shape.
-            words = self._without_token(f"{type(error).__name__}: {error}")
-            raise not_understood(call, words, api_url=self._api_url) from error
+            words = self._redact_token(f"{type(error).__name__}: {error}")
+            raise unexpected_response(description, words, api_url=self._api_url) from error
 
-    def _lost(self, call: str, error: httpx.HTTPError | httpx.InvalidURL) -> GitHubError:
+    def _connection_error(
+        self, description: str, error: httpx.HTTPError | httpx.InvalidURL
+    ) -> GitHubError:
         if isinstance(error, httpx.HTTPStatusError):
-            words = self._without_token(_message(error.response))
-            return refusal(call, error.response.status_code, words, error.response.headers)
-        perhaps_done = call.startswith("POST ") and not isinstance(error, NOT_SENT)
-        words = self._without_token(f"{type(error).__name__}: {error}".removesuffix(": "))
-        return unreachable(call, words, api_url=self._api_url, perhaps_done=perhaps_done)
+            words = self._redact_token(_message(error.response))
+            return error_of_response(
+                description, error.response.status_code, words, error.response.headers
+            )
+        perhaps_done = description.startswith("POST ") and not isinstance(error, NOT_SENT)
+        words = self._redact_token(f"{type(error).__name__}: {error}".removesuffix(": "))
+        return unreachable(description, words, api_url=self._api_url, perhaps_done=perhaps_done)
 
-    def _read(self, model: type[Answer], found: object, call: str) -> Answer:
+    def _validate(self, model: type[Answer], content: object, description: str) -> Answer:
         try:
-            return model.model_validate(found)
+            return model.model_validate(content)
         except pydantic.ValidationError as error:
             mistakes = "; ".join(
                 f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}"
                 for one in error.errors()
             )
-            raise not_understood(call, mistakes, api_url=self._api_url) from error
+            raise unexpected_response(description, mistakes, api_url=self._api_url) from error
 
-    def _without_token(self, words: str) -> str:
+    def _redact_token(self, text: str) -> str:
         """Blot the token out of a text that others wrote: a server may echo what it was sent."""
-        return words.replace(self._token, "***")
+        return text.replace(self._token, "***")
 
 
 def _message(response: httpx.Response) -> str:
@@ -264,7 +284,7 @@ def _message(response: httpx.Response) -> str:
         return response.reason_phrase
 
 
-def _checked(token: pydantic.SecretStr) -> str:
+def _validate_token(token: pydantic.SecretStr) -> str:
     """Refuse what cannot stand in a header: the HTTP library would quote it in its complaint."""
     text = token.get_secret_value()
     fix = "set GITHUB_TOKEN: ${{ github.token }} in the step's env"
@@ -276,7 +296,7 @@ def _checked(token: pydantic.SecretStr) -> str:
     return text
 
 
-def _parsed(api_url: str) -> httpx.URL:
+def _parse_api_url(api_url: str) -> httpx.URL:
     try:
         url = httpx.URL(api_url)
     except httpx.InvalidURL as error:

@@ -18,9 +18,9 @@ import gidgethub.abc
 import httpx
 import stamina
 
-from ciguard.github.downloads import Cut
-from ciguard.github.patience import rate_limit_wait_s, server_s
-from ciguard.github.refusals import GIVEN_PLACE, GitHubError
+from ciguard.github.api_errors import STORAGE, GitHubError
+from ciguard.github.downloads import DownloadInterrupted
+from ciguard.github.retry import rate_limit_wait_s, server_time_s
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-    from ciguard.github.downloads import Arriving
-    from ciguard.github.patience import Patience
+    from ciguard.github.downloads import Download
+    from ciguard.github.retry import RetryPolicy
 
 API_HEADERS: Final[Mapping[str, str]] = {
     "accept": "application/vnd.github+json",
@@ -38,7 +38,7 @@ API_HEADERS: Final[Mapping[str, str]] = {
 
 # Raised before a byte of the request left.
 NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_LOST: Final = (httpx.TransportError, httpx.HTTPStatusError)
+_TRANSPORT_ERRORS: Final = (httpx.TransportError, httpx.HTTPStatusError)
 
 _FIRST_SERVER_FAULT: Final = 500
 
@@ -77,22 +77,22 @@ class Connection(gidgethub.abc.GitHubAPI):
         client: httpx.AsyncClient,
         *,
         api_url: str,
-        patience: Patience,
+        retry_policy: RetryPolicy,
         sleep: Callable[[float], Awaitable[object]],
     ) -> None:
         super().__init__("ciguard", base_url=api_url)
         self._client = client
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._sleep = sleep
         self._waited_s = 0.0
         self._follows = True
-        self._turn = asyncio.Lock()
-        self.refused_wait_s: float | None = None
+        self._lock = asyncio.Lock()
+        self.rate_limit_wait_s: float | None = None
         self.total_count: int | None = None  # of the list that was asked for last
 
-    async def _make_request(self, *words: Any, **more: Any) -> tuple[Any, str | None, int]:
+    async def _make_request(self, *args: Any, **kwargs: Any) -> tuple[Any, str | None, int]:
         """As gidgethub does it, and keep how long a list says that it is."""
-        found = await super()._make_request(*words, **more)
+        found = await super()._make_request(*args, **kwargs)
         total = found[0].get("total_count") if isinstance(found[0], dict) else None
         self.total_count = total if isinstance(total, int) else None
         return found
@@ -102,17 +102,17 @@ class Connection(gidgethub.abc.GitHubAPI):
     ) -> AsyncIterator[AbstractContextManager[object]]:
         return stamina.retry_context(
             on=on,
-            attempts=self._patience.attempts,
+            attempts=self._retry_policy.attempts,
             timeout=None,
-            wait_initial=self._patience.first_s,
-            wait_max=self._patience.longest_s,
-            wait_jitter=self._patience.first_s,
+            wait_initial=self._retry_policy.first_s,
+            wait_max=self._retry_policy.longest_s,
+            wait_jitter=self._retry_policy.first_s,
         )
 
     async def _request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
     ) -> tuple[int, Mapping[str, str], bytes]:
-        async for attempt in self._retried(NOT_SENT if method == "POST" else _LOST):
+        async for attempt in self._retried(NOT_SENT if method == "POST" else _TRANSPORT_ERRORS):
             with attempt:
                 response = await self._client.request(
                     method,
@@ -133,49 +133,49 @@ class Connection(gidgethub.abc.GitHubAPI):
         Raises:
             gidgethub.HTTPException: refused, or not redirected.
         """
-        async with self._turn:
+        async with self._lock:
             self._follows = False
             try:
                 await self.getitem(url)
             except gidgethub.RedirectionException as moved:
-                return self._place(url, moved.headers.get("location", ""))
+                return self._redirect_target(url, moved.headers.get("location", ""))
             finally:
                 self._follows = True
         raise ValueError("expected a redirection to the storage, found a document")
 
-    def _place(self, url: str, location: str) -> str:
+    def _redirect_target(self, url: str, location: str) -> str:
         place = urljoin(f"{self.base_url}{url}", location)
         if self.base_url.startswith("https:") and not place.startswith("https:"):
             # What lies there would come from whoever stands in between.
             raise ValueError("expected a redirection to an https address")
         return place
 
-    async def fetch(self, url: str, arriving: Arriving) -> None:
+    async def fetch(self, url: str, arriving: Download) -> None:
         """Get what a GET is redirected to; after a cut from where it was, by a new address.
 
         Raises:
             gidgethub.HTTPException, httpx.HTTPError, GitHubError: it cannot be had.
         """
         try:
-            async for attempt in self._retried(Cut):
+            async for attempt in self._retried(DownloadInterrupted):
                 with attempt:
                     place = await self.location(url)
-                    await arriving.fetch(self._client, place, self._patience.fetch_s)
-        except Cut as cut:
+                    await arriving.fetch(self._client, place, self._retry_policy.fetch_s)
+        except DownloadInterrupted as cut:
             raise cut.__cause__ or cut from None
 
-    async def end_of(self, url: str, *, kept_bytes: int, most_bytes: int) -> bytes:
+    async def tail_bytes_of(self, url: str, *, tail_bytes: int, max_bytes: int) -> bytes:
         """The end of a text in somebody's storage; the token is never sent there.
 
         Args:
-            kept_bytes: of its end.
+            tail_bytes: of its end.
             most_bytes: of the whole; of a longer text nothing is known to be its end.
 
         Raises:
             httpx.HTTPStatusError: the storage does not have it.
             GitHubError: it is longer than that.
         """
-        kept, seen = b"", 0
+        tail, seen = b"", 0
         # The address lives a minute and names whoever may read it: no credentials go along, not
         # even to the API's own host, where an enterprise server may keep its storage.
         async with self._client.stream("GET", url, auth=None, follow_redirects=True) as response:
@@ -184,11 +184,11 @@ class Connection(gidgethub.abc.GitHubAPI):
             response.raise_for_status()
             async for piece in response.aiter_bytes():
                 seen += len(piece)
-                if seen > most_bytes:
-                    what, status = f"longer than {most_bytes:,} bytes", response.status_code
-                    raise GitHubError(what, where=GIVEN_PLACE, status=status)
-                kept = (kept + piece)[-kept_bytes:]
-        return kept
+                if seen > max_bytes:
+                    what, status = f"longer than {max_bytes:,} bytes", response.status_code
+                    raise GitHubError(what, where=STORAGE, status=status)
+                tail = (tail + piece)[-tail_bytes:]
+        return tail
 
     async def handle_rate_limit_error(
         self,
@@ -200,7 +200,7 @@ class Connection(gidgethub.abc.GitHubAPI):
     ) -> bool:
         """Wait as long as GitHub asks, while patience lasts (gidgethub's own hook for this).
 
-        `refused_wait_s` keeps what was asked for last, for the text of the error that is raised
+        `rate_limit_wait_s` keeps what was asked for last, for the text of the error that is raised
         where it was too long; None where the last refusal was no rate limit.
         """
         wait_s = rate_limit_wait_s(
@@ -208,12 +208,12 @@ class Connection(gidgethub.abc.GitHubAPI):
             exception.headers,
             str(exception),
             attempt=attempt,
-            now_s=server_s(exception.headers.get("date")) or time.time(),
-            secondary_s=self._patience.secondary_s,
+            now_s=server_time_s(exception.headers.get("date")) or time.time(),
+            secondary_s=self._retry_policy.secondary_s,
         )
-        self.refused_wait_s = wait_s
-        too_long = wait_s is None or self._waited_s + wait_s > self._patience.total_s
-        if wait_s is None or too_long or attempt >= self._patience.attempts:
+        self.rate_limit_wait_s = wait_s
+        too_long = wait_s is None or self._waited_s + wait_s > self._retry_policy.total_s
+        if wait_s is None or too_long or attempt >= self._retry_policy.attempts:
             return False
         await self.sleep(wait_s)
         self._waited_s += wait_s

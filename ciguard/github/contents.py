@@ -12,15 +12,15 @@ import binascii
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from ciguard.github.api_errors import GitHubError
 from ciguard.github.models import Content, GitHubJson
-from ciguard.github.refusals import GitHubError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.github.client import GitHub
 
-MOST_LISTED: Final = 1_000  # entries of a folder; GitHub shows no more, and does not say so
+MAX_ENTRIES: Final = 1_000  # entries of a folder; GitHub shows no more, and does not say so
 
 
 class Entry(GitHubJson):
@@ -36,7 +36,7 @@ def files_at(github: GitHub, repository: str, sha: str, paths: Sequence[str]) ->
     Raises:
         GitHubError: it cannot be known, or one is a link or above 1 MB.
     """
-    commit = _Commit(github, repository, sha)
+    commit = _CommitTree(github, repository, sha)
     found = {}
     for path in paths:
         folder, _, name = path.rpartition("/")
@@ -49,7 +49,7 @@ def files_at(github: GitHub, repository: str, sha: str, paths: Sequence[str]) ->
     return found
 
 
-class _Commit:
+class _CommitTree:
     def __init__(self, github: GitHub, repository: str, sha: str) -> None:
         self._github = github
         self._base = f"/repos/{repository}/contents"
@@ -65,15 +65,15 @@ class _Commit:
         return self._listed[folder]
 
     def _list(self, folder: str) -> Mapping[str, str]:
-        call = self._call(folder)
+        call = self._contents_path(folder)
         found = self._github.items(Entry, call)
-        if len(found) >= MOST_LISTED:
-            what = f"more than {MOST_LISTED - 1} entries, of which GitHub does not show all"
+        if len(found) >= MAX_ENTRIES:
+            what = f"more than {MAX_ENTRIES - 1} entries, of which GitHub does not show all"
             raise GitHubError(what, where=f"GET {call}")
         return {one.name: one.type for one in found}
 
     def content(self, path: str) -> bytes:
-        call = self._call(path)
+        call = self._contents_path(path)
         found = self._github.item(Content, call)
         if found.type != "file" or found.encoding != "base64":
             what = f"expected a file of at most 1 MB, found {found.type} of {found.size:,} bytes"
@@ -83,5 +83,5 @@ class _Commit:
         except binascii.Error as error:
             raise GitHubError(f"no base64: {error}", where=f"GET {call}") from error
 
-    def _call(self, path: str) -> str:
+    def _contents_path(self, path: str) -> str:
         return f"{self._base}/{quote(path)}?ref={self._ref}"

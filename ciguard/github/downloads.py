@@ -14,14 +14,14 @@ from typing import IO, TYPE_CHECKING, Final, NoReturn
 
 import httpx
 
-from ciguard.github.refusals import GIVEN_PLACE, GitHubError
+from ciguard.github.api_errors import STORAGE, GitHubError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _READ_BYTES: Final = 1 << 20
 # 403: the address is too old.
-_AGAIN: Final = frozenset(
+_RETRYABLE_STATUSES: Final = frozenset(
     {
         HTTPStatus.FORBIDDEN,
         HTTPStatus.REQUEST_TIMEOUT,
@@ -31,7 +31,7 @@ _AGAIN: Final = frozenset(
 )
 
 
-class Cut(Exception):
+class DownloadInterrupted(Exception):
     """The storage was lost, or answered as it does when an address is too old: begin anew."""
 
 
@@ -39,24 +39,24 @@ class Cut(Exception):
 class Budget:
     """What all downloads together may bring; `heard` is told of every piece."""
 
-    left_bytes: int
-    heard: Callable[[int], None] = lambda _: None
+    remaining_bytes: int
+    on_progress: Callable[[int], None] = lambda _: None
 
-    def take(self, size: int) -> None:
+    def spend(self, size: int) -> None:
         """Count a piece.
 
         Raises:
             GitHubError: it is one too many.
         """
-        self.left_bytes -= size
-        if self.left_bytes < 0:
+        self.remaining_bytes -= size
+        if self.remaining_bytes < 0:
             what = "more than all artifacts of a run together may have"
-            raise GitHubError(what, where=GIVEN_PLACE, status=int(HTTPStatus.OK))
-        self.heard(size)
+            raise GitHubError(what, where=STORAGE, status=int(HTTPStatus.OK))
+        self.on_progress(size)
 
 
 @dataclass(slots=True)
-class Arriving:
+class Download:
     """One file on its way: `stream` holds what of it is here, `tag` says of which content.
 
     Attributes:
@@ -67,68 +67,70 @@ class Arriving:
     stream: IO[bytes]
     budget: Budget
     digest: str = ""
-    most_bytes: int = 1 << 28
-    here_bytes: int = 0
+    max_bytes: int = 1 << 28
+    received_bytes: int = 0
     tag: str = ""
 
-    async def fetch(self, client: httpx.AsyncClient, place: str, most_s: float) -> None:
+    async def fetch(self, client: httpx.AsyncClient, url: str, timeout_s: float) -> None:
         """Get what is missing, as far as that is done in `most_s`.
 
         Raises:
-            Cut: not all of it came; `here_bytes` did.
+            Cut: not all of it came; `received_bytes` did.
             httpx.HTTPStatusError: it is not there.
             GitHubError: it is too large.
         """
         try:
-            async with asyncio.timeout(most_s):
-                await self._get(client, place)
+            async with asyncio.timeout(timeout_s):
+                await self._get(client, url)
         except (httpx.TransportError, TimeoutError) as error:
             if not self.tag:
                 self._restart()
             if isinstance(error, TimeoutError):
-                error = httpx.ReadTimeout(f"not all of it came in {most_s:g} s")
-            raise Cut from error
+                error = httpx.ReadTimeout(f"not all of it came in {timeout_s:g} s")
+            raise DownloadInterrupted from error
         if self.digest and self.digest != await asyncio.to_thread(self._sha256):
             self._restart()
-            raise Cut from GitHubError(
+            raise DownloadInterrupted from GitHubError(
                 "what came is not what was uploaded: its digest is another",
-                where=GIVEN_PLACE,
+                where=STORAGE,
                 fix="run this again; if that does not help, run the job again that uploaded it",
                 status=int(HTTPStatus.OK),
             )
 
-    async def _get(self, client: httpx.AsyncClient, place: str) -> None:
+    async def _get(self, client: httpx.AsyncClient, url: str) -> None:
         # Packed on its way, the bytes that are here would not tell from where to go on.
         headers = {"Accept-Encoding": "identity"}
-        if self.here_bytes:
-            headers |= {"Range": f"bytes={self.here_bytes}-", "If-Range": self.tag}
+        if self.received_bytes:
+            headers |= {"Range": f"bytes={self.received_bytes}-", "If-Range": self.tag}
         async with client.stream(
-            "GET", place, auth=None, headers=headers, follow_redirects=True
+            "GET", url, auth=None, headers=headers, follow_redirects=True
         ) as response:
             if response.is_error:
-                self._refused(response)
-            self._begin(response)
+                self._raise_for_status(response)
+            self._seek_to_start(response)
             async for piece in response.aiter_bytes():
-                self._take(piece, response.status_code)
+                self._write_chunk(piece, response.status_code)
 
-    def _refused(self, response: httpx.Response) -> NoReturn:
+    def _raise_for_status(self, response: httpx.Response) -> NoReturn:
         """Raise; the storage's words are not read, for they may have no end."""
         status = response.status_code
         bare = httpx.Response(status, request=response.request)
         error = httpx.HTTPStatusError(str(status), request=response.request, response=bare)
         if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             self._restart()  # what is here is not the begin of what is there
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _AGAIN:
-            raise Cut from error
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE_STATUSES:
+            raise DownloadInterrupted from error
         raise error
 
-    def _begin(self, response: httpx.Response) -> None:
+    def _seek_to_start(self, response: httpx.Response) -> None:
         """Go on behind what is here where the answer does; else begin at the begin."""
         range_ = response.headers.get("content-range", "")
         goes_on = response.status_code == HTTPStatus.PARTIAL_CONTENT
-        if goes_on and not range_.startswith(f"bytes {self.here_bytes}-"):
+        if goes_on and not range_.startswith(f"bytes {self.received_bytes}-"):
             self._restart()
-            raise Cut from httpx.RemoteProtocolError(f"asked for a range, got {range_!r:.80}")
+            raise DownloadInterrupted from httpx.RemoteProtocolError(
+                f"asked for a range, got {range_!r:.80}"
+            )
         if not goes_on:
             self._restart()
         tag = response.headers.get("etag", "")
@@ -136,18 +138,18 @@ class Arriving:
         # A weak tag does not vouch for bytes.
         self.tag = "" if tag.startswith("W/") or packed else tag
 
-    def _take(self, piece: bytes, status: int) -> None:
-        self.budget.take(len(piece))
-        self.here_bytes += len(piece)
-        if self.here_bytes > self.most_bytes:
-            what = f"larger than {self.most_bytes >> 20} MiB"
-            raise GitHubError(what, where=GIVEN_PLACE, status=status)
+    def _write_chunk(self, piece: bytes, status: int) -> None:
+        self.budget.spend(len(piece))
+        self.received_bytes += len(piece)
+        if self.received_bytes > self.max_bytes:
+            what = f"larger than {self.max_bytes >> 20} MiB"
+            raise GitHubError(what, where=STORAGE, status=status)
         self.stream.write(piece)
 
     def _restart(self) -> None:
         self.stream.seek(0)
         self.stream.truncate()
-        self.here_bytes, self.tag = 0, ""
+        self.received_bytes, self.tag = 0, ""
 
     def _sha256(self) -> str:
         self.stream.seek(0)

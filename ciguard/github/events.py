@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pydantic
 
-from ciguard.errors import CiguardError, InputError, together
+from ciguard.errors import CiguardError, InputError, combine
 from ciguard.github.models import Event
-from ciguard.github.names import API_URL, REPOSITORY, SERVER_URL, is_address
+from ciguard.github.repository_names import API_URL, REPOSITORY, SERVER_URL, is_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +44,9 @@ class ActionsRun:
         branch: where the change lives; None for a tag, which is no branch even if called `main`.
         base_branch: where it is meant to go; the default branch where the event names none.
         is_fork: the pull request's head lives in another repository, so the token is read-only.
-        judged_run_id: the run that a `workflow_run` event tells of; None for all other events.
-            `judged_event`, `judged_workflow`, `judged_sha`, `judged_branch`, `judged_repository`
+        triggering_run_id: the run that a `workflow_run` event tells of; None for all other events.
+            `triggering_event`, `triggering_workflow`, `triggering_sha`, `triggering_branch`,
+            `triggering_repository`
             and its number are that run's, as GitHub says and not as the run does.
         base_sha: a commit of the base branch that the change is to go on; None for another event.
         head_repository: where a pull request's branch lives; None where it was deleted, or is none.
@@ -67,65 +68,71 @@ class ActionsRun:
     default_branch: str | None
     pull_request: int | None
     is_fork: bool
-    judged_run_id: int | None = None
-    judged_run_attempt: int | None = None
-    judged_event: str = ""
-    judged_workflow: str = ""
-    judged_sha: str | None = None
-    judged_branch: str | None = None
-    judged_repository: str = ""
-    judged_repository_id: int | None = None
+    triggering_run_id: int | None = None
+    triggering_run_attempt: int | None = None
+    triggering_event: str = ""
+    triggering_workflow: str = ""
+    triggering_sha: str | None = None
+    triggering_branch: str | None = None
+    triggering_repository: str = ""
+    triggering_repository_id: int | None = None
     base_sha: str | None = None
     head_repository: str | None = None
     head_repository_id: int | None = None
 
     @property
-    def is_proposal(self) -> bool:
+    def is_unmerged(self) -> bool:
         """Say whether this run tests what is to be merged, so that its own tree writes no law."""
         return self.pull_request is not None or self.event == "merge_group"
 
     @property
-    def judges_proposal(self) -> bool:
+    def is_subject_unmerged(self) -> bool:
         """Say whether what is judged is to be merged: in this run, or in the one it tells of."""
-        return self.is_proposal or self.judged_event in {"pull_request", "merge_group"}
+        return self.is_unmerged or self.triggering_event in {"pull_request", "merge_group"}
 
     @property
-    def judges_fork(self) -> bool:
+    def is_subject_from_fork(self) -> bool:
         """Say whether the run that this one tells of had another repository's code in it."""
-        told = self.judged_run_id is not None and self.judged_event == "pull_request"
-        return told and self.judged_repository.lower() != self.repository.lower()
+        is_triggered = (
+            self.triggering_run_id is not None and self.triggering_event == "pull_request"
+        )
+        return is_triggered and self.triggering_repository.lower() != self.repository.lower()
 
     @property
-    def told_workflow(self) -> str:
+    def subject_workflow(self) -> str:
         """The workflow whose tests are told of."""
-        return self.judged_workflow or self.workflow
+        return self.triggering_workflow or self.workflow
 
     @property
-    def told_branch(self) -> str | None:
+    def subject_branch(self) -> str | None:
         """The branch whose tests are told of."""
-        return self.branch if self.judged_run_id is None else self.judged_branch
+        return self.branch if self.triggering_run_id is None else self.triggering_branch
 
     @property
-    def told_head(self) -> str | None:
+    def subject_head_repository(self) -> str | None:
         """The repository of the branch whose pull request is told of; None where it is none."""
-        if self.judged_run_id is not None:
-            return self.judged_repository or None if self.judged_event == "pull_request" else None
+        if self.triggering_run_id is not None:
+            return (
+                self.triggering_repository or None
+                if self.triggering_event == "pull_request"
+                else None
+            )
         if self.pull_request is None:
             return None
         return self.head_repository or (None if self.is_fork else self.repository)
 
     @property
-    def told_head_id(self) -> int | None:
-        """GitHub's number of `told_head`; None where it did not say."""
-        told = self.judged_run_id is not None
-        return self.judged_repository_id if told else self.head_repository_id
+    def subject_head_repository_id(self) -> int | None:
+        """GitHub's number of `subject_head_repository`; None where it did not say."""
+        is_triggered = self.triggering_run_id is not None
+        return self.triggering_repository_id if is_triggered else self.head_repository_id
 
     @property
-    def told_run(self) -> tuple[int, int] | None:
+    def subject_run(self) -> tuple[int, int] | None:
         """Run and attempt whose tests are told of; None where nobody says."""
-        told = self.judged_run_id is not None
-        run_id = self.judged_run_id if told else self.run_id
-        attempt = self.judged_run_attempt if told else self.run_attempt
+        is_triggered = self.triggering_run_id is not None
+        run_id = self.triggering_run_id if is_triggered else self.run_id
+        attempt = self.triggering_run_attempt if is_triggered else self.run_attempt
         return None if run_id is None else (run_id, attempt or 1)
 
     @property
@@ -174,15 +181,17 @@ class ActionsRun:
             default_branch=default_branch,
             pull_request=proposed.number if proposed else None,
             is_fork=_is_fork(payload, variables.text("GITHUB_REPOSITORY")),
-            judged_run_id=payload.workflow_run.id if payload.workflow_run else None,
-            judged_run_attempt=payload.workflow_run.run_attempt if payload.workflow_run else None,
+            triggering_run_id=payload.workflow_run.id if payload.workflow_run else None,
+            triggering_run_attempt=payload.workflow_run.run_attempt
+            if payload.workflow_run
+            else None,
             base_sha=_base_sha(payload),
             head_repository=head.full_name if head else None,
             head_repository_id=head.id if head else None,
-            **_judged(payload),
+            **_triggering_run(payload),
         )
         if variables.mistakes:
-            raise together(variables.mistakes)
+            raise combine(variables.mistakes)
         return run
 
 
@@ -200,7 +209,7 @@ class _Variables:
     def text(self, name: str) -> str:
         return self._environ.get(name, "").strip()
 
-    def wrong(self, name: str, expected: str) -> None:
+    def add_mistake(self, name: str, expected: str) -> None:
         seen = self.text(name)
         what = f'expected {expected}, found "{seen}"' if seen else f"expected {expected}, not set"
         fix = f"GitHub sets {name} itself: remove what overwrites it"
@@ -209,7 +218,7 @@ class _Variables:
     def repository(self) -> str:
         seen = self.text("GITHUB_REPOSITORY")
         if not REPOSITORY.fullmatch(seen):
-            self.wrong("GITHUB_REPOSITORY", "owner/name")
+            self.add_mistake("GITHUB_REPOSITORY", "owner/name")
         return seen
 
     def number(self, name: str) -> int | None:
@@ -217,20 +226,20 @@ class _Variables:
         if not seen:
             return None
         if not (seen.isascii() and seen.isdigit() and int(seen) >= 1):
-            self.wrong(name, "an integer >= 1")
+            self.add_mistake(name, "an integer >= 1")
             return None
         return int(seen)
 
     def sha(self, name: str) -> str | None:
         seen = self.text(name)
         if seen and not _SHA.fullmatch(seen):
-            self.wrong(name, "a full commit SHA of 40 (or 64) hexadecimal digits")
+            self.add_mistake(name, "a full commit SHA of 40 (or 64) hexadecimal digits")
         return seen or None
 
     def url(self, name: str, default: str) -> str:
         seen = self.text(name) or default
         if not is_address(seen):
-            self.wrong(name, "an http(s) address")
+            self.add_mistake(name, "an http(s) address")
         return seen.rstrip("/")
 
     def workflow(self) -> str:
@@ -256,17 +265,21 @@ class _Variables:
             return Event()
 
 
-def _judged(payload: Event) -> dict[str, Any]:
-    told = payload.workflow_run
-    if told is None:
+def _triggering_run(payload: Event) -> dict[str, Any]:
+    triggering = payload.workflow_run
+    if triggering is None:
         return {}
     return {
-        "judged_event": told.event,
-        "judged_workflow": told.path.partition("@")[0].rpartition("/")[2],
-        "judged_sha": told.head_sha,
-        "judged_branch": told.head_branch,
-        "judged_repository": told.head_repository.full_name if told.head_repository else "",
-        "judged_repository_id": told.head_repository.id if told.head_repository else None,
+        "triggering_event": triggering.event,
+        "triggering_workflow": triggering.path.partition("@")[0].rpartition("/")[2],
+        "triggering_sha": triggering.head_sha,
+        "triggering_branch": triggering.head_branch,
+        "triggering_repository": triggering.head_repository.full_name
+        if triggering.head_repository
+        else "",
+        "triggering_repository_id": triggering.head_repository.id
+        if triggering.head_repository
+        else None,
     }
 
 

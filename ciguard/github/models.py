@@ -58,7 +58,7 @@ class Repository(GitHubJson):
     default_branch: str | None = None
 
 
-class Tip(GitHubJson):
+class PullRequestRef(GitHubJson):
     """One end of a pull request; `repo` is None where the fork was deleted."""
 
     sha: str | None = None
@@ -69,8 +69,8 @@ class Tip(GitHubJson):
 class PullRequest(GitHubJson):
     number: PositiveInt
     state: str = "open"
-    head: Tip
-    base: Tip
+    head: PullRequestRef
+    base: PullRequestRef
 
 
 class MergeGroup(GitHubJson):
@@ -138,7 +138,7 @@ class RunJob(GitHubJson):
     steps: tuple[JobStep, ...] | None = None
 
 
-class CheckAnnotation(GitHubJson):
+class JobAnnotation(GitHubJson):
     """What GitHub, the runner or a step says of a job; `annotation_level` is failure or below."""
 
     message: str | None = None

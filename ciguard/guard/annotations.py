@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.guard.causes import line_of
-from ciguard.guard.naming import some
-from ciguard.guard.text import how
+from ciguard.guard.failure_groups import summary_line
+from ciguard.guard.unit_names import name_units
+from ciguard.guard.view import describe_result
 from ciguard.model import repository_path
 from ciguard.text import one_line, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.guard.verdict import Cause, Failure, Verdict
+    from ciguard.guard.verdict import Failure, FailureGroup, Verdict
     from ciguard.model import Result, Suite
 
 SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
@@ -41,7 +41,7 @@ def annotations_of(verdict: Verdict, suites: Mapping[str, Suite]) -> tuple[Annot
         suites: of the plan, by name.
     """
     errors = [
-        Annotation("error", "\n".join([finding.what, *some(finding.units)]), finding.level)
+        Annotation("error", "\n".join([finding.what, *name_units(finding.units)]), finding.level)
         for finding in verdict.findings
         if finding.level != "warning"
     ]
@@ -64,19 +64,19 @@ def annotations_of(verdict: Verdict, suites: Mapping[str, Suite]) -> tuple[Annot
 def _of_failure(failure: Failure, suites: Mapping[str, Suite]) -> Annotation:
     result = failure.result
     title = one_line(unit_name(result.key.unit_key, 120), 120)
-    text = f"{how(result, _CHARS)} (shard {failure.shard})"
+    text = f"{describe_result(result, _CHARS)} (shard {failure.shard})"
     return Annotation("error", text, title, _file(result, suites), result.line)
 
 
-def _of_cause(cause: Cause, suites: Mapping[str, Suite]) -> Annotation:
+def _of_cause(cause: FailureGroup, suites: Mapping[str, Suite]) -> Annotation:
     """At the first of its failures that knows a place."""
     if len(cause.failures) == 1:
         return _of_failure(cause.failures[0], suites)
     placed = next((one for one in cause.failures if one.result.file), cause.failures[0])
     units = tuple(dict.fromkeys(one.result.key.unit_key for one in cause.failures))
-    text = "\n".join([how(placed.result, _CHARS), *some(units)])
+    text = "\n".join([describe_result(placed.result, _CHARS), *name_units(units)])
     file = _file(placed.result, suites)
-    return Annotation("error", text, line_of(cause, 120), file, placed.result.line)
+    return Annotation("error", text, summary_line(cause, 120), file, placed.result.line)
 
 
 def _file(result: Result, suites: Mapping[str, Suite]) -> str:

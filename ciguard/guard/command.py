@@ -8,35 +8,36 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ciguard import console, files
-from ciguard.codec.placing import HELP
-from ciguard.configured import configured_suites
+from ciguard import console
+from ciguard.codec.results.result_patterns import HELP
 from ciguard.errors import CiguardError, InputError
-from ciguard.github.commands import annotation, outputs
+from ciguard.github.workflow_commands import annotation, outputs
 from ciguard.guard import needs as jobs
 from ciguard.guard.annotations import annotations_of, outputs_of
-from ciguard.guard.as_json import as_json
-from ciguard.guard.asking import ask
-from ciguard.guard.existing import existing
-from ciguard.guard.proof import prove
-from ciguard.guard.refused import refused
-from ciguard.guard.text import render
-from ciguard.history.carriers import load, open_carrier, unusable
-from ciguard.lookup.fetched import RUN, Sources, fetched
-from ciguard.repository.policies import applied
+from ciguard.guard.effective_policy import effective_policy
+from ciguard.guard.github_facts import query_jobs
+from ciguard.guard.json import as_json
+from ciguard.guard.prove import prove
+from ciguard.guard.refused import check_unread_files
+from ciguard.guard.result_files import records_from_files
+from ciguard.guard.view import as_text
+from ciguard.history.stores import load, open_store, unusable_message
+from ciguard.sources import local
+from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
+from ciguard.suites_and_pools import configured_suites
 
 if TYPE_CHECKING:
     from ciguard.codec.history import History
     from ciguard.invocation import Invocation
 
 
-WITHOUT: Final = "the run is judged without past runs"
+WITHOUT_HISTORY: Final = "the run is judged without past runs"
 
 
 @click.command()
 @click.option("--plan", "plan_path", metavar="FILE", help="The plan of the run.")
 @click.option("--records", metavar="DIR", help="All records, in any folders below it.")
-@click.option("--run", "run", metavar="ID|URL", help=RUN)
+@click.option("--run", "run", metavar="ID|URL", help=RUN_HELP)
 @click.option("--repo", metavar="OWNER/NAME", default="", help="Whose run; else origin's.")
 @click.option("--results", metavar="GLOB", multiple=True, help=HELP)
 @click.option(
@@ -47,8 +48,10 @@ WITHOUT: Final = "the run is judged without past runs"
     type=click.Choice(["none", "base"]),
     help="base: what fails on the base too does not fail a pull request.",
 )
-@click.option("--history", "place", metavar="FILE|branch:NAME", help="Past runs of the base.")
-@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--history", "history_location", metavar="FILE|branch:NAME", help="Past runs of the base."
+)
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
 @click.option("--github", is_flag=True, help="Also write annotations, and outputs of the step.")
 @click.pass_obj
 def command(
@@ -62,8 +65,8 @@ def command(
     results: tuple[str, ...],
     needs: str | None,
     forgive: str | None,
-    place: str | None,
-    shape: str,
+    history_location: str | None,
+    format_: str,
     github: bool,
 ) -> int:
     """Prove that every planned unit ran and every leg ended by itself.
@@ -72,53 +75,57 @@ def command(
 
     Ends with 0 when it did and all passed, 10 when tests failed, 13 when it is incomplete.
     """
-    said = files.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
-    needed = None if said is None else jobs.decode(*said)
-    with fetched(invocation, Sources(plan_path, records, results, run, repo)) as told:
-        plan, arrived = told.plan, told.arrived
+    needs_argument = (
+        local.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
+    )
+    needed = None if needs_argument is None else jobs.decode(*needs_argument)
+    with open_inputs(invocation, Sources(plan_path, records, results, run, repo)) as inputs:
+        plan, arrived = inputs.plan, inputs.read_inputs
         if isinstance(plan, InputError):
             raise plan
         if arrived.missing:
             console.err(f"warning: {arrived.missing}")
-        others = existing(plan, arrived.results)
-        found = [*arrived.records, *others.records]
+        imported = records_from_files(plan, arrived.results)
+        found = [*arrived.records, *imported.records]
         # Jobs that are not ours are called as their owner likes: which is which shard is not known.
-        platform = ask(plan, found, None if results else told.asked)
+        platform = query_jobs(plan, found, None if results else inputs.subject_run)
     now = configured_suites(invocation.config()) if plan.policy.remainder else None
     past = partial(_history, invocation)
-    judged = applied(invocation, forgive, past, place=place, count=place is not None)
+    policy = effective_policy(
+        invocation, forgive, past, location=history_location, count=history_location is not None
+    )
     verdict = prove(
         plan,
         found,
         needed,
         configured=now,
         platform=platform,
-        policy=judged.policy,
-        also=(*refused(arrived.problems), *others.findings),
+        policy=policy.policy,
+        extra_findings=(*check_unread_files(arrived.problems), *imported.findings),
     )
-    if shape == "json":
+    if format_ == "json":
         console.out(json.dumps(as_json(verdict), indent=2))
     else:
-        console.out(render(verdict))
+        console.out(as_text(verdict))
     if github:
         # The runner reads commands from both streams; stdout stays the answer.
         for one in annotations_of(verdict, plan.suites):
             spelled = annotation(
                 one.level, one.message, file=one.file, line=one.line, title=one.title
             )
-            console.tell_runner(spelled)
-        files.append_output(invocation.environ, outputs(outputs_of(verdict)))
+            console.workflow_command(spelled)
+        local.append_output(invocation.environ, outputs(outputs_of(verdict)))
     return verdict.exit_code
 
 
 def _history(invocation: Invocation, where: str) -> History | None:
     """Past runs; without them nothing is forgiven, and the verdict says so."""
     try:
-        loaded = load(open_carrier(where, invocation.folder, invocation.environ))
+        loaded = load(open_store(where, invocation.folder, invocation.environ))
     except CiguardError as error:
-        console.err(f"warning: {unusable(where, error, WITHOUT)}")
+        console.err(f"warning: {unusable_message(where, error, WITHOUT_HISTORY)}")
         return None
-    if not loaded.found:
-        console.err(f"warning: there is no history at {where} yet: {WITHOUT}")
+    if not loaded.exists:
+        console.err(f"warning: there is no history at {where} yet: {WITHOUT_HISTORY}")
         return None
     return loaded.history

@@ -7,31 +7,37 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import ExitCode
-from ciguard.guard.causes import how_it_ended
-from ciguard.guard.deaths import explained
-from ciguard.guard.endings import CAUSES, LegEnd, is_of_others, last_line, leg_end
-from ciguard.guard.integrity import contradictions
+from ciguard.guard.diagnosis import with_diagnosis
+from ciguard.guard.failure_groups import effective_ending
+from ciguard.guard.leg_endings import (
+    MISSING_RESULT_ADVICE,
+    LegEnd,
+    is_from_result_files,
+    last_line,
+    leg_end,
+)
+from ciguard.guard.record_checks import contradictions
 from ciguard.guard.verdict import Finding, Leg
 from ciguard.model import BAD_OUTCOMES, ENDINGS, OUTCOMES, UnitKey
 from ciguard.model.attempts import classify_result, last_starts, resolve_units
-from ciguard.text import counted
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from ciguard.guard.deaths import Facts
+    from ciguard.guard.diagnosis import JobEvidence
     from ciguard.guard.verdict import Level
     from ciguard.model import Ending, EventLine, Outcome, Record, Shard
     from ciguard.model.attempts import UnitResult
 
 
 # How a process ends that nobody stopped and that did not say it was done.
-UNASKED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
+ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup_failed")
 
 
 @dataclass(frozen=True, slots=True)
-class LegProof:
+class LegResult:
     """One planned shard with all that its record says.
 
     `instead` is a record that its own would have been, and why it does not count; `causes` are
@@ -43,38 +49,40 @@ class LegProof:
     record: Record | None
     end: LegEnd
     units: Mapping[UnitKey, UnitResult]
-    started: AbstractSet[UnitKey]
+    last_start: AbstractSet[UnitKey]
     planned: frozenset[UnitKey]
-    causes: Mapping[UnitKey, EventLine] = field(default_factory=dict)
-    instead: Finding | None = None
+    missing_reasons: Mapping[UnitKey, EventLine] = field(default_factory=dict)
+    rejected_record: Finding | None = None
     counts: Mapping[Outcome, int] = field(default_factory=dict)
     endings: Mapping[Ending, int] = field(default_factory=dict)
     bad: int = 0
 
 
-def leg_proof(
+def read_leg(
     shard: Shard,
     record: Record | None,
-    instead: Finding | None = None,
-    facts: Facts | None = None,
-) -> LegProof:
+    rejected_record: Finding | None = None,
+    facts: JobEvidence | None = None,
+) -> LegResult:
     """Read a shard's record; None where there is none. `facts`: what GitHub says of its job."""
     planned = frozenset(unit.key for unit in shard.units)
     if record is None:
-        end = explained(LegEnd("unknown", "it has no record"), None, facts)
-        return LegProof(shard, None, end, {}, frozenset(), planned, instead=instead)
-    end = explained(leg_end(record), record, facts)
-    begun = last_starts(record.starts)
-    units = resolve_units(record.results, begun)
+        end = with_diagnosis(LegEnd("unknown", "it has no record"), None, facts)
+        return LegResult(
+            shard, None, end, {}, frozenset(), planned, rejected_record=rejected_record
+        )
+    end = with_diagnosis(leg_end(record), record, facts)
+    started_units = last_starts(record.starts)
+    units = resolve_units(record.results, started_units)
     cases = [case for unit in units.values() for case in unit.cases]
     outcomes = Counter([case.outcome for case in cases])
-    bad = Counter([how_it_ended(case) for case in cases if classify_result(case) == "bad"])
-    return LegProof(
+    bad = Counter([effective_ending(case) for case in cases if classify_result(case) == "bad"])
+    return LegResult(
         shard,
         record,
         end,
         units,
-        begun.keys(),
+        started_units.keys(),
         planned,
         _missing_reasons(record),
         counts={outcome: outcomes[outcome] for outcome in OUTCOMES if outcomes[outcome]},
@@ -88,17 +96,17 @@ def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:
     return {
         UnitKey(event.suite, event.variant, event.unit): event
         for event in record.events
-        if event.kind in CAUSES and event.unit is not None
+        if event.kind in MISSING_RESULT_ADVICE and event.unit is not None
     }
 
 
-def says_failed(leg: LegProof) -> bool:
+def exited_with_failures(leg: LegResult) -> bool:
     """Say that the leg itself ended with the exit code of failed tests."""
     end = leg.record.end if leg.record is not None else None
     return end is not None and end.exit_code == ExitCode.TESTS_FAILED
 
 
-def leg_findings(leg: LegProof, lost: tuple[UnitKey, ...], tries: int = 1) -> Iterator[Finding]:
+def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], tries: int = 1) -> Iterator[Finding]:
     """What is wrong with a leg.
 
     Args:
@@ -115,8 +123,8 @@ def leg_findings(leg: LegProof, lost: tuple[UnitKey, ...], tries: int = 1) -> It
         seen = (leg.end.evidence, leg.end.culprits)
         yield Finding("incomplete", kind, what, shard, lost, leg.end.fix, *seen)
     elif lost and not leg.record.damage:
-        yield from _vanished(leg, lost)
-    if leg.record.damage and not is_of_others(leg.record):
+        yield from _missing_results(leg, lost)
+    if leg.record.damage and not is_from_result_files(leg.record):
         first, more = leg.record.damage[0], len(leg.record.damage) - 1
         what = f"shard {shard}: its record is damaged: {first}" + (f" and {more} more" * bool(more))
         fix = "run it again: what stood there is not known"
@@ -125,46 +133,55 @@ def leg_findings(leg: LegProof, lost: tuple[UnitKey, ...], tries: int = 1) -> It
         yield Finding("incomplete", "damaged", what, shard, () if leg.end.problem else lost, fix)
     else:
         yield from _contradictions(leg, lost)
-        yield from _impossible(leg, tries)
+        yield from _contradictory(leg, tries)
     in_parts = any(event.kind == "resumed" for event in leg.record.events)
     if leg.record.copies and not in_parts:
         what = f"shard {shard}: its record is here more than once: {', '.join(leg.record.copies)}"
         yield Finding("warning", "recorded_twice", what, shard, fix="pass each record once")
     yield from _unexplained(leg)
-    yield from _unblamed(leg)
+    yield from _died_between_tests(leg)
 
 
-def _no_record(leg: LegProof, lost: tuple[UnitKey, ...]) -> Finding:
+def _no_record(leg: LegResult, lost: tuple[UnitKey, ...]) -> Finding:
     shard = leg.shard.key
     what = f"shard {shard} has no record"
     fix = "look at its job: was it cancelled, skipped, or did its upload fail? Run it again"
-    if leg.instead is not None:
-        why = f" that counts: {leg.instead.what}" if leg.instead.what else " of this plan"
-        what, fix = what + why, leg.instead.fix
-    if leg.end.why:
-        what, fix = f"{what}: {leg.end.why}", leg.end.fix
+    if leg.rejected_record is not None:
+        why = (
+            f" that counts: {leg.rejected_record.what}"
+            if leg.rejected_record.what
+            else " of this plan"
+        )
+        what, fix = what + why, leg.rejected_record.fix
+    if leg.end.text:
+        what, fix = f"{what}: {leg.end.text}", leg.end.fix
     return Finding("incomplete", "no_record", what, shard, lost, fix, leg.end.evidence)
 
 
-def _vanished(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
+def _missing_results(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
     """Units without a result in a leg that ended by itself, apart by what to do about them."""
     shard = leg.shard.key
-    kinds = {key: leg.causes[key].kind if key in leg.causes else "vanished" for key in lost}
+    kinds = {
+        key: leg.missing_reasons[key].kind if key in leg.missing_reasons else "vanished"
+        for key in lost
+    }
     for kind in sorted(set(kinds.values())):
         units = tuple(key for key in lost if kinds[key] == kind)
-        what = f"shard {shard}: {counted(len(units), 'planned unit')} without a final result"
-        fix = CAUSES.get(kind, "do they still exist? Make the plan again on this commit")
+        what = f"shard {shard}: {count_of(len(units), 'planned unit')} without a final result"
+        fix = MISSING_RESULT_ADVICE.get(
+            kind, "do they still exist? Make the plan again on this commit"
+        )
         yield Finding("incomplete", kind, what, shard, units, fix)
 
 
-def unexplained(leg: LegProof) -> list[EventLine]:
+def unexplained(leg: LegResult) -> list[EventLine]:
     """The ends of its processes that no result explains, each once."""
     events = leg.record.events if leg.record is not None else ()
     found = {one.process: one for one in events if one.kind == "unexplained_exit"}
     return list(found.values())
 
 
-def _unexplained(leg: LegProof) -> Iterator[Finding]:
+def _unexplained(leg: LegResult) -> Iterator[Finding]:
     shard = leg.shard.key
     for event in unexplained(leg):
         code, _, output = event.detail.partition("\n")
@@ -181,7 +198,7 @@ def _unexplained(leg: LegProof) -> Iterator[Finding]:
         yield Finding("failed", "unexplained_exit", what, shard, fix=fix)
 
 
-def _unblamed(leg: LegProof) -> Iterator[Finding]:
+def _died_between_tests(leg: LegResult) -> Iterator[Finding]:
     """Processes that died between units: what they left passed in another one, or nothing was left.
 
     Where nothing was left no failed result of theirs is the reason, so that none excuses them.
@@ -190,14 +207,14 @@ def _unblamed(leg: LegProof) -> Iterator[Finding]:
     if record is None or leg.end.problem:
         return
     found = any(one.outcome == "died" for one in record.results)  # by the search for a culprit
-    said = {one.process: one.detail for one in record.events if one.kind == "last_output"}
+    outputs = {one.process: one.detail for one in record.events if one.kind == "last_output"}
     red = {one.process for one in unexplained(leg)}
     given = {one.process: one.units for one in record.processes}
     ran = {(one.process, one.key.unit_key) for one in record.results}
     done = Counter(process for process, _ in ran)
     for end in record.process_ends:
-        if end.ending in UNASKED and end.process in said.keys() - red:
-            code, _, output = said.pop(end.process).partition("\n")
+        if end.ending in ENDED_UNREQUESTED and end.process in outputs.keys() - red:
+            code, _, output = outputs.pop(end.process).partition("\n")
             what = f"shard {leg.shard.key}: process {end.process} ended by {end.ending} ({code}) "
             what += f"and no unit is to blame; its last output: {last_line(output) or 'nothing'}"
             left = done[end.process] < given.get(end.process, 0)
@@ -213,7 +230,7 @@ def _bad(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
     return sum(count for outcome, count in counts.items() if outcome in BAD_OUTCOMES)
 
 
-def _impossible(leg: LegProof, tries: int) -> Iterator[Finding]:
+def _contradictory(leg: LegResult, tries: int) -> Iterator[Finding]:
     """What no leg writes that ended by itself."""
     if leg.record is None or leg.end.problem:
         return
@@ -225,7 +242,7 @@ def _impossible(leg: LegProof, tries: int) -> Iterator[Finding]:
         yield Finding("incomplete", "contradictory", what, leg.shard.key, fix=fix)
 
 
-def _contradictions(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
+def _contradictions(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
     """Where the last line of a leg does not agree with the lines before it."""
     shard = leg.shard.key
     end = leg.record.end if leg.record is not None else None
@@ -235,26 +252,26 @@ def _contradictions(leg: LegProof, lost: tuple[UnitKey, ...]) -> Iterator[Findin
         what = f"shard {shard}: it ended with exit code 13, and all its units have a result"
         fix = "look at the log of its job, and run it again"
         yield Finding("incomplete", "says_incomplete", what, shard, fix=fix)
-    told, found = sum(end.counts.values()), sum(leg.counts.values())
+    counted, found = sum(end.counts.values()), sum(leg.counts.values())
     # What result files say comes on top of what the leg counted.
     filed = any(event.kind == "result_file" for event in leg.record.events) if leg.record else False
     counts = bool(end.counts or (leg.record and leg.record.processes))  # as every leg of ours does
-    if counts and (told > found or (told < found and not filed)):
-        what = f"its end line counts {counted(told, 'result')}, its record holds {found:,}"
+    if counts and (counted > found or (counted < found and not filed)):
+        what = f"its end line counts {count_of(counted, 'result')}, its record holds {found:,}"
         fix = "a file of the record is missing: look at its upload, run it again"
         yield Finding("incomplete", "lines_missing", f"shard {shard}: {what}", shard, fix=fix)
-    told, found = _bad(end.counts), _bad(leg.counts)
-    if told > found:
-        what = f"its end line counts {counted(told, 'bad result')}, its record holds {found:,}"
+    counted, found = _bad(end.counts), _bad(leg.counts)
+    if counted > found:
+        what = f"its end line counts {count_of(counted, 'bad result')}, its record holds {found:,}"
         fix = "look at the log of its job, and run it again"
         yield Finding("incomplete", "failures_missing", f"shard {shard}: {what}", shard, fix=fix)
     good = all(unit.status == "good" for unit in leg.units.values())
-    if says_failed(leg) and good and not unexplained(leg):
+    if exited_with_failures(leg) and good and not unexplained(leg):
         what = f"shard {shard} says that tests failed, and its record holds no failed result"
         yield Finding("failed", "failure_missing", what, shard, fix="look at the log of its job")
 
 
-def leg_row(leg: LegProof) -> Leg:
+def leg_row(leg: LegResult) -> Leg:
     """A leg's row in the verdict: what ended in this leg, whatever ended in others."""
     ends = [leg.units.get(key) for key in leg.planned]
     record = leg.record

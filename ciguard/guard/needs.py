@@ -23,14 +23,14 @@ PLANNING: Final = "plan"  # the job that `init` writes: no record of a test expl
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class NeededJob:
     """A job that this one needed; `result` in GitHub's words."""
 
     name: str
     result: str
 
 
-def decode(text: str | bytes, source: str = "--needs") -> tuple[Job, ...]:
+def decode(text: str | bytes, source: str = "--needs") -> tuple[NeededJob, ...]:
     """Read `toJSON(needs)`.
 
     Raises:
@@ -50,15 +50,15 @@ def decode(text: str | bytes, source: str = "--needs") -> tuple[Job, ...]:
             raise InputError(what, where=f"{source}: {name}", fix=fix)
         result = job.get("result", "no result")
         # What is not a word is no result that anybody knows: judged below, and not passed.
-        jobs.append(Job(name, result if isinstance(result, str) else f"{result}"))
+        jobs.append(NeededJob(name, result if isinstance(result, str) else f"{result}"))
     return tuple(jobs)
 
 
-def findings(
-    jobs: Sequence[Job],
+def check_needs(
+    jobs: Sequence[NeededJob],
     *,
-    explained: bool,
-    excused: bool = False,
+    is_explained: bool,
+    is_excused: bool = False,
     names: AbstractSet[str] = frozenset(),
 ) -> Iterator[Finding]:
     """Judge the jobs.
@@ -80,10 +80,10 @@ def findings(
         what = f"job {job.name} is {job.result!r}"
         if job.result == "success":
             continue
-        if job.result == "failure" and excused and job.name in legs:
+        if job.result == "failure" and is_excused and job.name in legs:
             what += ": its failed tests do not fail the run"
             yield Finding("warning", "job_failed", what)
-        elif job.result == "failure" and explained and not excused and job.name != PLANNING:
+        elif job.result == "failure" and is_explained and not is_excused and job.name != PLANNING:
             yield Finding("failed", "job_failed", what, fix="see the failed tests")
         elif job.result == "failure":
             what += ", and no record says why"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ciguard.codec.quarantine import entry_of
 from ciguard.guard.verdict import Excused, Finding
-from ciguard.text import counted
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,14 +46,14 @@ class Policy:
 
     rules: GuardRules = GuardRules()
     quarantine: tuple[Entry, ...] = ()
-    known: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
+    base_failures: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
     base_planned: tuple[int, str] | None = None
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class Excusals:
     """Failures that count, and those that do not, each in the order in which they came."""
 
     failures: tuple[Failure, ...]
@@ -61,30 +61,30 @@ class Weighed:
     forgiven: tuple[Excused, ...] = ()
 
 
-def weigh(failures: Iterable[Failure], policy: Policy) -> Weighed:
+def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
     """Tell failures apart. A unit without a result is none: nothing excuses that."""
     counting, quarantined, forgiven = [], [], []
     for failure in failures:
         key = failure.result.key
         entry = entry_of(policy.quarantine, key.unit_key)
-        known = policy.known.get(key)
+        known = policy.base_failures.get(key)
         if entry is not None:
-            quarantined.append(Excused(failure.shard, failure.result, entry.why))
-        elif known is not None and _alike(known.outcome, failure.result.outcome):
+            quarantined.append(Excused(failure.shard, failure.result, entry.reason_text))
+        elif known is not None and _same_failure(known.outcome, failure.result.outcome):
             why = f"also fails on {known.branch} since run {known.since_run}"
             forgiven.append(Excused(failure.shard, failure.result, why))
         else:
             counting.append(failure)
-    return Weighed(tuple(counting), tuple(quarantined), tuple(forgiven))
+    return Excusals(tuple(counting), tuple(quarantined), tuple(forgiven))
 
 
-def _alike(before: Outcome, now: Outcome) -> bool:
+def _same_failure(before: Outcome, now: Outcome) -> bool:
     """A test that died where it failed on the base is worse than there, and not forgiven."""
     return before == now or {before, now} == {"failed", "errored"}
 
 
-def stale(
-    entries: Sequence[Entry], final: Mapping[UnitKey, UnitResult], wanted: Iterable[UnitKey]
+def stale_entries(
+    entries: Sequence[Entry], final: Mapping[UnitKey, UnitResult], planned: Iterable[UnitKey]
 ) -> Iterator[Finding]:
     """Entries whose tests passed, and those that mean nothing any more.
 
@@ -92,14 +92,16 @@ def stale(
         final: how units ended.
         wanted: planned units, with or without an end.
     """
-    keys = sorted({*wanted, *final}) if entries else ()
+    keys = sorted({*planned, *final}) if entries else ()
     for entry in entries:
-        meant = [key for key in keys if entry.matches(key)]
-        if not meant:
+        matching = [key for key in keys if entry.matches(key)]
+        if not matching:
             what = f"quarantine.toml: {entry.name} is stale: no unit of this plan is meant"
             yield Finding("warning", "stale_quarantine", what, fix="take it out")
-        elif all(_passed(final.get(key)) for key in meant):
-            what = f"quarantine.toml: {entry.name} is stale: {counted(len(meant), 'unit')} passed"
+        elif all(_passed(final.get(key)) for key in matching):
+            what = (
+                f"quarantine.toml: {entry.name} is stale: {count_of(len(matching), 'unit')} passed"
+            )
             fix = "take it out, unless its tests pass now and then"
             yield Finding("warning", "stale_quarantine", what, fix=fix)
 

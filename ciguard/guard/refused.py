@@ -9,11 +9,11 @@ from ciguard.guard.verdict import Finding
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NAMED: Final = 20  # one by one; a million refused files are no million findings
+MAX_NAMED: Final = 20  # one by one; a million refused files are no million findings
 _FIX: Final = "look at what the job uploaded: no leg of ciguard writes that"
 
 
-def refused(problems: Sequence[str]) -> tuple[Finding, ...]:
+def check_unread_files(problems: Sequence[str]) -> tuple[Finding, ...]:
     """What the guard says of them.
 
     Args:
@@ -21,9 +21,9 @@ def refused(problems: Sequence[str]) -> tuple[Finding, ...]:
     """
     found = [
         Finding("incomplete", "not_read", f"{problem:.400}; it was not read", fix=_FIX)
-        for problem in sorted(problems)[:NAMED]
+        for problem in sorted(problems)[:MAX_NAMED]
     ]
-    if len(problems) > NAMED:
-        what = f"{len(problems) - NAMED:,} more files or artifacts were not read"
+    if len(problems) > MAX_NAMED:
+        what = f"{len(problems) - MAX_NAMED:,} more files or artifacts were not read"
         found.append(Finding("incomplete", "not_read", what, fix=_FIX))
     return tuple(found)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ciguard.model.attempts import UnitResult
 
 
-def findings(
+def check_nothing_ran(
     final: Mapping[UnitKey, UnitResult], planned: AbstractSet[UnitKey]
 ) -> Iterator[Finding]:
     """Name each suite and variant whose every unit was skipped.
@@ -28,10 +28,10 @@ def findings(
     for key in planned:
         end = final.get(key)
         ran[key[:2]] |= end is None or any(case.outcome != "skipped" for case in end.cases)
-    for way in sorted(way for way, one_ran in ran.items() if not one_ran):
-        units = tuple(sorted(key for key in planned if key[:2] == way))
-        named = f' of suite "{one_line(way[0])}"' if way[0] else ""
-        named += f', variant "{one_line(way[1])}"' if way[1] else ""
+    for suite_key in sorted(suite_key for suite_key, one_ran in ran.items() if not one_ran):
+        units = tuple(sorted(key for key in planned if key[:2] == suite_key))
+        named = f' of suite "{one_line(suite_key[0])}"' if suite_key[0] else ""
+        named += f', variant "{one_line(suite_key[1])}"' if suite_key[1] else ""
         what = f"nothing ran{named}: {_skipped(len(units))}"
         fix = "is that meant? Look at why they are skipped"
         yield Finding("warning", "nothing_ran", what, units=units, fix=fix)

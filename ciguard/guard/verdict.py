@@ -12,7 +12,7 @@ from ciguard.model import ENDINGS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.guard.sayings import Evidence
+    from ciguard.guard.log_patterns import Evidence
     from ciguard.model import Ending, Outcome, Result, UnitKey
 
 State = Literal["passed", "failed", "incomplete"]
@@ -88,7 +88,7 @@ class Excused:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FailureGroup:
     """Failures that have one root, as far as their messages tell.
 
     Attributes:
@@ -110,7 +110,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Offender:
+class Hotspot:
     """A class, file or whatever the framework's units have in common, and its bad cases."""
 
     name: str
@@ -137,9 +137,9 @@ class Flaky:
     first: Result
 
     @property
-    def starved(self) -> bool:
+    def ran_out_of_memory(self) -> bool:
         """Say that it was memory that went wrong."""
-        return self.first.starved
+        return self.first.ran_out_of_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +179,8 @@ class Verdict:
     counts: Mapping[Outcome, int]
     quarantined: tuple[Excused, ...] = ()
     forgiven: tuple[Excused, ...] = ()
-    causes: tuple[Cause, ...] = ()
-    offenders: tuple[Offender, ...] = ()
+    causes: tuple[FailureGroup, ...] = ()
+    offenders: tuple[Hotspot, ...] = ()
     notes: tuple[str, ...] = ()
     starved: tuple[Flaky, ...] = ()
 

@@ -9,52 +9,53 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from ciguard import console, files
-from ciguard.codec import durations
+from ciguard import console
 from ciguard.codec import history as history_codec
 from ciguard.codec.archive import SIGNATURE
-from ciguard.codec.base import head_of, unpacked
-from ciguard.codec.formats import format_of
 from ciguard.codec.history import FILE_NAME
-from ciguard.codec.placing import members
+from ciguard.codec.results import durations
+from ciguard.codec.results.base import gunzip, peek
+from ciguard.codec.results.formats import format_of
+from ciguard.codec.results.result_patterns import result_members
 from ciguard.errors import ExitCode, InputError
-from ciguard.github.payload import current_run
-from ciguard.history import branch_carrier, export
-from ciguard.history.branch_carrier import BranchCarrier
-from ciguard.history.carriers import load, open_carrier, update
-from ciguard.history.entering import check_entering, check_writer
-from ciguard.history.facts import Facts, moment
-from ciguard.history.file_carrier import FileCarrier
-from ciguard.history.intake import history_of, history_of_durations
-from ciguard.history.merge import join
-from ciguard.history.unknown import TAKEN, unknown
+from ciguard.github.event_payload import current_run
+from ciguard.history import branch_store, export
+from ciguard.history.branch_store import BranchStore
+from ciguard.history.file_store import FileStore
+from ciguard.history.ingest import history_of, history_of_durations
+from ciguard.history.merge import merge
+from ciguard.history.run_metadata import RunMetadata, parse_time
+from ciguard.history.stores import load, open_store, update
+from ciguard.history.unknown_file import ACCEPTED_INPUTS, describe_unknown_file
+from ciguard.history.write_guard import check_event_may_write, check_no_unmerged_runs
 from ciguard.model import EndLine, Record
-from ciguard.text import counted
+from ciguard.sources import local
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from ciguard.codec.history import History
-    from ciguard.history.carriers import Carrier
+    from ciguard.history.stores import HistoryStore
     from ciguard.invocation import Invocation
     from ciguard.model import Plan
 
-LINES_AT_ONCE: Final = 10_000
+LINES_PER_WRITE: Final = 10_000
 
 _HISTORY: Final = click.option(
     "--history",
-    "place",
+    "location",
     metavar="FILE|branch:NAME",
     help="Where it is kept; else what the configuration says.",
 )
 _BRANCH: Final = click.option(
-    "--branch", metavar="NAME", help=f"Else the configuration's, or {branch_carrier.DEFAULT}."
+    "--branch", metavar="NAME", help=f"Else the configuration's, or {branch_store.DEFAULT}."
 )
 _REMOTE: Final = click.option(
     "--remote",
     metavar="NAME|URL",
-    default=branch_carrier.REMOTE,
+    default=branch_store.REMOTE,
     show_default=True,
     help="Where the branch is.",
 )
@@ -84,23 +85,25 @@ def add(
     invocation: Invocation,
     /,
     paths: tuple[str, ...],
-    place: str | None,
+    location: str | None,
     at: str | None,
     plan_path: str | None,
-    **said: Any,
+    **overrides: Any,
 ) -> int:
     """Add runs: record folders and *.jsonl, JUnit XML, TRX, or JSON durations of other programs.
 
     Options fill what a file lacks; where they contradict it, nothing is added. Adding something
     twice changes nothing.
     """
-    facts = Facts(at=moment(at, "--at") if at is not None else None, **said)
-    plan = files.read_plan(invocation.folder / plan_path) if plan_path is not None else None
-    check_writer(*_event(invocation.environ))
-    addition = reduce(join, [_read(invocation.folder / path, facts, plan) for path in paths])
-    check_entering(addition, " ".join(paths))
-    carrier = open_carrier(_place(invocation, place), invocation.folder, invocation.environ)
-    return _add(carrier, addition)
+    facts = RunMetadata(at=parse_time(at, "--at") if at is not None else None, **overrides)
+    plan = local.read_plan(invocation.folder / plan_path) if plan_path is not None else None
+    check_event_may_write(*_event(invocation.environ))
+    addition = reduce(merge, [_read(invocation.folder / path, facts, plan) for path in paths])
+    check_no_unmerged_runs(addition, " ".join(paths))
+    store = open_store(
+        _configured_location(invocation, location), invocation.folder, invocation.environ
+    )
+    return _add(store, addition)
 
 
 @command.command(short_help="Bring a branch's history into a file.")
@@ -115,15 +118,15 @@ def pull(invocation: Invocation, path: str, branch: str | None, remote: str) -> 
     """
     source = _branch(invocation, branch, remote)
     if path == "-":
-        kept = source.read()
-        if kept.content is None:
+        stored = source.read()
+        if stored.content is None:
             raise _nothing_yet(source)
-        files.write("-", kept.content)
+        local.write("-", stored.content)
         return ExitCode.OK
     loaded = load(source)
-    if not loaded.found:
+    if not loaded.exists:
         raise _nothing_yet(source)
-    return _add(FileCarrier(path, invocation.folder, invocation.environ), loaded.history)
+    return _add(FileStore(path, invocation.folder, invocation.environ), loaded.history)
 
 
 @command.command(short_help="Add a file's runs to a branch.")
@@ -140,19 +143,19 @@ def push(
     one commit, whatever is pushed.
     """
     named = paths or (FILE_NAME,)
-    check_writer(*_event(invocation.environ))
-    found = [history_codec.decode(files.read(_below(invocation, path)), path) for path in named]
-    addition = reduce(join, found)
-    check_entering(addition, " ".join(named))
+    check_event_may_write(*_event(invocation.environ))
+    found = [history_codec.decode(local.read(_resolve(invocation, path)), path) for path in named]
+    addition = reduce(merge, found)
+    check_no_unmerged_runs(addition, " ".join(named))
     return _add(_branch(invocation, branch, remote), addition)
 
 
 @command.command()
 @_HISTORY
 @click.pass_obj
-def show(invocation: Invocation, place: str | None) -> int:
+def show(invocation: Invocation, location: str | None) -> int:
     """Show the runs that are known, oldest first."""
-    history, size_bytes = _known(invocation, place)
+    history, size_bytes = _load_known(invocation, location)
     console.out(console.table(export.table(history), right=export.NUMBERS))
     console.out(_size(history, size_bytes))
     return ExitCode.OK
@@ -161,10 +164,10 @@ def show(invocation: Invocation, place: str | None) -> int:
 @command.command(name="export", short_help="Print JSON Lines, one object a value.")
 @_HISTORY
 @click.pass_obj
-def export_(invocation: Invocation, place: str | None) -> int:
+def export_(invocation: Invocation, location: str | None) -> int:
     """Print JSON Lines, one object a value: a case in a run, in the record's words."""
-    lines = export.lines(_known(invocation, place)[0])
-    while block := "\n".join(islice(lines, LINES_AT_ONCE)):
+    lines = export.lines(_load_known(invocation, location)[0])
+    while block := "\n".join(islice(lines, LINES_PER_WRITE)):
         console.out(block)
     return ExitCode.OK
 
@@ -173,70 +176,74 @@ def _event(environ: Mapping[str, str]) -> tuple[str | None, str]:
     """What started the run around us, or the run that it tells of; and where that is said."""
     name = environ.get("GITHUB_EVENT_NAME")
     run = current_run(environ) if name == "workflow_run" else None
-    if run is not None and run.judged_event:
-        return run.judged_event, "GITHUB_EVENT_PATH: workflow_run.event"
+    if run is not None and run.triggering_event:
+        return run.triggering_event, "GITHUB_EVENT_PATH: workflow_run.event"
     return name, "GITHUB_EVENT_NAME"
 
 
-def _place(invocation: Invocation, place: str | None) -> str:
-    return place if place is not None else invocation.config().history.carrier
+def _configured_location(invocation: Invocation, location: str | None) -> str:
+    return location if location is not None else invocation.config().history.carrier
 
 
-def _branch(invocation: Invocation, name: str | None, remote: str) -> BranchCarrier:
+def _branch(invocation: Invocation, name: str | None, remote: str) -> BranchStore:
     if name is None:
         word, _, rest = invocation.config().history.carrier.partition(":")
-        name = rest if word == "branch" else branch_carrier.DEFAULT
-    return BranchCarrier(name, invocation.folder, invocation.environ, remote)
+        name = rest if word == "branch" else branch_store.DEFAULT
+    return BranchStore(name, invocation.folder, invocation.environ, remote)
 
 
-def _below(invocation: Invocation, path: str) -> Path | str:
+def _resolve(invocation: Invocation, path: str) -> Path | str:
     return path if path == "-" else invocation.folder / path
 
 
-def _add(carrier: Carrier, addition: History) -> int:
+def _add(store: HistoryStore, addition: History) -> int:
     """Add, and say what came of it."""
-    done = update(carrier, addition)
+    done = update(store, addition)
     if done.tries > 1:
         console.err(f"others wrote at the same time: added at try {done.tries}")
-    values = f"{counted(len(addition.values), 'value')} of {counted(len(addition.runs), 'run')}"
+    values = f"{count_of(len(addition.values), 'value')} of {count_of(len(addition.runs), 'run')}"
     what = f"{values} added" if done.changed else f"nothing new in {values}"
-    console.out(f"{carrier.place}: {what}; {_size(done.history, done.size_bytes)}")
+    console.out(f"{store.location}: {what}; {_size(done.history, done.size_bytes)}")
     return ExitCode.OK
 
 
-def _known(invocation: Invocation, place: str | None) -> tuple[History, int]:
-    carrier = open_carrier(_place(invocation, place), invocation.folder, invocation.environ)
-    loaded = load(carrier)
-    if not loaded.found:
-        raise _nothing_yet(carrier)
+def _load_known(invocation: Invocation, location: str | None) -> tuple[History, int]:
+    store = open_store(
+        _configured_location(invocation, location), invocation.folder, invocation.environ
+    )
+    loaded = load(store)
+    if not loaded.exists:
+        raise _nothing_yet(store)
     return loaded.history, loaded.size_bytes
 
 
-def _nothing_yet(carrier: Carrier) -> InputError:
+def _nothing_yet(store: HistoryStore) -> InputError:
     fix = "add a run first: ciguard history add FILE; or what was pulled: ciguard history push FILE"
-    return InputError("there is no history yet", where=carrier.place, fix=fix)
+    return InputError("there is no history yet", where=store.location, fix=fix)
 
 
-def _read(path: Path, facts: Facts, plan: Plan | None) -> History:
+def _read(path: Path, facts: RunMetadata, plan: Plan | None) -> History:
     """One argument as a history of its own."""
-    if files.is_folder(path) or path.suffix == ".jsonl":
-        return _of_records(path, facts, plan)
+    if local.is_directory(path) or path.suffix == ".jsonl":
+        return _from_records(path, facts, plan)
     try:
         with path.open("rb") as stream:
             if stream.read(len(SIGNATURE)) == SIGNATURE:
                 stream.seek(0)
-                inside = members(str(path), stream.read())
-                found = [_of_foreign(unpacked(BytesIO(one)), name, facts) for name, one in inside]
-                return reduce(join, found)
+                inside = result_members(str(path), stream.read())
+                found = [
+                    _from_result_file(gunzip(BytesIO(one)), name, facts) for name, one in inside
+                ]
+                return reduce(merge, found)
             stream.seek(0)
-            return _of_foreign(unpacked(stream), str(path), facts)
+            return _from_result_file(gunzip(stream), str(path), facts)
     except OSError as error:
         what = f"cannot be read: {error.strerror or error}"
         raise InputError(what, where=str(path), fix="check the path") from error
 
 
-def _of_records(path: Path, facts: Facts, plan: Plan | None) -> History:
-    records = files.read_record_tree(path)
+def _from_records(path: Path, facts: RunMetadata, plan: Plan | None) -> History:
+    records = local.read_record_tree(path)
     if not records:
         fix = "name the folder of a record; other formats are named file by file"
         raise InputError("no record (*.jsonl) in it", where=str(path), fix=fix)
@@ -245,37 +252,37 @@ def _of_records(path: Path, facts: Facts, plan: Plan | None) -> History:
     return history_of(records, facts, plan)
 
 
-def _of_foreign(stream: IO[bytes], source: str, facts: Facts) -> History:
-    head = head_of(stream, source)
+def _from_result_file(stream: IO[bytes], source: str, facts: RunMetadata) -> History:
+    head = peek(stream, source)
     if durations.sniff(head):
-        return _of_durations(stream, source, facts)
+        return _from_durations(stream, source, facts)
     try:
         found = format_of(stream, source)
     except InputError as error:
-        raise InputError(unknown(head), where=source, fix=TAKEN) from error
+        raise InputError(describe_unknown_file(head), where=source, fix=ACCEPTED_INPUTS) from error
     results = tuple(found.read(stream, source))
     untimed = sum(1 for result in results if result.wall_s is None and result.outcome == "passed")
     if untimed:
-        what = f"{counted(untimed, 'case')} that passed have no time that can be used"
+        what = f"{count_of(untimed, 'case')} that passed have no time that can be used"
         console.err(f"warning: {source}: {what}")
     # Read to its end, so its writer lived to the end.
     record = Record(source, header=None, results=results, end=EndLine("completed"))
     return history_of([record], facts)
 
 
-def _of_durations(stream: IO[bytes], source: str, facts: Facts) -> History:
+def _from_durations(stream: IO[bytes], source: str, facts: RunMetadata) -> History:
     try:
         found = durations.read(stream, source)
     except InputError as error:
-        fix = error.fix or TAKEN  # what begins like JSON and is none may be anything
+        fix = error.fix or ACCEPTED_INPUTS  # what begins like JSON and is none may be anything
         raise InputError(error.what, where=error.where, fix=fix) from error
     return history_of_durations(found, source, facts)
 
 
 def _size(history: History, size_bytes: int) -> str:
     counts = (
-        counted(len(history.runs), "run"),
-        counted(len(history.keys), "case"),
-        counted(len(history.values), "value"),
+        count_of(len(history.runs), "run"),
+        count_of(len(history.keys), "case"),
+        count_of(len(history.values), "value"),
     )
     return f"{', '.join(counts)} ({console.size(size_bytes)})"

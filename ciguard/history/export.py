@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.codec.history import BYTES, SECONDS, WORDS, History, Spelling
+from ciguard.codec.history import BYTES, CODE_NAMES, SECONDS, ExternalName, History
 from ciguard.codec.history_runs import UNDATED, HistoryRun
 
 if TYPE_CHECKING:
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 COLUMNS: Final = 80
 GAP: Final = 2
 NUMBERS: Final = frozenset({0, 5, 6, 7})  # columns of the table that are aligned to the right
-WORDS_AT: Final = (2, 3)  # columns that may be cut, the wider one first: branch and event
-LEAST: Final = 6
+TRUNCATABLE_COLUMNS: Final = (
+    2,
+    3,
+)  # columns that may be cut, the wider one first: branch and event
+MIN_WIDTH: Final = 6
 
 
 def when(at: datetime) -> str | None:
@@ -52,11 +55,11 @@ def lines(history: History) -> Iterator[str]:
     """
     values = history.values
     legs = [_of_run(run) for run in history.runs]
-    words = {name: [word or None for word in known] for name, known in WORDS.items()}
+    words = {name: [word or None for word in known] for name, known in CODE_NAMES.items()}
     measures = {name: getattr(values, name) for name in (*SECONDS, *BYTES)}
     for row in range(len(values)):
         key = history.keys[values.key[row]]
-        spelling = history.spellings.get(key, Spelling())
+        spelling = history.external_names.get(key, ExternalName())
         content: dict[str, Any] = {
             **legs[values.run[row]][values.leg[row]],
             **key._asdict(),
@@ -65,8 +68,8 @@ def lines(history: History) -> Iterator[str]:
             **{name: _number(name, column[row]) for name, column in measures.items()},
             **spelling._asdict(),
         }
-        told = {name: item for name, item in content.items() if item is not None}
-        yield json.dumps(told, separators=(",", ":"), allow_nan=False)
+        content_lines = {name: item for name, item in content.items() if item is not None}
+        yield json.dumps(content_lines, separators=(",", ":"), allow_nan=False)
 
 
 def _number(name: str, value: np.float64) -> float | int | None:
@@ -98,15 +101,15 @@ def table(history: History) -> list[tuple[str, ...]]:
                 str(count),
             )
         )
-    return _narrowed(rows)
+    return _truncate_columns(rows)
 
 
-def _narrowed(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _truncate_columns(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     excess = sum(widths) + GAP * (len(widths) - 1) - COLUMNS
     for _ in range(excess):
-        widest = max(WORDS_AT, key=lambda place: widths[place])
-        widths[widest] = max(LEAST, widths[widest] - 1)
+        widest = max(TRUNCATABLE_COLUMNS, key=lambda place: widths[place])
+        widths[widest] = max(MIN_WIDTH, widths[widest] - 1)
     return [
         tuple(
             f"{cell[: widths[at] - 3]}..." if len(cell) > widths[at] else cell

@@ -2,7 +2,7 @@
 
 Joining is made of rules that do not care for order: of a leg the newest attempt, of a key and run
 the worst result, of a key the last 20 runs. So adding something twice changes nothing, and whole
-runs added in any order give the same bytes. Exceptions are old. Of more than `MOST_RUNS` runs that
+runs added in any order give the same bytes. Exceptions are old. Of more than `MAX_RUNS` runs that
 have values the oldest are forgotten, with tests that nobody has seen since. Where more than 20
 newer runs are there already, a re-run leg takes its earlier attempt's values away, and a
 twenty-first value that had been dropped for them does not come back; and of an old run that is
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.codec.history import KEPT, History, Values, no_values
+from ciguard.codec.history import VALUES_PER_KEY, History, Values, no_values
 from ciguard.codec.history_runs import UNDATED, HistoryLeg, HistoryRun
 from ciguard.errors import InputError
-from ciguard.history.rows import last, rows, settled, stacked
+from ciguard.history.rows import concatenate, deduplicate, newest_per_key, rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 # Runs that some value still needs: the last 20 of each way of running, and of tests that are gone.
 # Without an end, ids that change from run to run would keep every run there ever was.
-MOST_RUNS: Final = 500
+MAX_RUNS: Final = 500
 
 
-def _told(run: HistoryRun, name: str, a: Any, b: Any) -> Any:
+def _agreed_value(run: HistoryRun, name: str, a: Any, b: Any) -> Any:
     """The one that is told, of a fact that a run has once."""
     if a == b or not b:
         return a
@@ -44,7 +44,7 @@ def _told(run: HistoryRun, name: str, a: Any, b: Any) -> Any:
     )
 
 
-def _most(a: Any, b: Any) -> Any:
+def _max_known(a: Any, b: Any) -> Any:
     return max((item for item in (a, b) if item is not None), default=None)
 
 
@@ -58,11 +58,11 @@ def _one_leg(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
     base, other = sorted((a, b), key=lambda leg: (not leg.complete, repr(leg)))
     return replace(
         base,
-        processes=_most(a.processes, b.processes),
-        wall_s=_most(a.wall_s, b.wall_s),
-        peak_bytes=_most(a.peak_bytes, b.peak_bytes),
-        process_peak_bytes=_most(a.process_peak_bytes, b.process_peak_bytes),
-        units_planned=_most(a.units_planned, b.units_planned),
+        processes=_max_known(a.processes, b.processes),
+        wall_s=_max_known(a.wall_s, b.wall_s),
+        peak_bytes=_max_known(a.peak_bytes, b.peak_bytes),
+        process_peak_bytes=_max_known(a.process_peak_bytes, b.process_peak_bytes),
+        units_planned=_max_known(a.units_planned, b.units_planned),
         costs=base.costs or other.costs,
         lost=() if base.complete else tuple(sorted({*a.lost, *b.lost})),
     )
@@ -85,7 +85,7 @@ def one_run(a: HistoryRun, b: HistoryRun) -> HistoryRun:
         at=min(dates, default=UNDATED),
         legs=tuple(legs[identity] for identity in sorted(legs)),
         **{
-            name: _told(a, name, getattr(a, name), getattr(b, name))
+            name: _agreed_value(a, name, getattr(a, name), getattr(b, name))
             for name in ("sha", "parents", "branch", "event", "repository", "workflow")
         },
     )
@@ -106,13 +106,13 @@ def _all_keys(a: History, b: History) -> tuple[CaseKey, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _MergedPositions:
     """The runs and keys that rows of both sides are moved to."""
 
     runs: tuple[HistoryRun, ...]
     keys: tuple[CaseKey, ...]
 
-    def moved(self, history: History) -> Values:
+    def remap(self, history: History) -> Values:
         """A side's rows by the frame's positions; those of a superseded attempt are dropped."""
         values = history.values
         if not len(values):
@@ -136,8 +136,8 @@ class _Frame:
         now = {leg.identity: (at, leg) for at, leg in enumerate(self.runs[position].legs)}
         found = (now[leg.identity] for leg in run.legs)
         return [
-            at if kept.run_attempt == leg.run_attempt else -1
-            for (at, kept), leg in zip(found, run.legs, strict=True)
+            at if kept_leg.run_attempt == leg.run_attempt else -1
+            for (at, kept_leg), leg in zip(found, run.legs, strict=True)
         ]
 
     def _key_positions(self, history: History) -> NDArray[np.int32]:
@@ -147,29 +147,29 @@ class _Frame:
         return np.fromiter((at[key] for key in history.keys), np.int32, len(history.keys))
 
 
-def _trimmed(history: History) -> History:
+def _drop_unused(history: History) -> History:
     """Without runs and keys that nothing refers to; of the newest runs even those are kept."""
     values, runs, keys = history.values, history.runs, history.keys
     used = np.bincount(values.run, minlength=len(runs)) > 0
-    used[-KEPT:] = True
-    forgotten = np.flatnonzero(used)[:-MOST_RUNS]
+    used[-VALUES_PER_KEY:] = True
+    forgotten = np.flatnonzero(used)[:-MAX_RUNS]
     if forgotten.size:
         used[forgotten] = False
         values = rows(values, used[values.run])
     if not used.all():
         values = replace(values, run=(np.cumsum(used, dtype=np.int32) - 1)[values.run])
-        runs = tuple(run for run, keep in zip(runs, used.tolist(), strict=True) if keep)
+        runs = tuple(run for run, is_used in zip(runs, used.tolist(), strict=True) if is_used)
     valued = np.bincount(values.key, minlength=len(keys)) > 0
     if not valued.all():
         values = replace(values, key=(np.cumsum(valued, dtype=np.int32) - 1)[values.key])
-        keys = tuple(key for key, keep in zip(keys, valued.tolist(), strict=True) if keep)
-    spellings = history.spellings
+        keys = tuple(key for key, is_used in zip(keys, valued.tolist(), strict=True) if is_used)
+    spellings = history.external_names
     if len(keys) != len(history.keys):
         spellings = {key: spellings[key] for key in keys if key in spellings}
     return History(values, runs, keys, spellings)
 
 
-def _found_again(history: History) -> History:
+def _without_found_units(history: History) -> History:
     """Take from each leg's `lost` what has a result in the run after all."""
     suspects = {key for run in history.runs for leg in run.legs for key in leg.lost}
     if not suspects:
@@ -188,7 +188,7 @@ def _found_again(history: History) -> History:
     return replace(history, runs=tuple(runs))
 
 
-def join(a: History, b: History) -> History:
+def merge(a: History, b: History) -> History:
     """The history that knows what both know; `join(a, b)` and `join(b, a)` are the same.
 
     O(keys) in Python, O(values) in numpy: 100,000 results joined to 20 runs take 0.3 s.
@@ -196,11 +196,11 @@ def join(a: History, b: History) -> History:
     Raises:
         InputError: the two say different things of one run.
     """
-    frame = _Frame(_all_runs(a, b), _all_keys(a, b))
-    values = settled(stacked(frame.moved(a), frame.moved(b)), frame.runs)
+    frame = _MergedPositions(_all_runs(a, b), _all_keys(a, b))
+    values = deduplicate(concatenate(frame.remap(a), frame.remap(b)), frame.runs)
     # Where both spell a key, the smaller spelling: any rule that does not care for order.
-    spellings = {**a.spellings, **b.spellings}
-    for key in a.spellings.keys() & b.spellings.keys():
-        spellings[key] = min(a.spellings[key], b.spellings[key], key=repr)
-    whole = _found_again(History(values, frame.runs, frame.keys, spellings))
-    return _trimmed(replace(whole, values=last(values, len(frame.keys))))
+    spellings = {**a.external_names, **b.external_names}
+    for key in a.external_names.keys() & b.external_names.keys():
+        spellings[key] = min(a.external_names[key], b.external_names[key], key=repr)
+    merged = _without_found_units(History(values, frame.runs, frame.keys, spellings))
+    return _drop_unused(replace(merged, values=newest_per_key(values, len(frame.keys))))

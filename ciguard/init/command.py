@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 import click
 from pydantic import TypeAdapter, ValidationError
 
-from ciguard import console, files
-from ciguard.config import FILE, Seconds, mistake
+from ciguard import console
+from ciguard.config import FILE, Seconds, describe_mistake
 from ciguard.errors import ExitCode, UsageError
-from ciguard.proposals import WORKFLOW_FILE, is_configured, propose
+from ciguard.init.generated_files import WORKFLOW_FILE, generate, is_configured
+from ciguard.sources import local
 
 if TYPE_CHECKING:
     from ciguard.config import Config
+    from ciguard.init.generated_files import GeneratedFile
     from ciguard.invocation import Invocation
-    from ciguard.proposals import Proposal
 
 
 @click.command()
@@ -46,24 +47,26 @@ def command(
     if checkpoint is not None:
         config = with_checkpoint(config, checkpoint)
         if is_configured(folder) and config != invocation.config():
-            said = f'workflow.checkpoint = "{checkpoint}"'
-            console.err(f"set {said} in {FILE} as well: the next ciguard init asks only there")
-    for name, asked in (("forks", forks), ("confirm", confirm)):
-        if asked and not getattr(config.workflow, name):
+            setting = f'workflow.checkpoint = "{checkpoint}"'
+            console.err(f"set {setting} in {FILE} as well: the next ciguard init asks only there")
+    for name, is_requested in (("forks", forks), ("confirm", confirm)):
+        if is_requested and not getattr(config.workflow, name):
             config = with_workflow(config, **{name: True})
             if is_configured(folder):
-                said = f"workflow.{name} = true"
-                console.err(f"set {said} in {FILE} as well: the next ciguard init asks only there")
-    proposals = [
-        item for item in propose(folder, config, console.err, static=static) if item.verb != "keep"
+                setting = f"workflow.{name} = true"
+                console.err(
+                    f"set {setting} in {FILE} as well: the next ciguard init asks only there"
+                )
+    changed_files = [
+        item for item in generate(folder, config, console.err, static=static) if item.verb != "keep"
     ]
-    if not proposals:
+    if not changed_files:
         console.out(f"{FILE} and {WORKFLOW_FILE} are up to date")
-    written = [item for item in proposals if yes or agreed(item)]
+    written = [item for item in changed_files if yes or confirm_change(item)]
     for item in written:
-        files.write(folder / item.path, item.proposed.encode())
+        local.write(folder / item.path, item.content.encode())
         console.out(f"{item.path}: {'created' if item.current is None else 'changed'}")
-    if len(written) < len(proposals):
+    if len(written) < len(changed_files):
         console.err("nothing else was written; ciguard init --yes writes it")
     return ExitCode.OK
 
@@ -77,7 +80,7 @@ def with_checkpoint(config: Config, text: str) -> Config:
     try:
         time_s = TypeAdapter(Seconds).validate_python(text)
     except ValidationError as error:
-        what = mistake(error.errors()[0])
+        what = describe_mistake(error.errors()[0])
         raise UsageError(what, where="--checkpoint", fix="pass one like 15m") from None
     return with_workflow(config, checkpoint=time_s)
 
@@ -88,10 +91,10 @@ def with_workflow(config: Config, **changes: object) -> Config:
     return config.model_copy(update={"workflow": workflow})
 
 
-def agreed(item: Proposal) -> bool:
+def confirm_change(item: GeneratedFile) -> bool:
     """Show the change, and ask where somebody can answer."""
     console.out(f"would {item.verb} {item.path}:\n")
     before = (item.current or "").splitlines(keepends=True)
-    difference = difflib.unified_diff(before, item.proposed.splitlines(keepends=True), n=2)
-    console.out("".join(difference) if item.current is not None else item.proposed)
+    difference = difflib.unified_diff(before, item.content.splitlines(keepends=True), n=2)
+    console.out("".join(difference) if item.current is not None else item.content)
     return sys.stdin.isatty() and click.confirm(f"{item.verb} {item.path}?", err=True)

@@ -22,11 +22,11 @@ REQUIREMENT_FILES: Final = (
     "requirements/test.txt",
 )
 # The files whose text is looked at; of all others only the name counts.
-TELLING_FILES: Final = (PROJECT_FILE, "setup.py", "setup.cfg", *REQUIREMENT_FILES)
+DEPENDENCY_FILES: Final = (PROJECT_FILE, "setup.py", "setup.cfg", *REQUIREMENT_FILES)
 TEST_GROUPS: Final = ("test", "tests", "testing", "dev")
 
 
-def recognised_framework(
+def detect_framework(
     files: Iterable[str], patterns: Mapping[str, Sequence[str]]
 ) -> tuple[str, int]:
     """The framework that most of the files belong to, and how many; ("", 0) for none.
@@ -37,14 +37,14 @@ def recognised_framework(
     """
     names = tuple(files)
     counts = {
-        framework: sum(any(belongs(name, wanted) for wanted in of_it) for name in names)
+        framework: sum(any(matches(name, wanted) for wanted in of_it) for name in names)
         for framework, of_it in patterns.items()
     }
     best = max(counts, key=lambda framework: counts[framework], default="")
     return (best, counts[best]) if best and counts[best] else ("", 0)
 
 
-def belongs(path: str, pattern: str) -> bool:
+def matches(path: str, pattern: str) -> bool:
     return fnmatchcase(path if "/" in pattern else path.rsplit("/", 1)[-1], pattern)
 
 
@@ -52,23 +52,23 @@ def suggested_setup(texts: Mapping[str, str], framework: str, python: str) -> st
     """YAML steps: a Python, and one pip line from what the project declares.
 
     Args:
-        texts: content of those TELLING_FILES that exist, by name.
+        texts: content of those DEPENDENCY_FILES that exist, by name.
         framework: installed by its name where nothing that is installed names it; "" for none.
         python: version for the tests, like "3.12".
     """
     steps = f'- uses: {ACTIONS["setup_python"]}\n  with:\n    python-version: "{python}"'
-    wanted = wanted_requirements(texts, framework)
+    wanted = required_packages(texts, framework)
     return f"{steps}\n- run: python -m pip install {' '.join(wanted)}" if wanted else steps
 
 
 def suggested_checkout(texts: Mapping[str, str], framework: str) -> str:
     """A shell command that makes a fresh checkout ready, and touches nothing outside of it."""
-    wanted = wanted_requirements(texts, framework)
+    wanted = required_packages(texts, framework)
     install = f" && .venv/bin/python -m pip install -q {' '.join(wanted)}" if wanted else ""
     return f"python3 -m venv .venv{install}"
 
 
-def wanted_requirements(texts: Mapping[str, str], framework: str) -> list[str]:
+def required_packages(texts: Mapping[str, str], framework: str) -> list[str]:
     """Arguments for pip: what is declared, and the framework where that does not hold it."""
     wanted = declared_requirements(texts)
     if framework and not any(framework in line for line in _installed(texts)):
@@ -86,14 +86,14 @@ def _installed(texts: Mapping[str, str]) -> Iterator[str]:
     table = project.get("project", {})
     yield from table.get("dependencies", ())
     extras = table.get("optional-dependencies", {})
-    wanted = extras.get(first_of(extras), ())
+    wanted = extras.get(_first_group(extras), ())
     yield from wanted
     if any(line.startswith(f"{table.get('name')}[") for line in wanted):  # an extra of others
         for extra in extras.values():
             yield from extra
     groups = project.get("dependency-groups", {})
-    if first_of(groups):
-        yield from _of_group(groups, first_of(groups), frozenset())
+    if _first_group(groups):
+        yield from _of_group(groups, _first_group(groups), frozenset())
     for name in REQUIREMENT_FILES:
         yield from texts.get(name, "").splitlines()
 
@@ -110,8 +110,8 @@ def _of_group(groups: Mapping[str, Any], name: str, above: frozenset[str]) -> It
 def declared_requirements(texts: Mapping[str, str]) -> list[str]:
     """Arguments for pip, in the order of the files; at most one extra and one group."""
     project = tomllib.loads(texts.get(PROJECT_FILE, ""))
-    extra = first_of(project.get("project", {}).get("optional-dependencies", {}))
-    group = first_of(project.get("dependency-groups", {}))
+    extra = _first_group(project.get("project", {}).get("optional-dependencies", {}))
+    group = _first_group(project.get("dependency-groups", {}))
     wanted: list[str] = []
     if "project" in project or "setup.py" in texts:
         wanted += ["-e", f"'.[{extra}]'" if extra else "."]
@@ -122,5 +122,5 @@ def declared_requirements(texts: Mapping[str, str]) -> list[str]:
     return wanted
 
 
-def first_of(declared: Mapping[str, Any]) -> str:
+def _first_group(declared: Mapping[str, Any]) -> str:
     return next((name for name in TEST_GROUPS if name in declared), "")

@@ -31,7 +31,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.model.words import BAD_OUTCOMES, ENDINGS, SLOTS, CaseKey, Outcome, UnitKey
+from ciguard.model.types import BAD_OUTCOMES, ENDINGS, SLOTS, CaseKey, Outcome, UnitKey
 
 if TYPE_CHECKING:
     from typing import Iterable, Mapping, Sequence
@@ -61,7 +61,7 @@ class UnitResult:
     @property
     def is_flaky(self) -> bool:
         """Say that the unit is good after a failure for which not only memory is to blame."""
-        return self.status == "good" and any(not one.starved for one in self.failures)
+        return self.status == "good" and any(not one.ran_out_of_memory for one in self.failures)
 
     @property
     def passed_after_oom(self) -> bool:
@@ -73,7 +73,7 @@ class UnitResult:
         shared: set[tuple[int, int]] = set()
         own: dict[CaseKey, set[tuple[int, int]]] = {one.key: set() for one in self.cases}
         for failure in self.failures:
-            if not failure.starved:
+            if not failure.ran_out_of_memory:
                 own.get(failure.key, shared).add(_attempt(failure))
         counts = {key: len(found | shared) for key, found in own.items()}
         return {key: count for key, count in counts.items() if count}
@@ -96,7 +96,7 @@ def classify_result(result: Result) -> Status:
     """Whether a result is good or bad; an ending that is no verdict outranks the outcome."""
     if result.ending == "completed" and result.outcome not in BAD_OUTCOMES:
         return "good"
-    return "bad" if result.went_wrong else "unfinished"
+    return "bad" if result.is_failure else "unfinished"
 
 
 def severity(result: Result) -> tuple[int, int, int]:
@@ -205,7 +205,7 @@ def _superseded(
     results: Sequence[Result], final: Mapping[str, tuple[int, int]]
 ) -> tuple[Result, ...]:
     """Failures of other attempts than those that are final."""
-    failed = (one for one in results if one.went_wrong and _attempt(one) != final.get(_case(one)))
+    failed = (one for one in results if one.is_failure and _attempt(one) != final.get(_case(one)))
     found = [*failed, *_reruns(results)]
     return tuple(sorted(found, key=lambda one: (_attempt(one), _case(one)))) if found else ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ciguard.model.words import SLOTS
+from ciguard.model.types import SLOTS
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,4 +1,6 @@
-"""The plan, the contract of a run, frozen for it; codec/plan.py is its reader and its writer."""
+"""The plan, the contract of a run, frozen for it; codec/plan_file.py is its reader and its
+writer.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import posixpath
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Mapping, get_args
 
-from ciguard.model.words import SCHEMA, SLOTS, UnitKey
+from ciguard.model.types import SCHEMA, SLOTS, UnitKey
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -145,7 +147,7 @@ class InventorySummary:
 
 
 @dataclass(frozen=True, **SLOTS)
-class Choice:
+class ShardCountOption:
     """A number of shards: the run's wall time with set-up and waves, and its billed minutes."""
 
     shards: int
@@ -156,7 +158,7 @@ class Choice:
 
 
 @dataclass(frozen=True, **SLOTS)
-class Moved:
+class MovedUnit:
     """A unit that the base's plan has in another shard."""
 
     unit: str
@@ -167,7 +169,7 @@ class Moved:
 
 
 @dataclass(frozen=True, **SLOTS)
-class Suspect:
+class CulpritCandidate:
     """A unit that was in `losses` shards of which one of their units killed the runner."""
 
     unit: str
@@ -202,11 +204,11 @@ class Plan:
     workflow: str | None = None
     head_sha: str | None = None
     base: str | None = None  # the plan or run whose shards were kept where they do
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[ShardCountOption, ...] = ()
     stopped_by: str = ""
     risk: float | None = None  # P(any shard passes the deadline), the suite and machines unchanged
-    moved: tuple[Moved, ...] = ()
-    suspects: tuple[Suspect, ...] = ()
+    moved: tuple[MovedUnit, ...] = ()
+    suspects: tuple[CulpritCandidate, ...] = ()
     warnings: tuple[str, ...] = ()
     job_minutes: int | None = None
 

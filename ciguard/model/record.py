@@ -1,14 +1,14 @@
-"""The record, one class a line type; codec/record.py is its one reader and its one writer."""
+"""The record, one class a line type; codec/record/lines.py is its one reader and its one writer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Mapping, Union
 
-from ciguard.model.words import (
+from ciguard.model.types import (
     BAD_OUTCOMES,
-    JUDGED,
-    MEMORY,
+    CONCLUSIVE_ENDINGS,
+    MEMORY_ENDINGS,
     SCHEMA,
     SLOTS,
     CaseKey,
@@ -68,7 +68,7 @@ class DefaultsLine:
 
 @dataclass(frozen=True, **SLOTS)
 class ProcessLine:
-    """A tested process was started; a decision of `run/policy.py` with its reason."""
+    """A tested process was started; a decision of `run/policy/rules.py` with its reason."""
 
     process: int
     units: int
@@ -149,21 +149,21 @@ class Result:
         return CaseKey(self.suite, self.variant, self.unit, self.case or self.unit)
 
     @property
-    def went_wrong(self) -> bool:
+    def is_failure(self) -> bool:
         """Say that the case is to blame; what somebody else stopped has not gone wrong."""
         if self.outcome in ("failed", "errored"):
             return True  # even if its process was stopped behind it
-        return self.ending in JUDGED and (
+        return self.ending in CONCLUSIVE_ENDINGS and (
             self.outcome in BAD_OUTCOMES or self.ending != "completed"
         )
 
     @property
-    def starved(self) -> bool:
+    def ran_out_of_memory(self) -> bool:
         """Say that memory ran out under it.
 
         If it goes right in a later try it is no flaky test: beside less it passes, and always did.
         """
-        return self.went_wrong and self.ending in MEMORY
+        return self.is_failure and self.ending in MEMORY_ENDINGS
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -293,12 +293,12 @@ class Record:
     end: EndLine | None = None
     damage: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
-    claims: ShardLine | None = None
+    partial_header: ShardLine | None = None
 
     @property
-    def who(self) -> ShardLine:
+    def identity(self) -> ShardLine:
         """Whose it is, as far as anything says it."""
-        return self.header or self.claims or ShardLine()
+        return self.header or self.partial_header or ShardLine()
 
     @property
     def wall_s(self) -> float | None:
@@ -313,10 +313,10 @@ class Record:
     def peak_measured_by(self) -> MeasuredBy | None:
         """How `peak_bytes` was seen; None where an older record does not say."""
         peak = self.peak_bytes
-        told = {line.peak_bytes: line.measured_by for line in self.results}
-        told.update({line.peak_bytes: line.measured_by for line in self.process_ends})
+        method_by_peak = {line.peak_bytes: line.measured_by for line in self.results}
+        method_by_peak.update({line.peak_bytes: line.measured_by for line in self.process_ends})
         sampled = any(line.tree_bytes == peak for line in self.samples)
-        return None if peak is None else told.get(peak) or ("sample" if sampled else None)
+        return None if peak is None else method_by_peak.get(peak) or ("sample" if sampled else None)
 
     @property
     def peak_bytes(self) -> int | None:

@@ -26,12 +26,13 @@ FILES: Final = (
     "__init__.py",
     "errors.py",
     "codec/__init__.py",
-    "codec/record.py",
-    "codec/plan.py",
+    "codec/record/__init__.py",
+    "codec/record/lines.py",
+    "codec/plan_file.py",
 )
 FOLDERS: Final = ("model", "run")
 # click's side of `ciguard run`; the adapter frameworks/command.py is another file.
-LEFT_OUT: Final = frozenset({"run/command.py"})
+EXCLUDED: Final = frozenset({"run/command.py"})
 
 
 def artifact_name(plan_id: str, run_attempt: int) -> str:
@@ -50,7 +51,7 @@ def members(package: Traversable) -> dict[str, bytes]:
         found[f"ciguard/{name}"] = package.joinpath(*name.split("/")).read_bytes()
     for folder in FOLDERS:
         for name, content in _below(package.joinpath(folder), folder):
-            if name not in LEFT_OUT:
+            if name not in EXCLUDED:
                 found[f"ciguard/{name}"] = content
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, field
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,42 +10,44 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from pydantic import ValidationError
 
-from ciguard import console, files
-from ciguard.codec import inventory as inventory_codec
-from ciguard.codec import plan as plan_codec
-from ciguard.codec.base import unpacked
-from ciguard.codec.base_runs import Asker
-from ciguard.codec.history_runs import UNDATED
-from ciguard.codec.inventory import InventoryUnit
-from ciguard.config import PlanConfig, mistake
-from ciguard.configured import adopting, pool_of_suites, pools_of, suites_of
-from ciguard.errors import CiguardError, ExitCode, InputError, UsageError, together
-from ciguard.github import commands
-from ciguard.github.payload import current_run
-from ciguard.history.carriers import load, open_carrier, unusable
+from ciguard import console
+from ciguard.codec import inventory_file as inventory_codec
+from ciguard.codec import plan_file as plan_codec
+from ciguard.codec.base_runs import BaseQuery
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.codec.results.base import gunzip
+from ciguard.config import PlanConfig, describe_mistake
+from ciguard.errors import CiguardError, ExitCode, InputError, UsageError, combine
+from ciguard.github import workflow_commands
+from ciguard.github.event_payload import current_run
+from ciguard.history.stores import load, open_store, unusable_message
 from ciguard.model import LegPolicy, Pool, Suite
-from ciguard.plan import artifact, summary
-from ciguard.plan.base import Base, BaseCount, count_of_history, count_of_plan, of_history, of_plan
-from ciguard.plan.collect import MEND, collected, matching_files
-from ciguard.plan.estimates import Estimates, Past, estimates, no_past
-from ciguard.plan.explain import Case, explained, position_of
-from ciguard.plan.facts import problem
-from ciguard.plan.findings import untried
-from ciguard.plan.given import given_shards, plan_of_given
-from ciguard.plan.inventory import file_of, inventory, reject_repeated
-from ciguard.plan.limits import limit
-from ciguard.plan.matrix import as_output, matrix
-from ciguard.plan.overheads import Overheads, overheads
-from ciguard.plan.past import Share, costed, elsewhere, past, places_of
-from ciguard.plan.planning import Origin, Planned, plan
-from ciguard.plan.pools import learned
-from ciguard.plan.shards import NO_OVERHEADS
-from ciguard.plan.static import STATIC_FOLDER, filled_in, workflow_text
-from ciguard.plan.suspects import Suspicion, suspicions
-from ciguard.plan.timeouts import LimitRule, longest_setups, unit_limits
-from ciguard.plan.works import Basis, Wishes
-from ciguard.run.frameworks.inherited import given
-from ciguard.run.frameworks.table import framework
+from ciguard.plan import artifact, view
+from ciguard.plan.base_plan import (
+    BaseCount,
+    BasePlan,
+    base_count_of_history,
+    base_count_of_plan,
+    from_history,
+    from_plan,
+)
+from ciguard.plan.collection import FIX, collect_units, matching_files
+from ciguard.plan.explain import Explained, explain, find_unit
+from ciguard.plan.fixed_shards import fixed_assignment, plan_fixed
+from ciguard.plan.history_inputs import HistoryInputs, coverage_text, with_history, without_history
+from ciguard.plan.inventory import file_of, inventory, reject_duplicates
+from ciguard.plan.key_facts import history_problem
+from ciguard.plan.outputs import as_output, matrix
+from ciguard.plan.planner import PlanResult, Provenance, plan
+from ciguard.plan.problem import PlanInputs, PlanOptions
+from ciguard.plan.risk import time_limits
+from ciguard.plan.static import STATIC_FOLDER, fill_matrix, read_workflow
+from ciguard.plan.timeouts import TimeoutRule, unit_timeouts
+from ciguard.plan.warnings import tries_without_effect
+from ciguard.run.frameworks.environment import original_environment
+from ciguard.run.frameworks.registry import framework
+from ciguard.sources import local
+from ciguard.suites_and_pools import pool_of_suites, pools_of, suites_of, with_inventory_suites
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,28 +58,11 @@ if TYPE_CHECKING:
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
     from ciguard.invocation import Invocation
-    from ciguard.plan.inventory import Inventory, Kin
-    from ciguard.plan.limits import Limit
+    from ciguard.plan.inventory import Ancestors, Inventory
+    from ciguard.plan.risk import TimeLimits
 
 
-EQUAL: Final = "the units are taken for equal and split evenly"
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What the history gave: estimates, costs, its own words, what is odd."""
-
-    past: Past
-    estimates: Estimates
-    suites: Mapping[str, Suite]
-    pools: Mapping[str, Pool]
-    told: Mapping[str, Any]
-    notes: tuple[str, ...] = ()
-    overheads: Overheads = NO_OVERHEADS
-    suspicions: tuple[Suspicion, ...] = ()
-    setups_s: Mapping[str, float] = field(default_factory=dict)
-    base: Base | None = None
-    count: BaseCount | None = None
+EQUAL_SPLIT_NOTE: Final = "the units are taken for equal and split evenly"
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")
@@ -86,7 +70,10 @@ class _Known:
     "--inventory", "listed", metavar="FILE|-", help="Units, one a line or JSON; else collected."
 )
 @click.option(
-    "--history", "place", metavar="FILE|branch:NAME", help="Past runs; else as configured."
+    "--history",
+    "history_location",
+    metavar="FILE|branch:NAME",
+    help="Past runs; else as configured.",
 )
 @click.option("--shards", metavar="N", help="Exactly so many shards, 1 to 256.")
 @click.option("--target-wall", metavar="TIME", help="As many shards as this wall time needs.")
@@ -122,7 +109,7 @@ def command(
     /,
     *,
     listed: str | None,
-    place: str | None,
+    history_location: str | None,
     pools: tuple[str, ...],
     base: str | None,
     output: str | None,
@@ -141,94 +128,105 @@ def command(
         raise UsageError("nothing is written", where="--what-if", fix=fix)
     outputs = _outputs(invocation.environ) if github else None
     workflow = _workflow(invocation.folder, static)  # asked first: a plan takes minutes
-    read = _listed(invocation.folder, listed) if listed is not None else None
-    config = adopting(invocation.config(), read.units if read else ())
-    asked = _asked(config.plan, flags)
+    read = _read_inventory(invocation.folder, listed) if listed is not None else None
+    config = with_inventory_suites(invocation.config(), read.units if read else ())
+    effective = _effective_config(config.plan, flags)
     suites = suites_of(config)
     units, given = None, None
     if read is not None:
-        units = inventory_codec.assigned(read.units, suites, listed or "")
-        given = given_shards(units, read.empty, listed or "")
+        units = inventory_codec.resolve_suites(read.units, suites, listed or "")
+        given = fixed_assignment(units, read.empty, listed or "")
     if given is not None:
         _reject_choices(flags, base, static)
         units = given.units
     chosen = pools_of(config, pools)
     run = current_run(invocation.environ)
     found = _inventory(invocation, config, suites, chosen, units)
-    source = (place or config.history.carrier, base, _asker(run))
-    known = _known(invocation, source, found, suites, chosen)
-    bounds = limit(asked.limit, asked.setup)
-    basis = Basis(
+    source = (history_location or config.history.carrier, base, _base_query(run))
+    known = _load_from_history(invocation, source, found, suites, chosen)
+    bounds = time_limits(effective.limit, effective.setup)
+    basis = PlanInputs(
         inventory=found,
         estimates=known.estimates,
         suites=known.suites,
         pools=known.pools,
-        kin=_kin(suites),
+        ancestors=_ancestor_functions(suites),
         overheads=known.overheads,
-        suspicions=known.suspicions,
-        limits_s=_limits(config, found, known),
+        candidate_sets=known.candidate_sets,
+        limits_s=_unit_timeouts(config, found, known),
         base=known.base,
     )
-    meant = position_of(basis, unit) if unit is not None else None
+    position = find_unit(basis, unit) if unit is not None else None
     policy = LegPolicy(config.policy.guard_rail, config.policy.tries, remainder=static is not None)
-    wishes = _wishes(asked, bounds, pool_of_suites(config, chosen), policy)
-    origin = _origin(run, known, found, kept=static is not None, tries=config.policy.tries)
-    made = plan_of_given(basis, given, wishes, origin) if given else plan(basis, wishes, origin)
+    options = _plan_options(effective, bounds, pool_of_suites(config, chosen), policy)
+    origin = _provenance(run, known, found, is_static=static is not None, tries=config.policy.tries)
+    made = plan_fixed(basis, given, options, origin) if given else plan(basis, options, origin)
     _write(made, output, folder)
     if static is not None:
         _write_static(invocation.folder, (static, workflow), made, bounds.job_minutes)
     if outputs is not None:
         attempt = (run.run_attempt if run else None) or 1
-        _tell_github(made, bounds.job_minutes, attempt, outputs, invocation.environ)
+        _write_outputs(made, bounds.job_minutes, attempt, outputs, invocation.environ)
     shape = "json" if as_json else format_
-    is_answered = meant is None and output != "-"
+    is_answered = position is None and output != "-"
     # The picture begins with it: a terminal, which shows both streams, would say it twice.
-    _warn(made, github=github, seen=is_answered and shape == "text")
-    if meant is not None:
-        console.out(explained(Case(made.plan, basis, known.past, meant)))
+    _warn(made, github=github, already_shown=is_answered and shape == "text")
+    if position is not None:
+        console.out(explain(Explained(made.plan, basis, known.observations, position)))
     elif is_answered:
-        _answer(made, shape)
+        _print_answer(made, shape)
         if not (output or folder or what_if or as_json or static):
             console.err("the plan was not written: pass -o plan.json or --artifact DIR")
     return ExitCode.OK
 
 
-def _wishes(
-    asked: PlanConfig,
-    bounds: Limit,
+def _plan_options(
+    effective: PlanConfig,
+    bounds: TimeLimits,
     pool_of: Mapping[str, str | None],
     policy: LegPolicy,
-) -> Wishes:
-    return Wishes(
+) -> PlanOptions:
+    return PlanOptions(
         limit=bounds,
         pool_of=pool_of,
-        shards=asked.shards,
-        target_wall_s=asked.target_wall,
-        risk=asked.risk,
-        processes=asked.processes,
-        group=asked.group,
+        shards=effective.shards,
+        target_wall_s=effective.target_wall,
+        risk=effective.risk,
+        processes=effective.processes,
+        group=effective.group,
         policy=policy,
     )
 
 
-def _limits(config: Config, found: Inventory, known: _Known) -> tuple[float | None, ...]:
+def _unit_timeouts(
+    config: Config, current_inventory: Inventory, from_history: HistoryInputs
+) -> tuple[float | None, ...]:
     rules = {
-        name: LimitRule(entry.timeout, entry.timeout_ratio) for name, entry in config.suite.items()
+        name: TimeoutRule(entry.timeout, entry.timeout_ratio)
+        for name, entry in config.suite.items()
     }
-    return unit_limits(found, known.past, rules, known.setups_s)
+    return unit_timeouts(current_inventory, from_history.observations, rules, from_history.setups_s)
 
 
-def _origin(
-    run: ActionsRun | None, known: _Known, found: Inventory, *, kept: bool, tries: int
-) -> Origin:
+def _provenance(
+    run: ActionsRun | None,
+    from_history: HistoryInputs,
+    current_inventory: Inventory,
+    *,
+    is_static: bool,
+    tries: int,
+) -> Provenance:
     """Where the plan comes from; one that is kept is for the commits that follow."""
-    return Origin(
-        history=known.told,
+    return Provenance(
+        history=from_history.history_json,
         repository=run.repository if run else None,
         workflow=run.workflow if run else None,
-        head_sha=run.head_sha if run and not kept else None,
-        notes=(*known.notes, *(untried(known.suites, found) if tries > 1 else ())),
-        base=known.count,
+        head_sha=run.head_sha if run and not is_static else None,
+        notes=(
+            *from_history.notes,
+            *(tries_without_effect(from_history.suites, current_inventory) if tries > 1 else ()),
+        ),
+        base=from_history.count,
     )
 
 
@@ -240,7 +238,7 @@ def _outputs(environ: Mapping[str, str]) -> str:
     return environ["GITHUB_OUTPUT"]
 
 
-def _asked(configured: PlanConfig, flags: Mapping[str, str | None]) -> PlanConfig:
+def _effective_config(configured: PlanConfig, flags: Mapping[str, str | None]) -> PlanConfig:
     """The configuration with what the command line says on top."""
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     if "shards" in given and "target_wall" in given:
@@ -251,17 +249,21 @@ def _asked(configured: PlanConfig, flags: Mapping[str, str | None]) -> PlanConfi
     try:
         return PlanConfig.model_validate({**configured.model_dump(), **given})
     except ValidationError as error:
-        raise together([_mistake(detail) for detail in error.errors()]) from None
+        raise combine([_mistake(detail) for detail in error.errors()]) from None
 
 
 def _mistake(detail: ErrorDetails) -> UsageError:
-    return UsageError(mistake(detail), where=f"--{str(detail['loc'][0]).replace('_', '-')}")
+    return UsageError(
+        describe_mistake(detail), where=f"--{str(detail['loc'][0]).replace('_', '-')}"
+    )
 
 
 def _reject_choices(flags: Mapping[str, str | None], base: str | None, static: str | None) -> None:
     """Where a listing names the shards there is nothing to choose."""
-    said = {name: flags.get(name) for name in ("shards", "target_wall", "group", "processes")}
-    for name, value in {**said, "base_plan": base, "static": static}.items():
+    given_flags = {
+        name: flags.get(name) for name in ("shards", "target_wall", "group", "processes")
+    }
+    for name, value in {**given_flags, "base_plan": base, "static": static}.items():
         if value is not None:
             fix = "leave it out, or list the units without a shard"
             what = "the inventory says in which shard each unit is"
@@ -295,7 +297,7 @@ def _inventory(
         first = next(iter(pools))
         pool_of = pool_of_suites(config, pools)
         env = {name: pools[pool or first].env for name, pool in pool_of.items()}
-        units = _collected(invocation, suites, env)
+        units = _collect(invocation, suites, env)
     else:
         units = tuple(listed)
         for name in (name for name in suites if there[name]):
@@ -310,34 +312,34 @@ def _inventory(
     )
 
 
-def _listed(folder: Path, path: str) -> inventory_codec.Inventory:
-    content = files.read(path if path == "-" else folder / path)
+def _read_inventory(folder: Path, path: str) -> inventory_codec.Inventory:
+    content = local.read(path if path == "-" else folder / path)
     source = "stdin" if path == "-" else path
-    found = inventory_codec.read(unpacked(io.BytesIO(content)), source)
-    reject_repeated(found.repeated, source)
+    found = inventory_codec.read(gunzip(io.BytesIO(content)), source)
+    reject_duplicates(found.repeated, source)
     return found
 
 
-def _collected(
+def _collect(
     invocation: Invocation, suites: Mapping[str, Suite], pool_env: Mapping[str, Mapping[str, str]]
 ) -> tuple[InventoryUnit, ...]:
     """Every suite's variants; what went wrong anywhere is told together."""
     units: list[InventoryUnit] = []
     mistakes: list[CiguardError] = []
-    inherited = given(invocation.environ)
+    inherited = original_environment(invocation.environ)
     for name, suite in suites.items():
         for variant in suite.variants:
-            way = " ".join(filter(None, (name, variant)))
-            where = f"suite {way}" if way else ""
+            suite_variant = " ".join(filter(None, (name, variant)))
+            where = f"suite {suite_variant}" if suite_variant else ""
             environ = {**inherited, **pool_env[name]}
             try:
-                listing = collected(
+                listing = collect_units(
                     framework(suite.framework), suite, variant, invocation.folder, environ
                 )
             except InputError as error:
                 mistakes.append(InputError(error.what, where=where, fix=error.fix))
                 continue
-            mistakes += (InputError(error, where=where, fix=MEND) for error in listing.errors)
+            mistakes += (InputError(error, where=where, fix=FIX) for error in listing.errors)
             units += (
                 InventoryUnit(
                     unit.unit, name, variant, unit.file or None, unit.categories, unit.group
@@ -345,156 +347,146 @@ def _collected(
                 for unit in listing.units
             )
     if mistakes:
-        raise together(mistakes)
+        raise combine(mistakes)
     return tuple(units)
 
 
-def _kin(suites: Mapping[str, Suite]) -> dict[str, Kin]:
-    return {name: framework(suite.framework).kin for name, suite in suites.items()}
+def _ancestor_functions(suites: Mapping[str, Suite]) -> dict[str, Ancestors]:
+    return {name: framework(suite.framework).ancestors for name, suite in suites.items()}
 
 
-def _asker(run: ActionsRun | None) -> Asker:
-    return Asker(run.base_branch, run.workflow or None, run.run_id) if run else Asker()
+def _base_query(run: ActionsRun | None) -> BaseQuery:
+    return BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
 
 
 def _base(
-    place: str | None, history: History | None, asker: Asker, suites: Mapping[str, Suite]
-) -> tuple[Base | None, BaseCount | None]:
+    base_plan_argument: str | None,
+    history: History | None,
+    query: BaseQuery,
+    suites: Mapping[str, Suite],
+) -> tuple[BasePlan | None, BaseCount | None]:
     """The plan whose units are to stay where they are, and how many units the base has."""
-    if place is not None and place != "history":
-        kept = plan_codec.decode(files.read(place), place)
-        return of_plan(kept), count_of_plan(kept)
-    count = count_of_history(history, asker, suites) if history is not None else None
-    if place is None:
+    if base_plan_argument is not None and base_plan_argument != "history":
+        base_plan_file = plan_codec.decode(local.read(base_plan_argument), base_plan_argument)
+        return from_plan(base_plan_file), base_count_of_plan(base_plan_file)
+    count = base_count_of_history(history, query, suites) if history is not None else None
+    if base_plan_argument is None:
         return None, count
-    found = of_history(history) if history is not None else None
+    found = from_history(history) if history is not None else None
     if found is None:
         console.err("warning: --base-plan history: no run in it of which every leg ended well")
     return found, count
 
 
-def _known(
+def _load_from_history(
     invocation: Invocation,
-    source: tuple[str, str | None, Asker],
-    found: Inventory,
+    source: tuple[str, str | None, BaseQuery],
+    current_inventory: Inventory,
     suites: Mapping[str, Suite],
     pools: Mapping[str, Pool],
-) -> _Known:
-    """All that the history tells, so that it need not be kept: it is most of what is in memory."""
-    place, base, asker = source
-    names, members = found.kin(_kin(suites)), found.members(_kin(suites))
+) -> HistoryInputs:
+    """All that a plan takes from the history, which is most of what is in memory until then."""
+    place, base, query = source
     history, why = _history(invocation, place)
-    kept, count = _base(base, history, asker, suites)
+    bases = _base(base, history, query, suites)
+    ancestors = _ancestor_functions(suites)
     if history is None:
-        values = estimates(no_past(), len(found.units), names, members)
-        untold: dict[str, Any] = {"source": None, "runs": 0}
-        if "problem" in why:
-            untold["problem"] = why["problem"]
-        said = tuple(why.values())
-        return _Known(no_past(), values, suites, pools, untold, said, base=kept, count=count)
-    where = places_of(history, found)
-    rows, share = past(history, found, where)
-    values = estimates(rows, len(found.units), names, members)
-    console.err(f"history: {place}, runs: {len(history.runs)}; {_joined(share)}")
-    notes = []
-    if not values.known.any():
-        notes.append(f"the history at {place} knows none of the units: they are taken for equal")
-    notes += elsewhere(history, found)
-    told = {"source": place, "runs": len(history.runs), "entries": share.entries}
-    told |= {"joined": share.joined, "known": int(values.known.sum())}
-    if history.runs and history.runs[-1].at > UNDATED:
-        told["newest"] = history.runs[-1].at.isoformat()
-    return _Known(
-        past=rows,
-        estimates=values,
-        suites=costed(suites, history),
-        pools=learned(pools, history),
-        told=told,
-        notes=tuple(notes),
-        overheads=overheads(history, found, where.unit_of_key),
-        suspicions=suspicions(history, found, where.unit_of_key),
-        setups_s=longest_setups(history),
-        base=kept,
-        count=count,
+        return without_history(
+            current_inventory,
+            suites=suites,
+            pools=pools,
+            ancestors=ancestors,
+            bases=bases,
+            why=why,
+        )
+    inputs, share = with_history(
+        history,
+        place,
+        current_inventory,
+        suites=suites,
+        pools=pools,
+        ancestors=ancestors,
+        bases=bases,
     )
+    console.err(f"history: {place}, runs: {len(history.runs)}; {coverage_text(share)}")
+    return inputs
 
 
-def _joined(share: Share) -> str:
-    part = share.joined / share.entries if share.entries else 1.0
-    return f"{share.joined} of its {share.entries} entries ({part:.1%}) are units that exist"
-
-
-def _history(invocation: Invocation, place: str) -> tuple[History | None, dict[str, str]]:
+def _history(invocation: Invocation, location: str) -> tuple[History | None, dict[str, str]]:
     """The history, or why there is none: then a plan is worse, and still right.
 
     A history that is lost, damaged or newer must not keep all runs from being planned until
     somebody mends it; it is left as it is, and the plan says so first.
     """
     try:
-        loaded = load(open_carrier(place, invocation.folder, invocation.environ))
+        loaded = load(open_store(location, invocation.folder, invocation.environ))
     except CiguardError as error:
-        return None, {"problem": unusable(place, error, EQUAL)}
-    if not loaded.found:
-        return None, {"note": f"there is no history at {place} yet: {EQUAL}"}
+        return None, {"problem": unusable_message(location, error, EQUAL_SPLIT_NOTE)}
+    if not loaded.exists:
+        return None, {"note": f"there is no history at {location} yet: {EQUAL_SPLIT_NOTE}"}
     return loaded.history, {}
 
 
-def _write(made: Planned, output: str | None, folder: str | None) -> None:
+def _write(result: PlanResult, output: str | None, folder: str | None) -> None:
     if output is not None:
-        files.write(output, made.content)
+        local.write(output, result.content)
     if folder is not None:
-        files.write(Path(folder, artifact.PLAN), made.content)
+        local.write(Path(folder, artifact.PLAN), result.content)
         program = artifact.zipped(artifact.members(resources("ciguard")))
-        files.write(Path(folder, artifact.PROGRAM), program)
+        local.write(Path(folder, artifact.PROGRAM), program)
 
 
 def _workflow(folder: Path, path: str | None) -> str:
-    return workflow_text(files.read(folder / path), path) if path is not None else ""
+    return read_workflow(local.read(folder / path), path) if path is not None else ""
 
 
-def _write_static(folder: Path, workflow: tuple[str, str], made: Planned, minutes: int) -> None:
+def _write_static(
+    folder: Path, workflow: tuple[str, str], result: PlanResult, minutes: int
+) -> None:
     """The plan in the repository: its matrix in the workflow (path, text), the rest beside it."""
     path, text = workflow
-    filled = filled_in(text, matrix(made.plan, minutes), path)
-    _write(made, None, str(folder / STATIC_FOLDER))
-    files.write(folder / path, filled.encode("utf-8"))
+    filled = fill_matrix(text, matrix(result.plan, minutes), path)
+    _write(result, None, str(folder / STATIC_FOLDER))
+    local.write(folder / path, filled.encode("utf-8"))
 
 
-def _tell_github(
-    made: Planned, job_minutes: int, run_attempt: int, outputs: str, environ: Mapping[str, str]
+def _write_outputs(
+    result: PlanResult, job_minutes: int, run_attempt: int, outputs: str, environ: Mapping[str, str]
 ) -> None:
     values = {
-        "matrix": as_output(matrix(made.plan, job_minutes)),
-        "plan_id": made.plan.id,
-        "plan_artifact": artifact.artifact_name(made.plan.id, run_attempt),
+        "matrix": as_output(matrix(result.plan, job_minutes)),
+        "plan_id": result.plan.id,
+        "plan_artifact": artifact.artifact_name(result.plan.id, run_attempt),
     }
-    files.append(outputs, commands.outputs(values))
+    local.append(outputs, workflow_commands.outputs(values))
     if environ.get("GITHUB_STEP_SUMMARY"):
-        page = summary.markdown(made.plan, made.split)
-        files.append(environ["GITHUB_STEP_SUMMARY"], page)
+        page = view.markdown(result.plan, result.split)
+        local.append(environ["GITHUB_STEP_SUMMARY"], page)
 
 
-def _warn(made: Planned, *, github: bool, seen: bool) -> None:
+def _warn(result: PlanResult, *, github: bool, already_shown: bool) -> None:
     """Say what is odd.
 
     Args:
         seen: what keeps the history from being used stands in the answer.
     """
-    for text in made.plan.warnings:
+    for text in result.plan.warnings:
         if github:
-            console.tell_runner(commands.annotation("warning", text, title="ciguard plan"))
-        elif not (seen and text == problem(made.plan)):
+            console.workflow_command(
+                workflow_commands.annotation("warning", text, title="ciguard plan")
+            )
+        elif not (already_shown and text == history_problem(result.plan)):
             console.err(f"warning: {text}")
 
 
-def _answer(made: Planned, format_: str) -> None:
+def _print_answer(result: PlanResult, format_: str) -> None:
     if format_ == "json":
-        console.out(made.content.decode("ascii"))
+        console.out(result.content.decode("ascii"))
     elif format_ == "markdown":
-        console.out(summary.markdown(made.plan, made.split))
+        console.out(view.markdown(result.plan, result.split))
     elif format_ == "html":
-        from ciguard.plan import picture  # noqa: PLC0415  # Jinja costs a fifth of a small plan
+        from ciguard.plan import svg  # noqa: PLC0415  # Jinja costs a fifth of a small plan
 
-        console.out(picture.html(made.plan, made.split))
+        console.out(svg.html(result.plan, result.split))
     else:
-        console.out(summary.terminal(made.plan, made.split, encoding=console.encoding()))
+        console.out(view.terminal(result.plan, result.split, encoding=console.encoding()))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.codec.series import latest, parts
-from ciguard.run.state import UNKNOWN_DELTA_BYTES
+from ciguard.codec.series import newest_values, parts
+from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
-    KinOf = Callable[[int], Sequence[Hashable]]
+    AncestorsOf = Callable[[int], Sequence[Hashable]]
     MembersOf = Callable[[Hashable], Iterable[int]]
 
-DEPTH: Final = 8  # values that an estimate looks at
+WINDOW: Final = 8  # values that an estimate looks at
 # Weight of a value against the next newer one: the last two count for 3/4. Real recordings hardly
 # tell 0.3 from 0.7; medians and trimmed means gain nothing (benchmarks/plan_quality.py).
-KEEP: Final = 0.5
-NOMINAL_S: Final = 1.0  # every unit's time while nobody has measured anything
-LEAST_S: Final = 0.001  # of a unit that nobody has seen: 0 s would let a shard take all of them
+DECAY: Final = 0.5
+DEFAULT_S: Final = 1.0  # every unit's time while nobody has measured anything
+MIN_S: Final = 0.001  # of a unit that nobody has seen: 0 s would let a shard take all of them
 DIGITS: Final = 6  # seconds are rounded to microseconds: no plan hangs on the last bit of a sum
 
 SPREAD_RATIO: Final = 0.3  # of a unit measured once, while no unit was measured twice
@@ -44,7 +44,7 @@ SPEED_SPREAD: Final = 0.08
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Past:
+class Observations:
     """What history says of the units that exist now.
 
     One row a unit and run, sorted by unit and, within it, from the oldest run to the newest; NaN
@@ -54,7 +54,8 @@ class Past:
         unit: positions in the inventory.
         is_lower_bound: the unit was stopped, or its leg did not end by itself.
         speed_spread: standard deviation of the logarithm of the legs' speeds; None if unknown.
-        least_bytes, most_bytes: what the peak delta lies between, where it is not one number; None
+        lower_bound_bytes, most_bytes: what the peak delta lies between, where it is not one
+        number; None
             where nobody measured any.
     """
 
@@ -64,8 +65,8 @@ class Past:
     retained_bytes: Floats
     is_lower_bound: Flags
     speed_spread: float | None = None
-    least_bytes: Floats | None = None
-    most_bytes: Floats | None = None
+    lower_bound_bytes: Floats | None = None
+    upper_bound_bytes: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,13 +89,15 @@ class Estimates:
     speed_spread: float = SPEED_SPREAD
 
 
-def no_past() -> Past:
+def no_observations() -> Observations:
     """Nothing was ever measured."""
     nothing = np.zeros(0)
-    return Past(np.zeros(0, np.int32), nothing, nothing, nothing, np.zeros(0, np.bool_))
+    return Observations(np.zeros(0, np.int32), nothing, nothing, nothing, np.zeros(0, np.bool_))
 
 
-def estimates(past: Past, count: int, kin: KinOf, members: MembersOf | None = None) -> Estimates:
+def estimate_units(
+    observations: Observations, count: int, ancestors: AncestorsOf, members: MembersOf | None = None
+) -> Estimates:
     """Estimate every unit.
 
     Args:
@@ -107,26 +110,32 @@ def estimates(past: Past, count: int, kin: KinOf, members: MembersOf | None = No
         For a unit with completed values their weighted mean, else the mean of its nearest siblings
         that have one, raised to what it is known to have taken at least. O(rows + names).
     """
-    clean = _usable(past.wall_s) & ~past.is_lower_bound
-    mean_s, variance_s2 = _by_unit(_moments, past.unit, past.wall_s, clean, count)
+    clean = _usable(observations.wall_s) & ~observations.is_lower_bound
+    mean_s, variance_s2 = _by_unit(_moments, observations.unit, observations.wall_s, clean, count)
     measured = ~np.isnan(mean_s)
     variance_s2 = np.where(
-        np.isnan(variance_s2), _usual_variance_s2(mean_s, variance_s2), variance_s2
+        np.isnan(variance_s2), _pooled_variance_s2(mean_s, variance_s2), variance_s2
     )
-    peak_bytes = _peaks(past, count)
-    kept = np.isfinite(past.retained_bytes) & ~past.is_lower_bound
-    retained_bytes, _ = _by_unit(_moments, past.unit, past.retained_bytes, kept, count)
+    peak_bytes = _peaks(observations, count)
+    usable = np.isfinite(observations.retained_bytes) & ~observations.is_lower_bound
+    retained_bytes, _ = _by_unit(
+        _moments, observations.unit, observations.retained_bytes, usable, count
+    )
     unseen = np.flatnonzero(~measured)
     if unseen.size:
-        borrowed = _borrowed(
-            unseen.tolist(), mean_s.copy(), peak_bytes.copy(), kin, members or _listed(kin, count)
+        borrowed = _from_siblings(
+            unseen.tolist(),
+            mean_s.copy(),
+            peak_bytes.copy(),
+            ancestors,
+            members or _index_by_ancestor(ancestors, count),
         )
         mean_s[unseen] = borrowed[0]
         variance_s2[unseen] = np.square(NEW_SPREAD_RATIO * mean_s[unseen])
         peak_bytes[unseen] = np.fmax(peak_bytes[unseen], borrowed[1])
     known = np.zeros(count, np.bool_)
-    known[past.unit] = True
-    raised_s = np.fmax(mean_s, _least_s(past, clean, count))
+    known[observations.unit] = True
+    raised_s = np.fmax(mean_s, _censored_minimum_s(observations, clean, count))
     # Nobody knows how much longer than that: what its values say was so far off already.
     variance_s2 += np.square(raised_s - mean_s)
     return Estimates(
@@ -135,39 +144,49 @@ def estimates(past: Past, count: int, kin: KinOf, members: MembersOf | None = No
         peak_delta_bytes=np.rint(peak_bytes),
         retained_bytes=np.rint(retained_bytes),
         known=known,
-        speed_spread=SPEED_SPREAD if past.speed_spread is None else past.speed_spread,
+        speed_spread=SPEED_SPREAD
+        if observations.speed_spread is None
+        else observations.speed_spread,
     )
 
 
-def most_of(peak_delta_bytes: Floats, most_bytes: Floats) -> Floats:
+def upper_or_measured(peak_delta_bytes: Floats, upper_bound_bytes: Floats) -> Floats:
     """The most that each row may have needed: its upper bound, else its one number."""
-    return np.where(np.isnan(most_bytes), peak_delta_bytes, most_bytes)
+    return np.where(np.isnan(upper_bound_bytes), peak_delta_bytes, upper_bound_bytes)
 
 
-def _peaks(past: Past, count: int) -> Floats:
+def _peaks(observations: Observations, count: int) -> Floats:
     """The largest recent peak delta of each unit; NaN where none is known.
 
     Of a unit with bounds the smallest upper one, for what it has in common with the others that
     run beside it differs from run to run; and never less than it is known to have needed once.
     """
-    exact = past.peak_delta_bytes
-    least = exact if past.least_bytes is None else np.fmax(exact, past.least_bytes)
-    (largest,) = _by_unit(_largest, past.unit, least, _usable(least), count)
-    if past.least_bytes is None and past.most_bytes is None:
+    exact = observations.peak_delta_bytes
+    least = (
+        exact
+        if observations.lower_bound_bytes is None
+        else np.fmax(exact, observations.lower_bound_bytes)
+    )
+    (largest,) = _by_unit(_largest, observations.unit, least, _usable(least), count)
+    if observations.lower_bound_bytes is None and observations.upper_bound_bytes is None:
         return largest
-    most = exact if past.most_bytes is None else most_of(exact, past.most_bytes)
-    (smallest,) = _by_unit(_smallest, past.unit, most, _usable(most), count)
+    most = (
+        exact
+        if observations.upper_bound_bytes is None
+        else upper_or_measured(exact, observations.upper_bound_bytes)
+    )
+    (smallest,) = _by_unit(_smallest, observations.unit, most, _usable(most), count)
     # Known to be at least a little is not known: what the rules take for unknown ones is more.
     found: Floats = np.fmax(largest, smallest)
     found[np.isnan(smallest) & ~(largest > UNKNOWN_DELTA_BYTES)] = np.nan
     return found
 
 
-def _listed(kin: KinOf, count: int) -> MembersOf:
+def _index_by_ancestor(ancestors: AncestorsOf, count: int) -> MembersOf:
     """Ask every unit for its names."""
     found: dict[Hashable, list[int]] = defaultdict(list)
     for unit in range(count):
-        for name in kin(unit):
+        for name in ancestors(unit):
             found[name].append(unit)
     return lambda name: found[name]
 
@@ -188,13 +207,15 @@ def _by_unit(
     for units, rows in parts(unit, count):
         there = usable[rows]
         group = unit[rows][there] - np.int32(units.start)
-        found.append(reduced(latest(column[rows][there], group, units.stop - units.start, DEPTH)))
+        found.append(
+            reduced(newest_values(column[rows][there], group, units.stop - units.start, WINDOW))
+        )
     return tuple(map(np.concatenate, zip(*found, strict=True)))
 
 
 def _moments(table: Floats) -> tuple[Floats, Floats]:
     """Weighted mean and variance of each row's numbers; NaN without one, and without two."""
-    weights = np.where(np.isnan(table), 0.0, KEEP ** np.arange(table.shape[1])[::-1])
+    weights = np.where(np.isnan(table), 0.0, DECAY ** np.arange(table.shape[1])[::-1])
     sums = weights.sum(axis=1, keepdims=True)
     weights /= np.where(sums > 0, sums, np.nan)
     values = np.nan_to_num(table)
@@ -214,33 +235,37 @@ def _smallest(table: Floats) -> tuple[Floats]:
     return (np.fmin.reduce(table, axis=1),)
 
 
-def _usual_variance_s2(mean_s: Floats, variance_s2: Floats) -> Floats:
+def _pooled_variance_s2(mean_s: Floats, variance_s2: Floats) -> Floats:
     """What a unit measured once is taken to spread: as the units measured more often do."""
-    told = (variance_s2 > 0) & (mean_s >= SPREAD_FROM_S)
-    ratios = np.sqrt(variance_s2[told]) / mean_s[told]
+    informative = (variance_s2 > 0) & (mean_s >= SPREAD_FROM_S)
+    ratios = np.sqrt(variance_s2[informative]) / mean_s[informative]
     ratio = float(np.median(ratios)) if ratios.size else SPREAD_RATIO
     usual: Floats = np.square(ratio * mean_s)
     return usual
 
 
-def _least_s(past: Past, clean: Flags, count: int) -> Floats:
+def _censored_minimum_s(observations: Observations, clean: Flags, count: int) -> Floats:
     """What a unit took at least since it last completed; a later completion disproves it."""
-    if not past.is_lower_bound.any():
+    if not observations.is_lower_bound.any():
         return np.zeros(count)
-    rows = np.arange(len(past.unit))
+    rows = np.arange(len(observations.unit))
     last_clean = np.full(count, -1)
-    np.maximum.at(last_clean, past.unit[clean], rows[clean])
-    open_ = past.is_lower_bound & _usable(past.wall_s) & (rows > last_clean[past.unit])
+    np.maximum.at(last_clean, observations.unit[clean], rows[clean])
+    open_ = (
+        observations.is_lower_bound
+        & _usable(observations.wall_s)
+        & (rows > last_clean[observations.unit])
+    )
     least_s = np.zeros(count)
-    np.maximum.at(least_s, past.unit[open_], past.wall_s[open_])
+    np.maximum.at(least_s, observations.unit[open_], observations.wall_s[open_])
     return least_s
 
 
-def _borrowed(
+def _from_siblings(
     unseen: Sequence[int],
     mean_s: Floats,
     peak_bytes: Floats,
-    kin: KinOf,
+    ancestors: AncestorsOf,
     members: MembersOf,
 ) -> tuple[Floats, Floats]:
     """For each unit the mean time and the largest peak of its nearest siblings that have one.
@@ -249,7 +274,7 @@ def _borrowed(
     """
     measured = np.flatnonzero(~np.isnan(mean_s))
     if not measured.size:
-        return np.full(len(unseen), NOMINAL_S), np.full(len(unseen), np.nan)
+        return np.full(len(unseen), DEFAULT_S), np.full(len(unseen), np.nan)
     everybody_s = float(mean_s[measured].mean())
 
     @cache
@@ -260,10 +285,10 @@ def _borrowed(
             return np.nan, np.nan
         return float(mean_s[units].mean()), float(np.fmax.reduce(peak_bytes[units]))
 
-    groups = [kin(unit) for unit in unseen]
+    groups = [ancestors(unit) for unit in unseen]
     walls_s = [_first((of_group(name)[0] for name in names), everybody_s) for names in groups]
     peaks = [_first((of_group(name)[1] for name in names[:-1]), np.nan) for names in groups]
-    return np.maximum(walls_s, LEAST_S), np.array(peaks)
+    return np.maximum(walls_s, MIN_S), np.array(peaks)
 
 
 def _first(values: Iterable[float], otherwise: float) -> float:

@@ -23,14 +23,14 @@ from ciguard.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from ciguard.codec.inventory import InventoryUnit
+    from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.model import CaseKey
 
-    Kin = Callable[[str], Sequence[str]]
-    Name = tuple[str, str, str]  # suite, variant, and a name that `Kin` gave
+    Ancestors = Callable[[str], Sequence[str]]
+    Name = tuple[str, str, str]  # suite, variant, and a name that `Ancestors` gave
 
-LAST: Final = "\U0010ffff"  # sorts behind every text that goes on otherwise
-NAMED: Final = 5  # ids in a message; the rest is counted
+MAX_CODE_POINT: Final = "\U0010ffff"  # sorts behind every text that goes on otherwise
+MAX_NAMED: Final = 5  # ids in a message; the rest is counted
 _PARAMETERS: Final = re.compile(r"[\[(]")
 
 
@@ -50,15 +50,15 @@ class Inventory:
 
     units: tuple[InventoryUnit, ...]
     keys: tuple[UnitKey, ...]
-    turn: tuple[int, ...]
+    run_order: tuple[int, ...]
     excluded: tuple[Exclusion, ...]
     files: Mapping[str, int]
     file_names: tuple[str | None, ...]
     listed: bool = False
 
-    def kin(self, of_suite: Mapping[str, Kin]) -> Callable[[int], Sequence[Hashable]]:
+    def ancestors(self, of_suite: Mapping[str, Ancestors]) -> Callable[[int], Sequence[Hashable]]:
         """Names of the groups of a unit by position, nearest first; no group is of two ways."""
-        if len([*ways(self.keys)]) == 1:
+        if len([*group_by_suite_key(self.keys)]) == 1:
             only = of_suite[self.keys[0].suite]
             return lambda position: only(self.keys[position].unit)
 
@@ -68,13 +68,19 @@ class Inventory:
 
         return names
 
-    def members(self, of_suite: Mapping[str, Kin]) -> Callable[[Hashable], list[int]]:
+    def members(self, of_suite: Mapping[str, Ancestors]) -> Callable[[Hashable], list[int]]:
         """Units by a name that `kin` gave one of them: every name is the beginning of its id."""
-        way: UnitKey | None = self.keys[0] if len([*ways(self.keys)]) == 1 else None
+        suite_key: UnitKey | None = (
+            self.keys[0] if len([*group_by_suite_key(self.keys)]) == 1 else None
+        )
 
         def found(name: Hashable) -> list[int]:
-            group = way._replace(unit=cast("str", name)) if way else UnitKey(*cast("Name", name))
-            last = group._replace(unit=f"{group.unit}{LAST}")
+            group = (
+                suite_key._replace(unit=cast("str", name))
+                if suite_key
+                else UnitKey(*cast("Name", name))
+            )
+            last = group._replace(unit=f"{group.unit}{MAX_CODE_POINT}")
             kin = of_suite[group.suite]
             return [
                 place
@@ -84,13 +90,13 @@ class Inventory:
 
         return found
 
-    def file_places(self) -> tuple[list[int], int]:
+    def file_indices(self) -> tuple[list[int], int]:
         """For each unit the number of its file, or -1; and how many there are. By way and name."""
         numbers: dict[tuple[str, str, str], int] = {}
         places = []
         for unit, file in zip(self.units, self.file_names, strict=True):
-            way = (unit.suite, unit.variant, file or "")
-            places.append(numbers.setdefault(way, len(numbers)) if file else -1)
+            file_key = (unit.suite, unit.variant, file or "")
+            places.append(numbers.setdefault(file_key, len(numbers)) if file else -1)
         return places, len(numbers)
 
     def summary(self) -> InventorySummary:
@@ -136,16 +142,16 @@ def inventory(
         else:
             excluded.append(Exclusion(unit.unit, rule, unit.suite, unit.variant))
     if not planned:
-        said = f"all {len(excluded)} units are excluded" if excluded else "there is no unit to plan"
+        text = f"all {len(excluded)} units are excluded" if excluded else "there is no unit to plan"
         fix = "look at suite.exclude" if excluded else "run the framework's own listing and look"
-        raise NothingToDo(said, fix=fix)
+        raise NothingToDo(text, fix=fix)
     names = [file_of(unit) for unit in units]
     counts = Counter(name for name in names if name)
     one = {name: name for name in counts}  # a text a file, not a unit: 80 MB of a million units
     return Inventory(
         units=tuple(units[position] for position in planned),
         keys=tuple(units[position].key for position in planned),
-        turn=tuple(planned) if ordered else tuple(range(len(planned))),
+        run_order=tuple(planned) if ordered else tuple(range(len(planned))),
         excluded=tuple(excluded),
         files={**dict.fromkeys(files, 0), **counts},
         file_names=tuple(one.get(names[position] or "") for position in planned),
@@ -153,7 +159,7 @@ def inventory(
     )
 
 
-def ways(
+def group_by_suite_key(
     keys: Sequence[UnitKey] | Sequence[CaseKey],
 ) -> Iterator[tuple[tuple[str, str], range]]:
     """Suites and variants of sorted keys, each with the positions of its keys. O(ways)."""
@@ -173,20 +179,20 @@ def _by_key(units: Sequence[InventoryUnit]) -> list[int]:
     """
     texts = [unit.unit for unit in units]
     found = sorted(range(len(units)), key=texts.__getitem__)
-    ways_ = [(unit.suite, unit.variant) for unit in units]
-    rank = {way: place for place, way in enumerate(sorted(set(ways_)))}
+    suite_keys = [(unit.suite, unit.variant) for unit in units]
+    rank = {suite_key: place for place, suite_key in enumerate(sorted(set(suite_keys)))}
     if len(rank) > 1:
-        found.sort(key=[rank[way] for way in ways_].__getitem__)
+        found.sort(key=[rank[suite_key] for suite_key in suite_keys].__getitem__)
     twice = [
         units[place].key
         for place, after in pairwise(found)
-        if texts[place] == texts[after] and ways_[place] == ways_[after]
+        if texts[place] == texts[after] and suite_keys[place] == suite_keys[after]
     ]
-    reject_repeated(twice)
+    reject_duplicates(twice)
     return found
 
 
-def reject_repeated(keys: Sequence[UnitKey], where: str = "") -> None:
+def reject_duplicates(keys: Sequence[UnitKey], where: str = "") -> None:
     """Refuse units that stand there again.
 
     Raises:
@@ -195,7 +201,7 @@ def reject_repeated(keys: Sequence[UnitKey], where: str = "") -> None:
     if keys:
         fix = "a unit runs once: list it once, or give each its own name"
         units = sorted({key.unit for key in keys})
-        raise InputError(f"listed more than once: {named(units)}", where=where, fix=fix)
+        raise InputError(f"listed more than once: {name_some(units)}", where=where, fix=fix)
 
 
 def _rule(unit: InventoryUnit, patterns: Sequence[str]) -> str | None:
@@ -205,10 +211,10 @@ def _rule(unit: InventoryUnit, patterns: Sequence[str]) -> str | None:
     return None
 
 
-def named(ids: Sequence[str]) -> str:
+def name_some(ids: Sequence[str]) -> str:
     """Some ids for a message in one line; the rest is counted."""
-    shown = ", ".join(one_line(unit) for unit in ids[:NAMED])
-    return shown if len(ids) <= NAMED else f"{shown} and {len(ids) - NAMED} more"
+    shown = ", ".join(one_line(unit) for unit in ids[:MAX_NAMED])
+    return shown if len(ids) <= MAX_NAMED else f"{shown} and {len(ids) - MAX_NAMED} more"
 
 
 def file_of(unit: InventoryUnit) -> str | None:
@@ -219,7 +225,7 @@ def file_of(unit: InventoryUnit) -> str | None:
     return head if separator and head else None
 
 
-def class_of(unit: str, kin: Sequence[str]) -> str | None:
+def class_of(unit: str, ancestors: Sequence[str]) -> str | None:
     """Its nearest group that is more than its own parameters: a class, else the file."""
     function = _PARAMETERS.split(unit, maxsplit=1)[0]
-    return next((name for name in kin if name not in ("", function)), None)
+    return next((name for name in ancestors if name not in ("", function)), None)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-DEPTH: Final = 8  # legs that a file's set-up is the median of
-LEGS: Final = 40  # newest ones that tell of a pool's legs
-LEAST_LEGS: Final = 3  # fewer tell of no spread
+WINDOW: Final = 8  # legs that a file's set-up is the median of
+MAX_LEGS: Final = 40  # newest ones that tell of a pool's legs
+MIN_LEGS: Final = 3  # fewer tell of no spread
 MAD_RATIO: Final = 1.3075  # scale of Student's t with 3 degrees of freedom / median deviation
 DIGITS: Final = 4
 GAP_DIGITS: Final = 6
@@ -49,7 +49,7 @@ class LegCost:
     spread_s: float = 0.0
 
     @property
-    def both_s(self) -> float:
+    def total_s(self) -> float:
         """Paid once a leg."""
         return self.start_s + self.end_s
 
@@ -72,29 +72,31 @@ class Overheads:
     setup_s: Sequence[float] = ()
     legs: Mapping[str, LegCost] = field(default_factory=dict)
 
-    def gap_s(self, suite: str, pool: str) -> float:
+    def inter_test_gap_s(self, suite: str, pool: str) -> float:
         """Behind each unit of a suite; 0 where nobody has measured it."""
         return self.between_s.get((suite, pool), self.between_s.get((suite, ""), 0.0))
 
     def leg(self, pool: str) -> LegCost:
         """What each leg of a pool takes; as elsewhere where it has had none."""
-        return self.legs.get(pool, self.legs.get("", NO_COST))
+        return self.legs.get(pool, self.legs.get("", ZERO_COST))
 
 
-NO_COST: Final = LegCost()
+ZERO_COST: Final = LegCost()
 
 
-def overheads(history: History, found: Inventory, unit_of_key: NDArray[np.int64]) -> Overheads:
+def observe_overheads(
+    history: History, inventory: Inventory, unit_of_key: NDArray[np.int64]
+) -> Overheads:
     """Learn them.
 
     Args:
         unit_of_key: for each key of the history, its position in the inventory, or < 0.
     """
     recent = [leg for leg in reversed(legs(history)) if leg.complete]
-    gaps, costs = _gaps(recent), _legs(recent)
+    gaps, costs = _inter_test_gaps(recent), _legs(recent)
     if not (history.values.setup_s > 0).any():
         return Overheads(gaps, legs=costs)
-    files, count = found.file_places()
+    files, count = inventory.file_indices()
     setups_s = _setups_s(history, files, count, unit_of_key)
     return Overheads(gaps, files, setups_s, costs)
 
@@ -123,28 +125,31 @@ def _setups_s(
     place = (code // (int(leg.max()) + 1)).astype(np.int32)
     edges = bounds(place, count)
     for file in np.unique(place).tolist():
-        recent = totals_s[max(edges[file], edges[file + 1] - DEPTH) : edges[file + 1]]
+        recent = totals_s[max(edges[file], edges[file + 1] - WINDOW) : edges[file + 1]]
         setup_s[file] = round(float(np.median(recent)), DIGITS)
     return setup_s
 
 
-def _gaps(recent: Sequence[HistoryLeg]) -> dict[tuple[str, str], float]:
-    told: dict[tuple[str, str], list[float]] = defaultdict(list)
+def _inter_test_gaps(recent: Sequence[HistoryLeg]) -> dict[tuple[str, str], float]:
+    measured: dict[tuple[str, str], list[float]] = defaultdict(list)
     for leg in recent:
         for cost in leg.costs:
             if cost.between_s is not None:
                 for pool in {leg.runner.pool, ""}:
-                    told[cost.suite, pool].append(cost.between_s)
-    return {way: round(median(told[way][:LEGS]), GAP_DIGITS) for way in sorted(told)}
+                    measured[cost.suite, pool].append(cost.between_s)
+    return {
+        suite_key: round(median(measured[suite_key][:MAX_LEGS]), GAP_DIGITS)
+        for suite_key in sorted(measured)
+    }
 
 
 def _legs(recent: Sequence[HistoryLeg]) -> dict[str, LegCost]:
-    told: dict[str, list[HistoryLeg]] = defaultdict(list)
+    by_pool: dict[str, list[HistoryLeg]] = defaultdict(list)
     for leg in recent:
         if leg.start_s is not None:
             for pool in {leg.runner.pool, ""}:
-                told[pool].append(leg)
-    return {pool: _leg_cost(told[pool][:LEGS]) for pool in sorted(told)}
+                by_pool[pool].append(leg)
+    return {pool: _leg_cost(by_pool[pool][:MAX_LEGS]) for pool in sorted(by_pool)}
 
 
 def _leg_cost(legs: Sequence[HistoryLeg]) -> LegCost:
@@ -161,14 +166,14 @@ def _spread_s(legs: Sequence[HistoryLeg]) -> float:
     """How far legs of the same suites are from their median, by that deviation's own median."""
     alike: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
     for leg in legs:
-        beside_s = [leg.start_s, leg.end_s]
-        beside_s += [part for cost in leg.costs for part in (cost.setup_s, cost.teardown_s)]
-        ways = tuple((cost.suite, cost.variant) for cost in leg.costs)
-        alike[ways].append(sum(part for part in beside_s if part is not None))
+        overhead_s = [leg.start_s, leg.end_s]
+        overhead_s += [part for cost in leg.costs for part in (cost.setup_s, cost.teardown_s)]
+        suite_keys = tuple((cost.suite, cost.variant) for cost in leg.costs)
+        alike[suite_keys].append(sum(part for part in overhead_s if part is not None))
     off_s = [
-        abs(one - median(beside_s))
-        for beside_s in alike.values()
-        if len(beside_s) >= LEAST_LEGS
-        for one in beside_s
+        abs(one - median(overhead_s))
+        for overhead_s in alike.values()
+        if len(overhead_s) >= MIN_LEGS
+        for one in overhead_s
     ]
     return round(MAD_RATIO * median(off_s), DIGITS) if off_s else 0.0

@@ -133,7 +133,7 @@ class Preassigned(NamedTuple):
 class Packing:
     """Groups by shard, and what each shard held before."""
 
-    held: Sequence[Sequence[Group]]
+    groups_by_shard: Sequence[Sequence[Group]]
     preassigned: Sequence[Preassigned]
 
     @property
@@ -141,14 +141,14 @@ class Packing:
         """Units of each shard, ascending, with the preassigned ones."""
         return tuple(
             tuple(sorted([*before.members, *(unit for group in mine for unit in group.members)]))
-            for before, mine in zip(self.preassigned, self.held, strict=True)
+            for before, mine in zip(self.preassigned, self.groups_by_shard, strict=True)
         )
 
     @property
     def loads_s(self) -> list[float]:
         return [
             before.load_s + math.fsum([group.wall_s for group in mine])
-            for before, mine in zip(self.preassigned, self.held, strict=True)
+            for before, mine in zip(self.preassigned, self.groups_by_shard, strict=True)
         ]
 
     @property
@@ -157,14 +157,14 @@ class Packing:
 
     @property
     def has_empty_shard(self) -> bool:
-        pairs = zip(self.preassigned, self.held, strict=True)
+        pairs = zip(self.preassigned, self.groups_by_shard, strict=True)
         return not all(before.members or mine for before, mine in pairs)
 
     @property
     def split_groups(self) -> tuple[int, ...]:
         """First units of the groups whose parts are in more than one shard, ascending."""
         found: dict[int, set[int]] = {}
-        for shard, mine in enumerate(self.held):
+        for shard, mine in enumerate(self.groups_by_shard):
             for group in mine:
                 if group.split_from is not None:
                     found.setdefault(group.split_from, set()).add(shard)
@@ -175,7 +175,7 @@ def pack_balanced(
     groups: Sequence[Group],
     preassigned: Sequence[Preassigned],
     costs: Costs,
-    enough_s: float = 0.0,
+    target_s: float = 0.0,
 ) -> Packing:
     """Give the longest remaining group to the least loaded shard, cut where it passes the target.
 
@@ -207,7 +207,7 @@ def pack_balanced(
         if _is_divisible(group):
             setup_s = costs.setup_s(group.members)
             aim_s = TOLERANCE * max((total_s + setup_s) / count, longest_s)
-            excess_s = load_s + group.wall_s - max(aim_s, enough_s)
+            excess_s = load_s + group.wall_s - max(aim_s, target_s)
             if excess_s > 0 and excess_s * count >= setup_s:
                 place = _units_within(costs, group, aim_s - load_s - setup_s)
                 insort(queue, costs.part(group, group.members[place:]), key=priority)

@@ -7,34 +7,34 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.series import legs
-from ciguard.plan.choices import bill
-from ciguard.plan.limits import budget_bytes
-from ciguard.plan.shards import ROUNDING
-from ciguard.plan.works import made
-from ciguard.run.state import UNKNOWN_BASE_BYTES
-from ciguard.text import counted
+from ciguard.plan.cost import cost_of
+from ciguard.plan.problem import allocate
+from ciguard.plan.risk import budget_bytes
+from ciguard.plan.shard_count import RELATIVE_TOLERANCE
+from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ciguard.codec.history import History
     from ciguard.model import PlannedUnit, Pool
-    from ciguard.plan.works import Basis, Wishes, Works
+    from ciguard.plan.problem import PlanInputs, PlanOptions, ProblemBuilder
 
-LEGS: Final = 40  # newest ones of a pool that say what its machines have
+MAX_LEGS: Final = 40  # newest ones of a pool that say what its machines have
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class PoolAssignment:
     """The pool of each unit, by position, and what there is to say of it."""
 
     pools: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
 
-def assignment(
-    basis: Basis, units: Sequence[PlannedUnit], wishes: Wishes, works: Works
-) -> Assignment:
+def assign_pools(
+    basis: PlanInputs, units: Sequence[PlannedUnit], options: PlanOptions, works: ProblemBuilder
+) -> PoolAssignment:
     """Give every unit its pool.
 
     A suite that names no pool runs where it costs least of the pools that keep the target; prices
@@ -42,30 +42,32 @@ def assignment(
     its pool gives goes to the smallest one that has enough; where none has, or the number of shards
     that was asked for leaves no room for another pool, it stays.
     """
-    chosen = _of_suites(basis, units, wishes, works)
+    chosen = _of_suites(basis, units, options, works)
     as_chosen = tuple(chosen[unit.suite] for unit in units)
     pools = list(as_chosen)
     larger: Counter[tuple[str, str]] = Counter()
     for position, unit in enumerate(units if len(basis.pools) > 1 else ()):
-        fits = _fitting_pool(basis, unit, pools[position])
+        fits = _smallest_that_fits(basis, unit, pools[position])
         if fits != pools[position]:
             larger[pools[position], fits] += 1
             pools[position] = fits
-    if wishes.shards is not None and len(set(pools)) > wishes.shards:
-        return Assignment(as_chosen)  # no shard is left for another pool: they are named instead
+    if options.shards is not None and len(set(pools)) > options.shards:
+        return PoolAssignment(
+            as_chosen
+        )  # no shard is left for another pool: they are named instead
     notes = tuple(
-        f"{counted(count, 'unit')} too big for the memory of pool {small} run in {big}"
+        f"{count_of(count, 'unit')} too big for the memory of pool {small} run in {big}"
         for (small, big), count in sorted(larger.items())
     )
-    return Assignment(tuple(pools), notes)
+    return PoolAssignment(tuple(pools), notes)
 
 
 def _of_suites(
-    basis: Basis, units: Sequence[PlannedUnit], wishes: Wishes, works: Works
+    basis: PlanInputs, units: Sequence[PlannedUnit], options: PlanOptions, works: ProblemBuilder
 ) -> dict[str, str]:
     names = list(basis.pools)
-    found = {suite: pool or names[0] for suite, pool in wishes.pool_of.items()}
-    free = sorted(suite for suite, pool in wishes.pool_of.items() if pool is None)
+    found = {suite: pool or names[0] for suite, pool in options.pool_of.items()}
+    free = sorted(suite for suite, pool in options.pool_of.items() if pool is None)
     priced = all(pool.usd_per_minute is not None for pool in basis.pools.values())
     if len(names) < 2 or not priced or not free:  # noqa: PLR2004  # nothing to choose from
         return found
@@ -74,15 +76,15 @@ def _of_suites(
         members[unit.suite].append(position)
     for suite in free:
         if members[suite]:
-            found[suite] = _cheapest(basis, units, wishes, works, members[suite])
+            found[suite] = _cheapest(basis, units, options, works, members[suite])
     return found
 
 
 def _cheapest(
-    basis: Basis,
+    basis: PlanInputs,
     units: Sequence[PlannedUnit],
-    wishes: Wishes,
-    works: Works,
+    options: PlanOptions,
+    works: ProblemBuilder,
     positions: Sequence[int],
 ) -> str:
     """Of the pools that keep the target the cheapest; ties go to the first."""
@@ -91,21 +93,23 @@ def _cheapest(
         # What is too big for it goes to another pool, and its price with it.
         parts: dict[str, list[int]] = defaultdict(list)
         for place in positions:
-            parts[_fitting_pool(basis, units[place], name)].append(place)
-        held = [works.of(pool, members) for pool, members in sorted(parts.items())]
-        free = replace(wishes, shards=max(wishes.shards, len(held))) if wishes.shards else wishes
+            parts[_smallest_that_fits(basis, units[place], name)].append(place)
+        held = [works.for_units(pool, members) for pool, members in sorted(parts.items())]
+        free = (
+            replace(options, shards=max(options.shards, len(held))) if options.shards else options
+        )
         costs = [
-            bill([shard.predicted.wall_s for shard in one.shards], basis.pools[work.pool])
-            for work, one in zip(held, made(held, free), strict=True)
+            cost_of([shard.predicted.wall_s for shard in one.shards], basis.pools[work.pool])
+            for work, one in zip(held, allocate(held, free), strict=True)
         ]
         setup_s = basis.pools[name].setup_s or 0.0
-        late_s = max(cost.wall_s for cost in costs) - setup_s - wishes.target_wall_s
-        late = max(0.0, late_s - ROUNDING * wishes.target_wall_s)
+        late_s = max(cost.wall_s for cost in costs) - setup_s - options.target_wall_s
+        late = max(0.0, late_s - RELATIVE_TOLERANCE * options.target_wall_s)
         offers.append((late, sum(cost.price_usd or 0.0 for cost in costs), rank, name))
     return min(offers)[-1]
 
 
-def _fitting_pool(basis: Basis, unit: PlannedUnit, name: str) -> str:
+def _smallest_that_fits(basis: PlanInputs, unit: PlannedUnit, name: str) -> str:
     """This pool, or the smallest one in which the unit fits by itself."""
     if unit.peak_delta_bytes is None:
         return name
@@ -119,14 +123,14 @@ def _fitting_pool(basis: Basis, unit: PlannedUnit, name: str) -> str:
     return min(enough)[1] if enough else name
 
 
-def learned(pools: Mapping[str, Pool], history: History) -> dict[str, Pool]:
+def with_observed_capacity(pools: Mapping[str, Pool], history: History) -> dict[str, Pool]:
     """Pools with the memory and the cores that their legs found, where nobody has said.
 
     Machines of one pool may differ: the smallest of the last legs is what can be counted on.
     """
     found: dict[str, list[tuple[int | None, int | None]]] = defaultdict(list)
     for leg in reversed(legs(history)):
-        if leg.runner.pool in pools and len(found[leg.runner.pool]) < LEGS:
+        if leg.runner.pool in pools and len(found[leg.runner.pool]) < MAX_LEGS:
             found[leg.runner.pool].append((leg.runner.cpus, leg.runner.memory_bytes))
     return {
         name: replace(

@@ -1,7 +1,7 @@
 """A plan that is kept in the repository: its matrix as YAML in a workflow. Pure.
 
 For suites that no job shall plan anew: the workflow has the matrix, and `.ciguard/` the plan and
-the program of the legs. Units that are newer than the plan run all the same (run/remainder.py).
+the program of the legs. Units that are newer than the plan run all the same (run/unplanned.py).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ BEGIN: Final = "# ciguard plan --static: begin"
 END: Final = "# ciguard plan --static: end"
 
 
-def workflow_text(content: bytes, where: str) -> str:
+def read_workflow(content: bytes, where: str) -> str:
     """The text of a workflow that has a place for a matrix.
 
     Raises:
-        InputError: it is no UTF-8, or `filled_in` cannot fill it in.
+        InputError: it is no UTF-8, or `fill_matrix` cannot fill it in.
     """
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         what = f"no UTF-8: {error.reason} at byte {error.start}"
         raise InputError(what, where=where, fix="save it as UTF-8") from error
-    filled_in(text, {"include": []}, where)
+    fill_matrix(text, {"include": []}, where)
     return text
 
 
-def filled_in(text: str, matrix: Mapping[str, Any], where: str) -> str:
+def fill_matrix(text: str, matrix: Mapping[str, Any], where: str) -> str:
     """The workflow with this matrix between its two marks, indented and ended as the first one is.
 
     Raises:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ciguard.plan.packing import Costs, Group
 
-GAP: Final = 0.05  # over what a fresh plan reaches: less is not worth a move
+MAX_GAP: Final = 0.05  # over what a fresh plan reaches: less is not worth a move
 
 
 def pack_sticky(
@@ -34,8 +34,8 @@ def pack_sticky(
         with its shards numbered so that most time stays where it was.
         O(units + groups (log groups + groups given away)).
     """
-    limit_s = (1 + GAP) * fresh.makespan_s
-    stay: list[list[Group]] = [[] for _ in fresh.held]
+    limit_s = (1 + MAX_GAP) * fresh.makespan_s
+    stay: list[list[Group]] = [[] for _ in fresh.groups_by_shard]
     moving: list[Group] = []
     for group in groups:
         for shard, part in _split_by_previous(group, previous, len(stay), costs):
@@ -47,7 +47,7 @@ def pack_sticky(
         units = tuple(unit for group in mine for unit in group.members)
         filled.append(Preassigned(load_s, (*before.members, *units)))
     moved = pack_balanced(moving, filled, costs, limit_s)
-    held = [[*mine, *more] for mine, more in zip(stay, moved.held, strict=True)]
+    held = [[*mine, *more] for mine, more in zip(stay, moved.groups_by_shard, strict=True)]
     found = Packing(held, fresh.preassigned)
     if found.makespan_s <= limit_s and not found.has_empty_shard:
         return found
@@ -91,9 +91,9 @@ def _give_away(groups: list[Group], room_s: float) -> list[Group]:
 
 def _match_numbers(fresh: Packing, previous: Mapping[int, int]) -> Packing:
     """Give each fresh shard the number of the one that it shares the most time with."""
-    count = len(fresh.held)
+    count = len(fresh.groups_by_shard)
     shared: dict[tuple[int, int], float] = defaultdict(float)
-    for shard, mine in enumerate(fresh.held):
+    for shard, mine in enumerate(fresh.groups_by_shard):
         for group in mine:
             number = _previous_shard(group, previous, count)
             if number is not None:
@@ -110,5 +110,6 @@ def _match_numbers(fresh: Packing, previous: Mapping[int, int]) -> Packing:
     free = iter([shard for shard in range(count) if shard not in taken])
     ordered = [shard_of[number] if number in shard_of else next(free) for number in range(count)]
     return Packing(
-        [fresh.held[shard] for shard in ordered], [fresh.preassigned[shard] for shard in ordered]
+        [fresh.groups_by_shard[shard] for shard in ordered],
+        [fresh.preassigned[shard] for shard in ordered],
     )

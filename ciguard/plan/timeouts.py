@@ -11,23 +11,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.codec.history import History
-    from ciguard.plan.estimates import Past
+    from ciguard.plan.estimates import Observations
     from ciguard.plan.inventory import Inventory
 
 # A limit from the past is never shorter: what took 2 s eight times may wait for a busy machine.
-LEAST_S: Final = 60.0
+MIN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class LimitRule:
+class TimeoutRule:
     """Of a suite. `most_s` limits every unit, `ratio` x its longest time those with a past."""
 
-    most_s: float | None = None
+    max_s: float | None = None
     ratio: float | None = None
 
 
-def unit_limits(
-    found: Inventory, past: Past, rules: Mapping[str, LimitRule], setup_s: Mapping[str, float]
+def unit_timeouts(
+    inventory: Inventory,
+    observations: Observations,
+    rules: Mapping[str, TimeoutRule],
+    setup_s: Mapping[str, float],
 ) -> tuple[float | None, ...]:
     """The limit of each unit of the inventory, in seconds; empty where no suite has any.
 
@@ -35,25 +38,25 @@ def unit_limits(
         rules: by suite.
         setup_s: by suite, what shared fixtures may take on top, in whatever unit comes first.
     """
-    if not any(rule.most_s or rule.ratio for rule in rules.values()):
+    if not any(rule.max_s or rule.ratio for rule in rules.values()):
         return ()
-    clean = ~past.is_lower_bound & np.isfinite(past.wall_s)
-    longest_s = np.full(len(found.units), np.nan)
-    np.fmax.at(longest_s, past.unit[clean], past.wall_s[clean])
+    clean = ~observations.is_lower_bound & np.isfinite(observations.wall_s)
+    longest_s = np.full(len(inventory.units), np.nan)
+    np.fmax.at(longest_s, observations.unit[clean], observations.wall_s[clean])
     return tuple(
-        _limit_s(rules.get(unit.suite, LimitRule()), taken_s, setup_s.get(unit.suite, 0.0))
-        for unit, taken_s in zip(found.units, longest_s.tolist(), strict=True)
+        _limit_s(rules.get(unit.suite, TimeoutRule()), taken_s, setup_s.get(unit.suite, 0.0))
+        for unit, taken_s in zip(inventory.units, longest_s.tolist(), strict=True)
     )
 
 
-def _limit_s(rule: LimitRule, longest_s: float, setup_s: float) -> float | None:
+def _limit_s(rule: TimeoutRule, longest_s: float, setup_s: float) -> float | None:
     if rule.ratio is None or np.isnan(longest_s):
-        return rule.most_s
-    own_s = round(max(LEAST_S, rule.ratio * longest_s) + setup_s, 3)
-    return own_s if rule.most_s is None else min(own_s, rule.most_s)
+        return rule.max_s
+    own_s = round(max(MIN_S, rule.ratio * longest_s) + setup_s, 3)
+    return own_s if rule.max_s is None else min(own_s, rule.max_s)
 
 
-def longest_setups(history: History) -> dict[str, float]:
+def max_fixture_s(history: History) -> dict[str, float]:
     """By suite, the longest that shared fixtures took in one unit, in seconds. O(values)."""
     if not (history.values.setup_s > 0).any():
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.document import Cell, Headline, cell_content, first_line, plain, spans, visible
-from ciguard.rendering import environment, scripted
+from ciguard.template_loader import environment, page_script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +32,6 @@ def as_html(blocks: Sequence[Block]) -> str:
             first_line=first_line,
             content=cell_content,
             sort_value=lambda cell: cell.value if isinstance(cell, Cell) else None,
-            **scripted(),
+            **page_script(),
         )
     )

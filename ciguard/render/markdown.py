@@ -28,7 +28,7 @@ from ciguard.document import (
     spans,
     visible,
 )
-from ciguard.text import code, counted, escaped, linked, one_line
+from ciguard.text import code, count_of, escaped, linked, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -68,7 +68,10 @@ def utf8_bytes(text: str) -> int:
 
 
 def as_markdown(
-    blocks: Sequence[Block], *, limit: SizeLimit | None = None, place: Content = "the JSON"
+    blocks: Sequence[Block],
+    *,
+    limit: SizeLimit | None = None,
+    full_text_location: Content = "the JSON",
 ) -> str:
     """The document, with its last line feed; without any markup of those whose names are in it.
 
@@ -78,17 +81,17 @@ def as_markdown(
     """
     blocks = visible(blocks, "markdown")
     if limit is None:
-        return _Markdown(ROWS[0], place).document(blocks)
+        return _Markdown(ROWS[0], full_text_location).document(blocks)
     for rows in ROWS:
-        text = _Markdown(rows, place).document(blocks)
+        text = _Markdown(rows, full_text_location).document(blocks)
         if limit.accepts(text):
             return text
     by_drop = sorted(_sections(blocks), key=lambda section: -section.drop)
     for number in range(1, len(by_drop) + 1):
-        text = _Markdown(ROWS[-1], place, by_drop[:number]).document(blocks)
+        text = _Markdown(ROWS[-1], full_text_location, by_drop[:number]).document(blocks)
         if limit.accepts(text):
             return text
-    return _headline_alone(blocks, place)
+    return _headline_alone(blocks, full_text_location)
 
 
 def _sections(blocks: Sequence[Block]) -> Iterator[Section]:
@@ -102,18 +105,20 @@ def _sections(blocks: Sequence[Block]) -> Iterator[Section]:
             yield from _sections(block.blocks)
 
 
-def _headline_alone(blocks: Sequence[Block], place: Content) -> str:
+def _headline_alone(blocks: Sequence[Block], full_text_location: Content) -> str:
     """When nothing else fits: the verdict in a line, short enough for any place."""
     headline = next((block for block in blocks if isinstance(block, Headline)), Headline(""))
     words = escaped(one_line(plain(headline.content), HEADLINE_WIDTH), HEADLINE_WIDTH)
-    rest = f"The rest does not fit here; see {_inline(place)}."
+    rest = f"The rest does not fit here; see {_inline(full_text_location)}."
     return f"### {ICONS[headline.state]}{words}\n\n{rest}\n"
 
 
 class _Markdown:
-    def __init__(self, rows: int, place: Content, dropped: Sequence[Section] = ()) -> None:
+    def __init__(
+        self, rows: int, full_text_location: Content, dropped: Sequence[Section] = ()
+    ) -> None:
         self.rows = rows
-        self.place = _inline(place)
+        self.full_text_location = _inline(full_text_location)
         self.dropped = {section.name for section in dropped}
         self.omitted = [section.size for section in reversed(dropped) if section.size[0]]
 
@@ -124,8 +129,10 @@ class _Markdown:
             notes -= 1
         parts = [self.block(block) for block in blocks[:notes]]
         if self.omitted:
-            counts = ", ".join(counted(*size) for size in self.omitted)
-            parts.append(f"Left out to stay within GitHub's limit; see {self.place}: {counts}.")
+            counts = ", ".join(count_of(*size) for size in self.omitted)
+            parts.append(
+                f"Left out to stay within GitHub's limit; see {self.full_text_location}: {counts}."
+            )
         parts += [self.block(block) for block in blocks[notes:]]
         return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -167,10 +174,10 @@ class _Markdown:
         for child in item.children[: self.rows]:
             yield from self.item(child, level + 1)
         if (more := len(item.children) - self.rows) > 0:
-            yield f"{'  ' * (level + 1)}- and {more:,} more in {self.place}"
+            yield f"{'  ' * (level + 1)}- and {more:,} more in {self.full_text_location}"
 
     def table(self, table: Table) -> str:
-        most = self.rows if table.most is None else min(self.rows, table.most)
+        most = self.rows if table.max_rows is None else min(self.rows, table.max_rows)
         rows = [*table.rows[:most], *([table.total] if table.total is not None else [])]
         lines = [
             "".join(f"| {escaped(column.title)} " for column in table.columns) + "|",
@@ -180,7 +187,11 @@ class _Markdown:
         return "\n".join(lines) + self.more(len(table.rows) - most, table.noun)
 
     def more(self, count: int, noun: str) -> str:
-        return f"\n\n...and {counted(count, f'more {noun}')} in {self.place}." if count > 0 else ""
+        return (
+            f"\n\n...and {count_of(count, f'more {noun}')} in {self.full_text_location}."
+            if count > 0
+            else ""
+        )
 
 
 def _inline(content: Content) -> str:

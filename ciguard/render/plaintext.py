@@ -29,7 +29,7 @@ from ciguard.document import (
     spans,
     visible,
 )
-from ciguard.text import counted, one_line
+from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,12 +78,12 @@ class _Text:
     def block(self, block: Block) -> str:
         """One block, without a line feed at its end."""
         if isinstance(block, Headline | Paragraph):
-            return self.wrapped(plain_content(block.content))
+            return self.wrap(plain_content(block.content))
         if isinstance(block, Section):
             inner = "\n\n".join(map(self.block, block.blocks))
             return f"{block.title}:\n{inner}" if block.title else inner
         if isinstance(block, Details):
-            head = self.wrapped(plain_content(block.summary))
+            head = self.wrap(plain_content(block.summary))
             return "\n".join((head, *map(self.block, block.blocks)))
         if isinstance(block, Facts):
             return self.facts(block)
@@ -96,20 +96,20 @@ class _Text:
         assert isinstance(block, Chart)
         return ""
 
-    def wrapped(self, text: str, first: str = "", rest: str | None = None) -> str:
+    def wrap(self, text: str, first: str = "", indent: str | None = None) -> str:
         """Lines of at most `columns` characters; a longer word is broken."""
         return textwrap.fill(
             text,
             self.columns,
             initial_indent=first,
-            subsequent_indent=first if rest is None else rest,
+            subsequent_indent=first if indent is None else indent,
             break_on_hyphens=False,
         )
 
     def facts(self, facts: Facts) -> str:
         width = max(len(term) for term, _ in facts.rows) + 2
         return "\n".join(
-            self.wrapped(plain_content(content), term.ljust(width), " " * width)
+            self.wrap(plain_content(content), term.ljust(width), " " * width)
             for term, content in facts.rows
         )
 
@@ -121,7 +121,7 @@ class _Text:
 
     def item(self, item: Item, level: int) -> Iterator[str]:
         margin = INDENT * level
-        yield self.wrapped(plain_content(item.content), f"{margin}- ", f"{margin}  ")
+        yield self.wrap(plain_content(item.content), f"{margin}- ", f"{margin}  ")
         for child in item.children[: self.rows]:
             yield from self.item(child, level + 1)
         if (more := len(item.children) - self.rows) > 0:
@@ -129,7 +129,7 @@ class _Text:
 
     def table(self, table: Table) -> str:
         """The table with as many columns as fit, else as entries."""
-        most = self.rows if table.most is None else min(self.rows, table.most)
+        most = self.rows if table.max_rows is None else min(self.rows, table.max_rows)
         rows = [[plain_content(cell_content(cell)) for cell in row] for row in table.rows[:most]]
         if table.total is not None:
             rows.append([plain_content(cell_content(cell)) for cell in table.total])
@@ -138,7 +138,7 @@ class _Text:
         by_drop = sorted((n for n in places if table.columns[n].drop), reverse=True,
                          key=lambda n: table.columns[n].drop)  # fmt: skip
         while True:
-            text = _laid_out(table, rows, places)
+            text = _layout_table(table, rows, places)
             if max(map(len, text.splitlines())) <= self.columns:
                 break
             if not by_drop:
@@ -148,21 +148,21 @@ class _Text:
         return "\n".join(filter(None, (text, more)))
 
     def entries(
-        self, table: Table, rows: Sequence[Sequence[str]], places: Sequence[int]
+        self, table: Table, rows: Sequence[Sequence[str]], columns: Sequence[int]
     ) -> Iterator[str]:
-        first, *others = places
+        first, *more_places = columns
         for row in rows:
             yield f"{INDENT}{row[first]}"
-            facts = [f"{table.columns[n].title} {row[n]}".strip() for n in others if row[n]]
+            facts = [f"{table.columns[n].title} {row[n]}".strip() for n in more_places if row[n]]
             if facts:
-                yield self.wrapped(", ".join(facts), INDENT * 2, INDENT * 3)
+                yield self.wrap(", ".join(facts), INDENT * 2, INDENT * 3)
 
 
 def _more(count: int, noun: str = "") -> str:
-    return f"and {counted(count, f'more {noun}') if noun else f'{count:,} more'}"
+    return f"and {count_of(count, f'more {noun}') if noun else f'{count:,} more'}"
 
 
-def _laid_out(table: Table, rows: Sequence[Sequence[str]], places: Sequence[int]) -> str:
+def _layout_table(table: Table, rows: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
     # Imported here: 30 ms that `--help` and JSON need not pay.
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table as Grid  # noqa: PLC0415
@@ -170,11 +170,11 @@ def _laid_out(table: Table, rows: Sequence[Sequence[str]], places: Sequence[int]
     grid = Grid(
         box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="", collapse_padding=True
     )
-    for place in places:
+    for place in columns:
         column = table.columns[place]
         grid.add_column(column.title, justify=column.align, no_wrap=True)
     for row in rows:
-        grid.add_row(*(row[place] for place in places))
+        grid.add_row(*(row[place] for place in columns))
     stream = StringIO()
     Console(
         file=stream, width=10_000, color_system=None, markup=False, emoji=False, highlight=False

@@ -10,24 +10,24 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.text import counted, distinct_lines, duration, one_line, size
+from ciguard.text import count_of, distinct_lines, duration, one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ciguard.guard.verdict import Leg, Offender
+    from ciguard.guard.verdict import Hotspot, Leg
     from ciguard.model import Plan, Record
 
-MOST_LEGS: Final = 60  # bars; of more, the longest
-MOST_CURVES: Final = 24
-MOST_OFFENDERS: Final = 15
+MAX_LEGS: Final = 60  # bars; of more, the longest
+MAX_CURVES: Final = 24
+MAX_HOTSPOTS: Final = 15
 POINTS: Final = 160  # of a curve; the highest of each stretch is kept
 HEADROOM: Final = 1.05
 LABEL: Final = 12  # characters of a shard's key
 
 CURVE_WIDTH: Final = 300.0
 CURVE_HEIGHT: Final = 90.0
-BAR_LEFT: Final = 96.0
+BAR_X: Final = 96.0
 BAR_ROOM: Final = 660.0
 BAR_HEIGHT: Final = 18.0
 
@@ -40,8 +40,8 @@ class Curve:
     title: str
     points: str
     limit_y: float | None
-    wall_said: str
-    is_over: bool
+    wall_label: str
+    exceeds_limit: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Bar:
     y: float
     width: float
     mark_x: float | None
-    said: str
+    value_label: str
     is_bad: bool
 
 
@@ -63,7 +63,7 @@ class Bars:
 
     bars: tuple[Bar, ...]
     height: float
-    left_out: int
+    omitted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class HotspotBar:
     """Bad cases of one class or file, by how they went wrong."""
 
     label: str
@@ -87,11 +87,11 @@ class Stack:
     parts: tuple[Part, ...]
 
 
-def curves(plan: Plan, records: Iterable[Record]) -> tuple[tuple[Curve, ...], int]:
+def memory_chart(plan: Plan, records: Iterable[Record]) -> tuple[tuple[Curve, ...], int]:
     """Of the newest record of each leg, those first that came nearest to their limit.
 
     Returns:
-        at most `MOST_CURVES` of them, and how many legs have a curve that is not among them.
+        at most `MAX_CURVES` of them, and how many legs have a curve that is not among them.
     """
     newest: dict[str, Record] = {}
     for record in records:
@@ -109,7 +109,7 @@ def curves(plan: Plan, records: Iterable[Record]) -> tuple[tuple[Curve, ...], in
         if (drawn := _curve(shard, record, budgets.get(shard))) is not None
     ]
     found.sort(key=lambda pair: (-pair[0], pair[1].shard))
-    return tuple(one for _, one in found[:MOST_CURVES]), max(0, len(found) - MOST_CURVES)
+    return tuple(one for _, one in found[:MAX_CURVES]), max(0, len(found) - MAX_CURVES)
 
 
 def _curve(shard: str, record: Record, budget: int | None) -> tuple[float, Curve] | None:
@@ -126,7 +126,7 @@ def _curve(shard: str, record: Record, budget: int | None) -> tuple[float, Curve
     wall_s = max(record.wall_s or 0.0, seen[-1][0], 0.001)
     points = " ".join(
         f"{CURVE_WIDTH * at_s / wall_s:.1f},{CURVE_HEIGHT * (1 - value / most):.1f}"
-        for at_s, value in _thinned(seen)
+        for at_s, value in _downsample(seen)
     )
     of = f" of {size(limit)} {word}" if limit else ""
     drawn = Curve(
@@ -140,19 +140,22 @@ def _curve(shard: str, record: Record, budget: int | None) -> tuple[float, Curve
     return peak / limit if limit else 0.0, drawn
 
 
-def _thinned(seen: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
+def _downsample(samples: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
     """The highest sample of each stretch: what is near the limit must not be thinned away."""
-    each = math.ceil(len(seen) / POINTS)
-    return [max(seen[at : at + each], key=lambda pair: pair[1]) for at in range(0, len(seen), each)]
+    each = math.ceil(len(samples) / POINTS)
+    return [
+        max(samples[at : at + each], key=lambda pair: pair[1])
+        for at in range(0, len(samples), each)
+    ]
 
 
-def walls(legs: Sequence[Leg]) -> Bars:
+def wall_chart(legs: Sequence[Leg]) -> Bars:
     """Actual beside predicted, the longest first; a leg without a time has an empty bar."""
     known = [leg for leg in legs if leg.wall_s is not None or leg.predicted_wall_s is not None]
     known.sort(key=lambda leg: (-max(leg.wall_s or 0.0, leg.predicted_wall_s or 0.0), leg.shard))
     most = max((max(leg.wall_s or 0.0, leg.predicted_wall_s or 0.0) for leg in known), default=0.0)
     scale = BAR_ROOM / (most or 1.0)
-    shown = known[:MOST_LEGS]
+    shown = known[:MAX_LEGS]
     labels = distinct_lines([leg.shard for leg in shown], LABEL)
     bars = tuple(
         Bar(
@@ -163,8 +166,8 @@ def walls(legs: Sequence[Leg]) -> Bars:
             width=round((leg.wall_s or 0.0) * scale, 1),
             mark_x=None
             if leg.predicted_wall_s is None
-            else round(BAR_LEFT + leg.predicted_wall_s * scale, 1),
-            said=duration(leg.wall_s) if leg.recorded else "no record",
+            else round(BAR_X + leg.predicted_wall_s * scale, 1),
+            value_label=duration(leg.wall_s) if leg.recorded else "no record",
             is_bad=leg.ending != "completed",
         )
         for at, (label, leg) in enumerate(zip(labels, shown, strict=True))
@@ -172,17 +175,17 @@ def walls(legs: Sequence[Leg]) -> Bars:
     return Bars(bars, len(bars) * BAR_HEIGHT, len(known) - len(shown))
 
 
-def stacks(offenders: Sequence[Offender]) -> tuple[Stack, ...]:
+def hotspot_chart(hotspots: Sequence[Hotspot]) -> tuple[HotspotBar, ...]:
     """The worst classes or files."""
-    shown = offenders[:MOST_OFFENDERS]
+    shown = hotspots[:MAX_HOTSPOTS]
     scale = BAR_ROOM * 0.6 / max((one.total for one in shown), default=1)
     names = distinct_lines([one.name for one in shown], 44)
     stacked = zip(names, shown, strict=True)
     return tuple(_stack(name, one, at, scale) for at, (name, one) in enumerate(stacked))
 
 
-def _stack(name: str, one: Offender, at: int, scale: float) -> Stack:
-    left = BAR_LEFT + BAR_ROOM * 0.3
+def _stack(name: str, one: Hotspot, at: int, scale: float) -> HotspotBar:
+    left = BAR_X + BAR_ROOM * 0.3
     x, parts = left, []
     for kind, words, count in (
         ("timeouts", "timeout", one.timeouts),
@@ -192,7 +195,7 @@ def _stack(name: str, one: Offender, at: int, scale: float) -> Stack:
     ):
         if count:
             plain = words in {"out of memory", "died"}
-            said = f"{count:,} {words}" if plain else counted(count, words)
-            parts.append(Part(kind, round(x, 1), round(count * scale, 1), said))
+            text = f"{count:,} {words}" if plain else count_of(count, words)
+            parts.append(Part(kind, round(x, 1), round(count * scale, 1), text))
             x += count * scale
-    return Stack(name, at * BAR_HEIGHT, round(x, 1), one.total, tuple(parts))
+    return HotspotBar(name, at * BAR_HEIGHT, round(x, 1), one.total, tuple(parts))

@@ -6,21 +6,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare.scatter import scatter
-from ciguard.rendering import ROWS, render, scripted
 from ciguard.report import charts
-from ciguard.report.contents import without_gaps
+from ciguard.report.data import without_gaps
+from ciguard.template_loader import MAX_ROWS_WITHOUT_SCRIPT, page_script, render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ciguard.model import Record
-    from ciguard.report.contents import Contents
+    from ciguard.report.data import ReportData
 
 TEMPLATE: Final = "report.html.j2"
 
 
 def html(
-    contents: Contents | None,
+    contents: ReportData | None,
     records: Sequence[Record] = (),
     *,
     headline: str = "",
@@ -33,7 +33,7 @@ def html(
         records: of this run; the memory of its legs over time is drawn from them.
     """
     if contents is None:
-        return render("notjudged.html.j2", headline=headline, why=why, **scripted())
+        return render("notjudged.html.j2", headline=headline, why=why, **page_script())
     compared = contents.comparison
     if compared is not None:
         compared = without_gaps(compared, contents.verdict)
@@ -43,10 +43,10 @@ def html(
         report=contents,
         verdict=contents.verdict,
         comparison=compared,
-        walls=charts.walls(contents.verdict.legs),
-        curves=charts.curves(contents.plan, records),
-        stacks=charts.stacks(contents.verdict.offenders),
-        scatter=scatter(compared.pairs) if compared else None,
-        rows=ROWS,
-        **scripted(),
+        walls=charts.wall_chart(contents.verdict.legs),
+        curves=charts.memory_chart(contents.plan, records),
+        stacks=charts.hotspot_chart(contents.verdict.offenders),
+        scatter=scatter(compared.scatter_sample) if compared else None,
+        rows=MAX_ROWS_WITHOUT_SCRIPT,
+        **page_script(),
     )

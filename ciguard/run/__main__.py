@@ -17,27 +17,27 @@ from typing import TYPE_CHECKING, Mapping, NoReturn, Sequence  # noqa: E402
 from ciguard.errors import CiguardError, ExitCode, UsageError  # noqa: E402
 
 if TYPE_CHECKING:
-    from ciguard.run.verdict import Verdict
+    from ciguard.run.leg_verdict import LegVerdict
 
-KEEPER = "--keeper"  # internal: see keeper.py
+REAPER = "--reaper"  # internal: see keeper.py
 
 
 def _run(arguments: Sequence[str]) -> ExitCode:
     # Imported here: the keeper, which starts with every tested process, needs none of it.
     from ciguard.run import leg  # noqa: PLC0415
+    from ciguard.run.frameworks.environment import original_environment  # noqa: PLC0415
     from ciguard.run.frameworks.globs import check_pattern  # noqa: PLC0415
-    from ciguard.run.frameworks.inherited import given  # noqa: PLC0415
-    from ciguard.run.options import parse, scope_of, split  # noqa: PLC0415
-    from ciguard.run.scope import ALL  # noqa: PLC0415
+    from ciguard.run.options import parse, selection_of, split_at_separator  # noqa: PLC0415
+    from ciguard.run.selection import ALL_UNITS  # noqa: PLC0415
 
-    ours, command = split(arguments)
+    ours, command = split_at_separator(arguments)
     options = parse(ours)
-    scope = scope_of(options)
-    environ = given(os.environ)
+    scope = selection_of(options)
+    environ = original_environment(os.environ)
     if command:
         if options.plan or options.shard:
             raise UsageError("a plan and a command: one of them", fix="leave one of them out")
-        if scope != ALL:
+        if scope != ALL_UNITS:
             raise UsageError("a command has no units to choose from", fix="leave the option out")
         for pattern in options.results:
             check_pattern(pattern, where="--results")
@@ -45,7 +45,7 @@ def _run(arguments: Sequence[str]) -> ExitCode:
         done = leg.run_command(
             command, options.record, environ, origin_s=ORIGIN_S, results=results, stdin=stdin
         )
-        return _told(done, environ) if options.github else done.exit_code
+        return _write_step_output(done, environ) if options.github else done.exit_code
     if not options.plan or not options.shard:
         fix = "pass --plan FILE --shard KEY, or a command behind --"
         raise UsageError("nothing to run", fix=fix)
@@ -54,7 +54,7 @@ def _run(arguments: Sequence[str]) -> ExitCode:
         raise UsageError("--results is for a command", fix=fix)
     plan = leg.read_plan(options.plan)
     done = leg.run_shard(plan, options.shard, options.record, environ, scope, origin_s=ORIGIN_S)
-    return _told(done, environ) if options.github else done.exit_code
+    return _write_step_output(done, environ) if options.github else done.exit_code
 
 
 def _stdin() -> int | None:
@@ -65,24 +65,24 @@ def _stdin() -> int | None:
         return None
 
 
-def _told(found: Verdict, environ: Mapping[str, str]) -> ExitCode:
+def _write_step_output(verdict: LegVerdict, environ: Mapping[str, str]) -> ExitCode:
     """Say in the step's outputs whether the leg goes on; where they cannot be, nobody was told.
 
     A step that ends with anything but 0 is red for ever, so one that did all it was asked to ends
     with 0, but only where the workflow has learned from the output that there is more to do.
     """
-    state = "checkpoint" if found.checkpoint else "ended"
+    state = "checkpoint" if verdict.checkpoint else "ended"
     try:
         with open(environ.get("GITHUB_OUTPUT", ""), "a", encoding="utf-8") as stream:
             stream.write(f"state={state}\n")
     except OSError as error:
         what = f"--github: GITHUB_OUTPUT cannot be written: {error.strerror or error}"
         sys.stderr.write(f"ciguard run: {what}\n")
-        return found.exit_code
-    return ExitCode.OK if found.checkpoint else found.exit_code
+        return verdict.exit_code
+    return ExitCode.OK if verdict.checkpoint else verdict.exit_code
 
 
-def _stand_in() -> None:
+def _reopen_standard_streams() -> None:
     """Have something behind each standard stream that whoever started us has closed.
 
     Else the record would get its number, and whatever is printed.
@@ -99,7 +99,7 @@ def _stand_in() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Do what the arguments say; the exit code."""
-    _stand_in()
+    _reopen_standard_streams()
     try:
         return int(_run(arguments))
     except CiguardError as error:
@@ -114,9 +114,9 @@ def run(arguments: Sequence[str]) -> int:
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the zip file; exits."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    if arguments == [KEEPER]:
+    if arguments == [REAPER]:
         # Only where there is one: on Windows nobody starts it.
-        sys.exit(import_module("ciguard.run.keeper").main())
+        sys.exit(import_module("ciguard.run.process.reaper").main())
     sys.exit(run(arguments))
 
 

@@ -10,32 +10,32 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
-from ciguard.codec import plan as plan_codec
+from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError, UsageError
 from ciguard.model import EventLine, Runner
-from ciguard.run import machine, wrapped
-from ciguard.run.batches import check_ids, check_lines
-from ciguard.run.console import Console
-from ciguard.run.earlier import read_earlier, write_earlier
-from ciguard.run.ended import FAILED_BEFORE, NOTHING, Earlier, runs_again
-from ciguard.run.frameworks.entering import lay_out
-from ciguard.run.frameworks.table import framework
-from ciguard.run.header import header
-from ciguard.run.job import Job
-from ciguard.run.platforms.table import HERE
-from ciguard.run.record import LEG_FILE, RecordFile, new_folder
-from ciguard.run.remainder import with_remainder
-from ciguard.run.resultfiles import take_along
-from ciguard.run.scope import ALL, Scope, up_to, without
+from ciguard.run import command_leg, cpu_probe
+from ciguard.run.frameworks.plugin_files import extract_plugins
+from ciguard.run.frameworks.registry import framework
+from ciguard.run.leg_spec import LegSpec
+from ciguard.run.leg_text import count_of
+from ciguard.run.output.leg_console import Console
+from ciguard.run.platforms.current import CURRENT
+from ciguard.run.prior_legs import read_prior_legs, write_prior_legs
+from ciguard.run.process.files import check_id_lengths, check_ids_single_line
+from ciguard.run.record_header import header
+from ciguard.run.record_writer import LEG_FILE, RecordWriter, new_folder
+from ciguard.run.result_collector import copy_prior_files
+from ciguard.run.resume import FAILED_PREVIOUSLY, NO_PRIOR_LEGS, PriorLegs, describe_reruns
+from ciguard.run.selection import ALL_UNITS, Selection, up_to, without_units
 from ciguard.run.supervisor import Supervisor
-from ciguard.run.wording import counted
+from ciguard.run.unplanned import with_unplanned_units
 
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
     from ciguard.model import LegPolicy, Plan, Shard, ShardLine
+    from ciguard.run.leg_verdict import LegVerdict
     from ciguard.run.platforms.base import Headroom, Platform
-    from ciguard.run.verdict import Verdict
 
 PLAN_FILE = "plan.json"
 
@@ -78,15 +78,15 @@ def check_suites(plan: Plan, shard: Shard) -> None:
         InputError: a suite's folder is not there, or an id cannot be handed over.
         UsageError: a framework that this version does not know.
     """
-    check_ids(shard.units)
+    check_id_lengths(shard.units)
     for name in sorted({unit.suite for unit in shard.units}):
         suite = plan.suites[name]
         where = f"plan: suite {name!r}"
         if not os.path.isdir(suite.cwd):
             fix = "check out the repository first, and start in its root"
             raise InputError(f"no folder {suite.cwd!r} here", where=where, fix=fix)
-        if framework(suite.framework, where=where).READS_LINES:
-            check_lines([unit for unit in shard.units if unit.suite == name])
+        if framework(suite.framework, where=where).IDS_ONE_PER_LINE:
+            check_ids_single_line([unit for unit in shard.units if unit.suite == name])
 
 
 def check_commit(plan: Plan, head: ShardLine) -> None:
@@ -110,7 +110,7 @@ def _runner(platform: Platform, guardrail: Headroom, pool: str = "") -> Runner:
         pool=pool,
         cpus=platform.cpus(),
         memory_bytes=guardrail.memory_bytes(),
-        probe_s=machine.probe_s(),
+        probe_s=cpu_probe.cpu_benchmark_s(),
     )
 
 
@@ -128,7 +128,7 @@ def _private_folder() -> Iterator[str]:
     folder = ""
     try:
         folder = tempfile.mkdtemp(prefix="ciguard-")
-        lay_out(os.path.join(folder, "inside"))
+        extract_plugins(os.path.join(folder, "inside"))
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         what = f"cannot be written: {error.strerror or error}"
@@ -145,12 +145,12 @@ def run_shard(
     key: str,
     record: str,
     environ: Mapping[str, str],
-    scope: Scope = ALL,
+    scope: Selection = ALL_UNITS,
     *,
     origin_s: float,
     meminfo: Optional[str] = None,
-    platform: Platform = HERE,
-) -> Verdict:
+    platform: Platform = CURRENT,
+) -> LegVerdict:
     """Run one shard of a plan in the current folder.
 
     Args:
@@ -182,75 +182,85 @@ def run_shard(
     with _private_folder() as private:
         opening: List[EventLine] = []
         if plan.policy.remainder:
-            shard, unplanned = with_remainder(plan, shard, private, environ)
+            shard, unplanned = with_unplanned_units(plan, shard, private, environ)
             opening = [EventLine("unplanned", 0.0, None, *one) for one in unplanned]
-        shard, head, earlier, narrowed = _narrowed(shard, head, scope, plan)
+        shard, head, earlier, narrowed = _select_units(shard, head, scope, plan)
         folder = new_folder(record)
         if earlier.lines:
-            write_earlier(earlier, head, folder)
-            take_along(earlier.copies, folder)
-        job = Job(
+            write_prior_legs(earlier, head, folder)
+            copy_prior_files(earlier.copies, folder)
+        job = LegSpec(
             header=head,
             shard=shard,
             suites=plan.suites,
-            policy=_what_is_left(plan.policy, earlier) if scope.goes_on else plan.policy,
+            policy=_remaining_deadline(plan.policy, earlier)
+            if scope.continues_attempt
+            else plan.policy,
             pool_env=plan.pools[shard.pool].env,
             executor=lambda suite: framework(plan.suites[suite].framework),
-            folder=folder,
-            private=private,
+            record_dir=folder,
+            scratch_dir=private,
             environ=environ,
             origin_s=origin_s - earlier.wall_s,
-            for_s=scope.for_s,
+            for_s=scope.step_limit_s,
             predicted_s=predicted_s,
             earlier=earlier,
-            opening=(*opening, *narrowed),
+            initial_events=(*opening, *narrowed),
             platform=platform,
         )
         return _supervise(job, guardrail)
 
 
-def _narrowed(
-    shard: Shard, head: ShardLine, scope: Scope, plan: Plan
-) -> Tuple[Shard, ShardLine, Earlier, Tuple[EventLine, ...]]:
+def _select_units(
+    shard: Shard, head: ShardLine, scope: Selection, plan: Plan
+) -> Tuple[Shard, ShardLine, PriorLegs, Tuple[EventLine, ...]]:
     """The shard as far as it is to run, under which shard line, behind what, and why.
 
     Raises:
-        InputError: see `up_to`, `read_earlier`.
+        InputError: see `up_to`, `read_prior_legs`.
     """
-    of = counted(len(shard.units), "unit")
+    of = count_of(len(shard.units), "unit")
     if scope.until:
         part = up_to(shard, scope.until, plan.suites, plan.shards)
         alone = shard.processes > part.processes
         whose = f"its process of {shard.processes} side by side" if alone else "in its order"
         detail = f"{len(part.units)} of {of}: {whose}, up to this one"
         suite, variant, unit = part.units[-1].key
-        return part, head, NOTHING, (EventLine("until", 0.0, None, suite, variant, unit, detail),)
+        return (
+            part,
+            head,
+            NO_PRIOR_LEGS,
+            (EventLine("until", 0.0, None, suite, variant, unit, detail),),
+        )
     if not scope.earlier:
-        return shard, head, NOTHING, ()
-    earlier, head = read_earlier(
+        return shard, head, NO_PRIOR_LEGS, ()
+    earlier, head = read_prior_legs(
         scope.earlier,
         head,
-        goes_on=scope.goes_on,
+        continues_attempt=scope.continues_attempt,
         unless_ended=scope.unless_ended,
         tries=plan.policy.tries,
     )
-    left = without(shard, earlier.ended)
-    done = sum(unit.key in earlier.ended or unit.key in earlier.again for unit in shard.units)
-    detail = f"{done} of {of} ended before, in {counted(earlier.legs, 'record')}"
-    detail += runs_again(earlier)
+    left = without_units(shard, earlier.finished)
+    done = sum(
+        unit.key in earlier.finished or unit.key in earlier.rerun_units for unit in shard.units
+    )
+    detail = f"{done} of {of} ended before, in {count_of(earlier.legs, 'record')}"
+    detail += describe_reruns(earlier)
     event = EventLine("resumed", earlier.wall_s, earlier.processes or None, detail=detail)
     failed = [
-        EventLine(FAILED_BEFORE, earlier.wall_s, process, *key) for key, process in earlier.failed
+        EventLine(FAILED_PREVIOUSLY, earlier.wall_s, process, *key)
+        for key, process in earlier.failed
     ]
     stopped = any(isinstance(one, EventLine) and one.kind == "deadline" for one in earlier.lines)
-    if scope.for_s is None or not stopped:
+    if scope.step_limit_s is None or not stopped:
         return left, head, earlier, (event, *failed)
     detail = "a step before stopped what did not end: this one waits for it, up to its deadline"
-    patient = EventLine("patient", earlier.wall_s, detail=detail)
-    return left, head, earlier, (event, *failed, patient)
+    grace_event = EventLine("patient", earlier.wall_s, detail=detail)
+    return left, head, earlier, (event, *failed, grace_event)
 
 
-def _what_is_left(policy: LegPolicy, earlier: Earlier) -> LegPolicy:
+def _remaining_deadline(policy: LegPolicy, earlier: PriorLegs) -> LegPolicy:
     """The steps of one job share its limit, so the deadline counts from the first one's start."""
     if policy.deadline_s is None:
         return policy
@@ -266,7 +276,7 @@ def run_command(
     origin_s: float,
     results: Sequence[str] = (),
     stdin: Optional[int] = None,
-) -> Verdict:
+) -> LegVerdict:
     """Measure any command as one process with one result.
 
     Args:
@@ -282,27 +292,27 @@ def run_command(
         raise UsageError(f"no program {command[0]!r}", where="COMMAND", fix=fix)
     was_there = os.path.isdir(record)
     folder = new_folder(record)
-    guardrail = HERE.headroom(None)
+    guardrail = CURRENT.headroom(None)
     head = header(
         environ,
         plan_id="",
         shard="",
-        runner=_runner(HERE, guardrail),
+        runner=_runner(CURRENT, guardrail),
         started_at=_now_text(),
     )
     with _private_folder() as private:
-        job = Job(
+        job = LegSpec(
             header=head,
-            shard=wrapped.shard_of(command),
-            suites={"": wrapped.suite_of(command, results)},
-            policy=wrapped.POLICY,
+            shard=command_leg.shard_of(command),
+            suites={"": command_leg.suite_of(command, results)},
+            policy=command_leg.POLICY,
             pool_env={},
-            executor=lambda _: wrapped.Wrapped(),
-            folder=folder,
-            private=private,
+            executor=lambda _: command_leg.CommandExecutor(),
+            record_dir=folder,
+            scratch_dir=private,
             environ=environ,
             origin_s=origin_s,
-            whole=True,
+            is_command=True,
             stdin=stdin,
         )
         try:
@@ -320,8 +330,8 @@ def _remove_record(folder: str, *, folder_too: bool) -> None:
             os.rmdir(folder)
 
 
-def _supervise(job: Job, guardrail: Headroom) -> Verdict:
-    record, console = RecordFile(os.path.join(job.folder, LEG_FILE)), Console(job.environ)
+def _supervise(job: LegSpec, guardrail: Headroom) -> LegVerdict:
+    record, console = RecordWriter(os.path.join(job.record_dir, LEG_FILE)), Console(job.environ)
     try:
         return Supervisor(job, record, guardrail, console).run()
     finally:

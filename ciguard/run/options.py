@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Sequence
 
 from ciguard.errors import UsageError
-from ciguard.run.scope import Scope
+from ciguard.run.selection import Selection
 
 USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--for TIME]
                    [--until UNIT | --resume-from DIR... | --continue DIR...] [--github]
@@ -29,27 +29,27 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plan", metavar="FILE|DIR", help="the plan, or its artifact's folder")
     parser.add_argument("--shard", metavar="KEY", help="which of its shards")
     parser.add_argument("--record", metavar="DIR", required=True, help="new folder of the record")
-    for name, metavar, told in (
+    for name, metavar, help_text in (
         ("--until", "UNIT", "run its units up to this one, in its order: what came before a test"),
         ("--for", "TIME", "begin no unit after this time of the step (90s, 15m, 1h)"),
     ):
-        parser.add_argument(name, metavar=metavar, help=told)
-    for name, told in (
+        parser.add_argument(name, metavar=metavar, help=help_text)
+    for name, help_text in (
         ("--resume-from", "run what did not end in earlier attempts, whose records lie below it"),
         ("--continue", "run what earlier steps of this attempt left, whose records lie below it"),
         ("--results", "of a command: result files that it writes, as reports/**/*.xml"),
     ):
         metavar = "GLOB" if name == "--results" else "DIR"
-        parser.add_argument(name, metavar=metavar, action="append", default=[], help=told)
-    for name, told in (
+        parser.add_argument(name, metavar=metavar, action="append", default=[], help=help_text)
+    for name, help_text in (
         ("--unless-ended", "with --resume-from: all of it again where the last attempt ended"),
         ("--github", "say in the step's outputs how it ended; at a checkpoint it ends with 0"),
     ):
-        parser.add_argument(name, action="store_true", help=told)
+        parser.add_argument(name, action="store_true", help=help_text)
     return parser
 
 
-def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+def split_at_separator(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Our words, and the command behind `--`, whose words are its own."""
     words = list(arguments)
     if "--" not in words:
@@ -58,8 +58,8 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return words[:place], words[place + 1 :]
 
 
-def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Read our words, by option: `plan`, `shard`, `record` and those of `scope_of`.
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read our words, by option: `plan`, `shard`, `record` and those of `selection_of`.
 
     Raises:
         UsageError: an option that there is not; before argparse misses the one that was meant.
@@ -68,17 +68,17 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     options = "--continue --for --github --help --plan --record --results --resume-from"
     known = [*options.split(), "--shard", "--unless-ended", "--until"]
-    for word in words:
+    for word in arguments:
         name = word.partition("=")[0]
         if name.startswith("--") and name not in known:
             # Without the dashes, which make any two options look alike.
             close = get_close_matches(name[2:], [option[2:] for option in known], n=1)
             fix = f"did you mean --{close[0]}?" if close else f"there are {', '.join(known)}"
             raise UsageError(f"no option {name!r}", fix=fix)
-    return parser.parse_args(words)
+    return parser.parse_args(arguments)
 
 
-def scope_of(options: argparse.Namespace) -> Scope:
+def selection_of(options: argparse.Namespace) -> Selection:
     """What our words say of the shard's units.
 
     Raises:
@@ -99,12 +99,12 @@ def scope_of(options: argparse.Namespace) -> Scope:
     if given["unless_ended"] and not resumed:
         fix = "pass --resume-from DIR as well, or leave it out"
         raise UsageError("--unless-ended says something of earlier attempts", fix=fix)
-    return Scope(
+    return Selection(
         until=until or "",
         earlier=(*resumed, *continued),
-        goes_on=bool(continued),
+        continues_attempt=bool(continued),
         unless_ended=given["unless_ended"],
-        for_s=None if given["for"] is None else seconds(given["for"], where="--for"),
+        step_limit_s=None if given["for"] is None else seconds(given["for"], where="--for"),
     )
 
 

@@ -22,32 +22,32 @@ from ciguard.model import (
     SampleLine,
     StartLine,
 )
-from ciguard.run.actions import Finish, Recycle, Start, Stop, Wait, Warn
-from ciguard.run.aftermath import Aftermath
-from ciguard.run.batches import defaults_line, write_batch
-from ciguard.run.causes import not_run
-from ciguard.run.console import HURRIED_S
 from ciguard.run.frameworks.base import environment, origin_variables
-from ciguard.run.frameworks.entering import lay_out_again
-from ciguard.run.live import Live, begin
-from ciguard.run.memory import MemoryWatch
+from ciguard.run.frameworks.plugin_files import restore_plugins
+from ciguard.run.leg_text import count_of, short_unit_name
+from ciguard.run.leg_verdict import LegVerdict, Tally, judge_leg
+from ciguard.run.memory.sampler import MemorySampler
+from ciguard.run.missing_results import not_run_events
+from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S
+from ciguard.run.output.progress import Progress
 from ciguard.run.platforms.base import NOT_STARTED
-from ciguard.run.policy import decision_line, next_action
-from ciguard.run.progress import Progress
-from ciguard.run.resultfiles import ResultFiles
-from ciguard.run.signals import Signals
-from ciguard.run.state import State
-from ciguard.run.verdict import Tally, Verdict, verdict
-from ciguard.run.wording import counted, short_name
+from ciguard.run.policy.actions import Finish, Recycle, Start, Stop, Wait, Warn
+from ciguard.run.policy.rules import decision_line, next_action
+from ciguard.run.policy.state import State
+from ciguard.run.process.files import defaults_line, write_process_files
+from ciguard.run.process.handle import ProcessHandle, launch
+from ciguard.run.process.signals import Signals
+from ciguard.run.process_exit import ProcessExitHandler
+from ciguard.run.result_collector import ResultCollector
 
 if TYPE_CHECKING:
     from typing import Dict, Set, Union
 
     from ciguard.model import Line, PlannedUnit
-    from ciguard.run.console import Console
-    from ciguard.run.job import Job
-    from ciguard.run.platforms.base import Ended, Headroom
-    from ciguard.run.record import RecordFile
+    from ciguard.run.leg_spec import LegSpec
+    from ciguard.run.output.leg_console import Console
+    from ciguard.run.platforms.base import ExitInfo, Headroom
+    from ciguard.run.record_writer import RecordWriter
 
 FOLLOW_EVERY_S = 0.04
 TRACE_CHARACTERS: Final = 3500  # of its end: a message has 4 KiB
@@ -60,7 +60,9 @@ LATE: Final = ("timeout", "deadline")  # endings of what ran for too long: where
 class Supervisor:
     """One leg, from its first line to its last."""
 
-    def __init__(self, job: Job, record: RecordFile, guardrail: Headroom, console: Console) -> None:
+    def __init__(
+        self, job: LegSpec, record: RecordWriter, guardrail: Headroom, console: Console
+    ) -> None:
         self._job = job
         self._record = record
         self._guardrail = guardrail
@@ -74,62 +76,64 @@ class Supervisor:
         )
         guarded = job.policy.guard_rail != "off"
         self._instruments = job.platform.instruments(job.environ)
-        self._memory = MemoryWatch(guardrail, self._instruments, guarded=guarded)
-        self._live: Dict[int, Live] = {}
-        self._seen: Dict[str, int] = {}  # by file, of the process that ended last
+        self._memory = MemorySampler(guardrail, self._instruments, guarded=guarded)
+        self._handles: Dict[int, ProcessHandle] = {}
+        self._lines_read: Dict[str, int] = {}  # by file, of the process that ended last
         self._followed_s = 0.0
         self._tally = Tally()
         for result in job.earlier.results():
             self._tally.add(result)
         for result in job.earlier.results_to_supersede():
             self._tally.hold(result)
-        self._total = len(self._tally.by_unit.keys() | {unit.key for unit in job.shard.units})
+        self._total = len(
+            self._tally.results_by_unit.keys() | {unit.key for unit in job.shard.units}
+        )
         self._sample: Optional[SampleLine] = None
         self._signals = Signals(job.platform)
         self._streams = job.shard.processes == 1
-        self._unasked = True  # something was observed since the rules were asked
+        self._state_changed = True  # something was observed since the rules were asked
         self._until_s: Optional[float] = None
-        self._lacks: Set[str] = set()
+        self._reported_limitations: Set[str] = set()
         self._ended = False  # the record is
-        self._files = ResultFiles(job.suites, job.folder, job.earlier)
-        self._aftermath = Aftermath(
+        self._files = ResultCollector(job.suites, job.record_dir, job.earlier)
+        self._exit_handler = ProcessExitHandler(
             job,
             self._state,
             record,
             console,
             self._files,
-            observed=self._observed,
+            observed=self._record_and_observe,
             memory=self._memory,
             oom_kills=guardrail.oom_kills,
         )
 
-    def run(self) -> Verdict:
+    def run(self) -> LegVerdict:
         """Supervise until the rules say that the leg is over; every process is gone then.
 
         Raises:
             InputError: not even the first line of the record could be written.
             UsageError: the command that is the one unit cannot be executed.
         """
-        self._observed(self._job.header)
+        self._record_and_observe(self._job.header)
         if self._record.dropped:
             what = f"cannot be written: {self._record.problem}"
-            raise InputError(what, where=self._job.folder, fix="free some space for the record")
+            raise InputError(what, where=self._job.record_dir, fix="free some space for the record")
         self._job.platform.adopt_orphans()
-        for line in self._job.opening:
-            self._observed(line)
+        for line in self._job.initial_events:
+            self._record_and_observe(line)
             if line.detail and line.kind != "unplanned":
-                self._console.say(f"{line.kind}: {line.detail}")
-        self._say_lacks(0.0, *self._job.platform.LACKS)
+                self._console.print_line(f"{line.kind}: {line.detail}")
+        self._report_limitations(0.0, *self._job.platform.LIMITATIONS)
         # To the very end: a second signal must not come between the tests and the last line.
         with self._signals.listening():
             try:
-                return self._end(self._finished())
+                return self._end(self._run_to_finish())
             except UsageError:  # a command that is no program: nothing has run
                 raise
             except Exception as error:  # noqa: BLE001  # whatever it is, the record gets its end
                 return self._end_of_broken(error)
 
-    def _finished(self) -> Finish:
+    def _run_to_finish(self) -> Finish:
         """Go on until the rules say that it is over, or we fail; nothing runs any more then."""
         try:
             finish = self._step()
@@ -138,38 +142,40 @@ class Supervisor:
         except UsageError:
             raise
         except Exception as error:  # noqa: BLE001
-            finish = self._broken(error)
+            finish = self._internal_error(error)
         finally:
-            for live in self._live.values():
+            for live in self._handles.values():
                 live.close()
-                self._console.take(live.log)
-            self._live.clear()
+                self._console.drain_log(live.log)
+            self._handles.clear()
             self._instruments.close()
         return finish
 
-    def _end_of_broken(self, error: Exception) -> Verdict:
+    def _end_of_broken(self, error: Exception) -> LegVerdict:
         """Behind a mistake of ours at the very end: what results come to is for others to say."""
-        finish = self._broken(error)
+        finish = self._internal_error(error)
         if not self._ended:
             now_s = self._now_s()
             self._record.append(EndLine(finish.ending, now_s, int(ExitCode.INCOMPLETE)))
-            self._record.sync(now_s, at_once=True)
-        return Verdict(ExitCode.INCOMPLETE, finish.ending, {}, (), ())
+            self._record.sync(now_s, immediately=True)
+        return LegVerdict(ExitCode.INCOMPLETE, finish.ending, {}, (), ())
 
-    def _broken(self, error: Exception) -> Finish:
+    def _internal_error(self, error: Exception) -> Finish:
         """Behind a mistake of ours: end what runs, and say what can be reported."""
         now_s, trace = self._now_s(), traceback.format_exc()
         what = f"{type(error).__name__}: {error}"
         detail = trace[-TRACE_CHARACTERS:]
         self._record.append(EventLine("internal_error", now_s, detail=detail))
-        for number in self._live:  # which dies of being closed
+        for number in self._handles:  # which dies of being closed
             words = "ended with the leg"
             self._record.append(EventLine("last_output", now_s, number, detail=words))
             self._record.append(ProcessEndLine(number, "unknown", None, now_s))
         for running in self._state.running.values():
-            keys = (self._job.shard.units[unit].key for unit in running.open)
-            self._aftermath.causes.update(dict.fromkeys(keys, "the leg failed while it ran"))
-        self._console.say(f"ciguard itself failed, please report it: {what}\n{trace.rstrip()}")
+            keys = (self._job.shard.units[unit].key for unit in running.open_units)
+            self._exit_handler.causes.update(dict.fromkeys(keys, "the leg failed while it ran"))
+        self._console.print_line(
+            f"ciguard itself failed, please report it: {what}\n{trace.rstrip()}"
+        )
         return Finish("unknown", f"ciguard itself failed: {what}")
 
     def _now_s(self) -> float:
@@ -178,36 +184,38 @@ class Supervisor:
 
     def _sleep(self) -> bool:
         """Until the next tick, or until somebody calls: then True."""
-        processes = [live.process for live in self._live.values()]
+        processes = [live.process for live in self._handles.values()]
         return self._job.platform.wait(self._signals.wakeup, processes, self._memory.every_s)
 
     def _step(self, *, hurry: bool = True) -> Finish | None:
         """One round; the files, which cost the most, are read in every other one or in a hurry."""
         now_s = self._now_s()
-        self._take_signals()
+        self._handle_signals()
         if hurry or now_s - self._followed_s >= FOLLOW_EVERY_S:
             self._followed_s = now_s
-            for number, live in tuple(self._live.items()):
+            for number, live in tuple(self._handles.items()):
                 self._follow(live)
                 live.process.poll()
                 if live.process.ended is not None:
-                    self._bury(number, live, live.process.ended)
+                    self._process_ended(number, live, live.process.ended)
             if self._is_record_removed():
-                self._console.say(f"unknown: {REMOVED}")
+                self._console.print_line(f"unknown: {REMOVED}")
                 return Finish("unknown", REMOVED)
-        self._look_at_memory(now_s)
+        self._sample_memory(now_s)
         finish = self._decide()
         if self._console.due(now_s) and finish is None:
-            self._console.tell(self._progress(now_s), now_s)
-        for live in self._live.values():
-            live.process.press(now_s)
+            self._console.show_progress(self._progress(now_s), now_s)
+        for live in self._handles.values():
+            live.process.escalate(now_s)
         self._record.sync(now_s)
         return finish
 
     def _progress(self, now_s: float) -> Progress:
-        done, sample = len(self._tally.by_unit), self._sample
+        done, sample = len(self._tally.results_by_unit), self._sample
         units = self._job.shard.units
-        open_units = sorted({one for each in self._state.running.values() for one in each.open})
+        open_units = sorted(
+            {one for each in self._state.running.values() for one in each.open_units}
+        )
         return Progress(
             done=done,
             total=max(done, self._total),
@@ -216,56 +224,58 @@ class Supervisor:
             predicted_s=self._job.predicted_s,
             tree_bytes=sample.tree_bytes if sample else None,
             headroom_bytes=sample.headroom_bytes if sample else None,
-            at=tuple(short_name(units[unit].key) for unit in open_units),
+            running_units=tuple(short_unit_name(units[unit].key) for unit in open_units),
         )
 
     def _is_record_removed(self) -> bool:
         """Whether a test removed files of the record, as `git clean -fdx` does."""
-        live = self._live.values()
+        live = self._handles.values()
         return self._record.is_removed() or any(each.is_removed() for each in live)
 
     # --- What happened ---------------------------------------------------------------------------
 
-    def _observed(self, line: Line) -> None:
+    def _record_and_observe(self, line: Line) -> None:
         """A line of the leg's own that the rules look at."""
         self._record.append(line)
-        self._take_in(line)
+        self._observe(line)
 
-    def _take_in(self, line: Line) -> None:
+    def _observe(self, line: Line) -> None:
         self._state.observe(line)
-        self._unasked = True
+        self._state_changed = True
         if isinstance(line, Result):
             self._tally.add(line)
         elif isinstance(line, StartLine):
             self._tally.start(line)
 
-    def _take_signals(self) -> None:
-        for number in self._signals.take():
-            self._console.patience_s = HURRIED_S
-            self._console.say(f"{number.name}: stopping{' at once' * self._signals.hurry}")
-            self._observed(EventLine(kind="signal", at_s=self._now_s(), detail=number.name))
-            for live in self._live.values() if self._signals.hurry else ():
-                live.process.stop(self._now_s(), at_once=True)
+    def _handle_signals(self) -> None:
+        for number in self._signals.drain():
+            self._console.flush_timeout_s = CANCELLED_FLUSH_TIMEOUT_S
+            self._console.print_line(f"{number.name}: stopping{' at once' * self._signals.hurry}")
+            self._record_and_observe(
+                EventLine(kind="signal", at_s=self._now_s(), detail=number.name)
+            )
+            for live in self._handles.values() if self._signals.hurry else ():
+                live.process.stop(self._now_s(), immediately=True)
 
-    def _follow(self, live: Live, *, last: bool = False) -> None:
+    def _follow(self, live: ProcessHandle, *, last: bool = False) -> None:
         for line in live.lines(self._now_s(), last=last):
-            self._take_in(line)
+            self._observe(line)
             if isinstance(line, StartLine) and line.at_s is None:
                 # Without a time there is no limit; in the leg's own record, so that it replays.
-                self._observed(replace(line, at_s=self._now_s(), heard=True))
+                self._record_and_observe(replace(line, at_s=self._now_s(), heard=True))
             elif isinstance(line, Result) and line.at_s is None and line.wall_s is None:
-                self._record.append(_heard(line, self._now_s()))
+                self._record.append(_received_event(line, self._now_s()))
         for peak in live.peaks():
             self._record.append(peak)
         if self._streams:
             self._console.follow(live.log)
 
-    def _look_at_memory(self, now_s: float) -> None:
-        trees = {number: live.tree for number, live in self._live.items()}
-        sample = self._memory.look(now_s, trees, awaited=now_s < self._state.memory_back_s)
+    def _sample_memory(self, now_s: float) -> None:
+        trees = {number: live.tree for number, live in self._handles.items()}
+        sample = self._memory.sample(now_s, trees, awaited=now_s < self._state.memory_back_s)
         if sample is not None:
             self._sample = sample
-            self._take_in(sample)
+            self._observe(sample)
         for written in self._memory.due(now_s):
             self._record.append(written)
 
@@ -273,41 +283,41 @@ class Supervisor:
         for sample in self._memory.flush():
             self._record.append(sample)
 
-    def _bury(self, number: int, live: Live, ended: Ended) -> None:
+    def _process_ended(self, number: int, live: ProcessHandle, ended: ExitInfo) -> None:
         """Take in the end of a process, with what it wrote last."""
         self._write_samples()
         self._follow(live, last=True)
-        others = [one.batch for one in self._live.values() if one is not live]
-        self._aftermath.of(live, ended, others, self._now_s())
+        concurrent = [one.batch for one in self._handles.values() if one is not live]
+        self._exit_handler.handle(live, ended, concurrent, self._now_s())
         # Where a process ends all its lines were seen: a decision need not repeat them for ever.
-        self._seen = live.seen()
+        self._lines_read = live.seen()
         live.close()
-        del self._live[number]
+        del self._handles[number]
 
     # --- What to do ------------------------------------------------------------------------------
 
     def _decide(self) -> Finish | None:
         """Ask and carry out, until there is nothing to do but wait."""
-        while self._unasked or (self._until_s is not None and self._now_s() >= self._until_s):
+        while self._state_changed or (self._until_s is not None and self._now_s() >= self._until_s):
             now_s = self._now_s()
             action = next_action(self._state, now_s)
             if isinstance(action, Wait):
-                self._unasked, self._until_s = False, action.until_s
+                self._state_changed, self._until_s = False, action.until_s
                 return None
             if isinstance(action, Finish):
                 if not action.checkpoint:  # which was said when it was due
-                    missing = self._state.unanswered or self._state.kept_out
-                    lacks = action.ending == "completed" and missing
-                    word = "incomplete" if lacks else action.ending
-                    self._console.say(f"{word}: {action.reason}")
+                    missing = self._state.without_result or self._state.import_crashed
+                    is_incomplete = action.ending == "completed" and missing
+                    word = "incomplete" if is_incomplete else action.ending
+                    self._console.print_line(f"{word}: {action.reason}")
                 return action
-            self._carry_out(action, now_s)
+            self._execute(action, now_s)
         return None
 
-    def _carry_out(self, action: Union[Start, Stop, Recycle, Warn], now_s: float) -> None:
+    def _execute(self, action: Union[Start, Stop, Recycle, Warn], now_s: float) -> None:
         self._write_samples()
-        seen = dict(self._seen)
-        for live in self._live.values():
+        seen = dict(self._lines_read)
+        for live in self._handles.values():
             seen.update(live.seen())
         line = decision_line(action, now_s, seen, self._job.shard.units)
         assert line is not None
@@ -318,26 +328,26 @@ class Supervisor:
             return
         self._record.append(line)
         self._state.apply(action)
-        self._console.say(_in_words(action, self._job.shard.units))
+        self._console.print_line(_describe_action(action, self._job.shard.units))
         if isinstance(action, Recycle):
-            self._live[action.process].stop_soon()
+            self._handles[action.process].request_stop()
         elif isinstance(action, Stop):
             if action.checkpoint:
                 # How a framework takes an interruption looks like a crash, and none happened.
-                self._live[action.process].log.show_no_more()
+                self._handles[action.process].log.hide_rest()
             elif action.ending in LATE:
-                self._live[action.process].ask_for_stacks()
+                self._handles[action.process].request_stacks()
             # Also behind this unit: one that swallows the interruption is not to be followed.
-            self._live[action.process].stop_soon()
+            self._handles[action.process].request_stop()
             at_once = self._signals.hurry or action.ending == "memory_guard"
-            self._live[action.process].process.stop(now_s, at_once=at_once)
+            self._handles[action.process].process.stop(now_s, immediately=at_once)
 
     def _start(self, action: Start, line: ProcessLine, now_s: float) -> None:
-        title = f"process {action.process}: {counted(len(action.units), 'unit')}, {action.reason}"
+        title = f"process {action.process}: {count_of(len(action.units), 'unit')}, {action.reason}"
         if self._streams:
             self._console.begin(title)
         else:
-            self._console.say(title)
+            self._console.print_line(title)
         try:
             live = self._spawn(action, now_s)
         except OSError as error:
@@ -345,64 +355,75 @@ class Supervisor:
             detail = f"could not be started: {error}"
             self._console.end(f"process {action.process} {detail}")
             keys = (self._job.shard.units[unit].key for unit in action.units)
-            self._aftermath.causes.update(dict.fromkeys(keys, f"its process {detail}"))
+            self._exit_handler.causes.update(dict.fromkeys(keys, f"its process {detail}"))
             self._record.append(EventLine("last_output", now_s, action.process, detail=detail))
-            self._observed(ProcessEndLine(action.process, "setup_failed", NOT_STARTED, now_s))
+            self._record_and_observe(
+                ProcessEndLine(action.process, "setup_failed", NOT_STARTED, now_s)
+            )
             return
-        self._live[action.process] = live
+        self._handles[action.process] = live
         self._record.append(replace(line, pid=live.process.pid))
         if live.process.pid is None:
-            if self._job.whole and live.process.ended is not None:
+            if self._job.is_command and live.process.ended is not None:
                 fix = "begin a script with #!, or name the program that reads it first"
                 raise UsageError(live.process.ended.error, where="COMMAND", fix=fix)
             return
-        if len(action.units) == 1 and not self._job.executor(action.suite).ANNOUNCES:
+        if len(action.units) == 1 and not self._job.executor(action.suite).REPORTS_STARTS:
             suite, variant, unit = self._job.shard.units[action.units[0]].key
-            assumed = None if self._job.whole else True
-            self._observed(StartLine(unit, suite, variant, action.process, now_s, assumed))
-        self._say_lacks(now_s, live.process.lack)
+            assumed = None if self._job.is_command else True
+            self._record_and_observe(
+                StartLine(unit, suite, variant, action.process, now_s, assumed)
+            )
+        self._report_limitations(now_s, live.process.limitation)
 
-    def _say_lacks(self, now_s: float, *lacks: str) -> None:
+    def _report_limitations(self, now_s: float, *limitations: str) -> None:
         """Say once what cannot be measured or guarded here."""
-        for lack in lacks:
-            if lack and lack not in self._lacks:
-                self._lacks.add(lack)
-                self._record.append(EventLine("lacks", now_s, detail=lack))
-                self._console.say(f"this leg lacks {lack}")
+        for limitation in limitations:
+            if limitation and limitation not in self._reported_limitations:
+                self._reported_limitations.add(limitation)
+                self._record.append(EventLine("lacks", now_s, detail=limitation))
+                self._console.print_line(f"this leg lacks {limitation}")
 
-    def _spawn(self, action: Start, now_s: float) -> Live:
+    def _spawn(self, action: Start, now_s: float) -> ProcessHandle:
         """Write the batch and start its process. Raises OSError where either cannot be."""
         job, suite = self._job, self._job.suites[action.suite]
         units = [job.shard.units[unit] for unit in action.units]
         had = self._state.tries
         tries = {job.shard.units[one].unit: had[one] for one in action.units if one in had}
-        lay_out_again(job.private, os.path.join(job.private, "inside"))
-        batch = write_batch(
+        restore_plugins(job.scratch_dir, os.path.join(job.scratch_dir, "inside"))
+        batch = write_process_files(
             units,
             process=action.process,
             header=job.header,
-            record=job.folder,
-            private=job.private,
+            record=job.record_dir,
+            private=job.scratch_dir,
             tries_before=tries,
             origin_s=job.origin_s,
         )
-        self._files.before(action.suite)
+        self._files.snapshot(action.suite)
         invocation = job.executor(action.suite).execution(suite, action.variant, batch)
         env = environment(job.environ, suite, action.variant, invocation, job.pool_env)
         env.update(origin_variables(job.origin_s))
         cwd, here = os.path.abspath(suite.cwd), (job.platform, self._instruments, self._guardrail)
         defaults = defaults_line(job.header, action.suite, action.variant, action.process)
-        return begin(
-            invocation.argv, env, cwd, batch, defaults, here=here, now_s=now_s, stdin=job.stdin
+        return launch(
+            invocation.argv,
+            env,
+            cwd,
+            batch,
+            defaults,
+            platform_parts=here,
+            now_s=now_s,
+            stdin=job.stdin,
         )
 
-    def _end(self, finish: Finish) -> Verdict:
-        found = verdict(
+    def _end(self, finish: Finish) -> LegVerdict:
+        found = judge_leg(
             self._tally,
             self._job.shard.units,
             finish.ending,
             dropped=self._record.dropped,
-            unexplained=self._aftermath.unexplained,
+            unexplained=self._exit_handler.unexplained,
             filed=self._files.units,
             failed_files=self._files.failed,
             checkpoint=finish.checkpoint,
@@ -414,39 +435,39 @@ class Supervisor:
             self._record.append(EventLine("paused", now_s, detail=finish.reason))
         else:
             if found.ending != "completed":
-                left = [key for key in found.missing if key not in self._aftermath.causes]
+                left = [key for key in found.missing if key not in self._exit_handler.causes]
                 reason = f"{found.ending}: {finish.reason}"
-                for event in not_run(left, len(self._job.shard.units), reason, now_s):
+                for event in not_run_events(left, len(self._job.shard.units), reason, now_s):
                     self._record.append(event)
             ending = "disk_full" if self._record.dropped else found.ending
             self._record.append(EndLine(ending, now_s, int(found.exit_code), found.counts))
             self._ended = True
-        self._record.sync(now_s, at_once=True)
+        self._record.sync(now_s, immediately=True)
         if self._record.dropped:
-            lost = f"{counted(self._record.dropped, 'line')} of the record could not be written"
-            self._console.say(f"{lost}: {self._record.problem}")
+            lost = f"{count_of(self._record.dropped, 'line')} of the record could not be written"
+            self._console.print_line(f"{lost}: {self._record.problem}")
         name = f"shard {self._job.shard.key}" if self._job.shard.key else "command"
         wall_s = now_s - self._state.began_s
-        files = self._files.beside("") if self._job.whole else ""
+        files = self._files.closing_note("") if self._job.is_command else ""
         in_all_s = now_s if self._job.earlier.legs else None
-        causes = self._aftermath.causes
-        self._console.conclude(
+        causes = self._exit_handler.causes
+        self._console.print_summary(
             name, found, (wall_s, in_all_s), causes, self._job.suites, files=files
         )
         return found
 
 
-def _heard(result: Result, now_s: float) -> EventLine:
+def _received_event(result: Result, now_s: float) -> EventLine:
     """When the leg heard of a result whose program measures no time."""
     suite, variant, unit, case = result.key
     return EventLine("heard", now_s, result.process, suite, variant, unit, detail=case)
 
 
-def _in_words(action: Union[Stop, Recycle, Warn], units: Sequence[PlannedUnit]) -> str:
+def _describe_action(action: Union[Stop, Recycle, Warn], units: Sequence[PlannedUnit]) -> str:
     if isinstance(action, Warn):
         return f"{action.kind}: {action.reason}"
     if isinstance(action, Recycle):
         return f"process {action.process}: recycled: {action.reason}"
-    who = "" if action.unit is None else f": {short_name(units[action.unit].key)}"
+    who = "" if action.unit is None else f": {short_unit_name(units[action.unit].key)}"
     word = "checkpoint" if action.checkpoint else action.ending
     return f"process {action.process}: {word}: {action.reason}{who}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from act.machine import BIN, PULL_REQUEST, REPOSITORY, ROOT, TOKEN, GitHub
+from act.fake_machine import BIN, PULL_REQUEST, REPOSITORY, ROOT, TOKEN, GitHub
 from init.wheels import write_wheel
 from packaging.requirements import Requirement
 

@@ -9,7 +9,7 @@ import pytest
 from act.events import pull_request_event
 
 if TYPE_CHECKING:
-    from act.machine import GitHub
+    from act.fake_machine import GitHub
 
 pytestmark = pytest.mark.timeout(600)
 TESTS = """
@@ -29,7 +29,7 @@ fail_on = ["memory"]
 HISTORY = "branch:ciguard-history"
 
 
-def settle_in(github: GitHub) -> None:
+def set_up_repository(github: GitHub) -> None:
     """A small suite, what `ciguard init --confirm` writes for it, and three runs of its past."""
     github.commit("a shop", {"tests/test_stock.py": TESTS.format(mb=1)})
     answer = github.ciguard("init", "--yes", "--confirm", CIGUARD_INSTALL=str(github.wheel))
@@ -61,7 +61,7 @@ def settle_in(github: GitHub) -> None:
 
 
 def test_a_suspect_is_run_again_and_told_as_confirmed(github: GitHub) -> None:
-    settle_in(github)
+    set_up_repository(github)
     base = github.git("rev-parse", "main")
     github.git("switch", "--quiet", "--create", "crash")
     head = github.commit("more stock", {"tests/test_stock.py": TESTS.format(mb=60)})
@@ -69,12 +69,12 @@ def test_a_suspect_is_run_again_and_told_as_confirmed(github: GitHub) -> None:
     github.git("merge", "--quiet", "--no-ff", "--message", "merge", "crash")
     run = github.run("pull_request", pull_request_event(head, base), run_id=201)
     assert run.jobs["ciguard"].result == "success", run.talk
-    (said,) = (github.artifacts / "201").glob("ciguard-comparison-201-1/*.json")
-    before = json.loads(said.read_text("utf-8"))
+    (output,) = (github.artifacts / "201").glob("ciguard-comparison-201-1/*.json")
+    before = json.loads(output.read_text("utf-8"))
     assert [one["tier"] for one in before["memory"]["losses"]] == ["suspect"]
     assert run.jobs["confirm"].result == "success", run.talk
-    (said,) = (github.artifacts / "201").glob("ciguard-confirmation-201-1/*.json")
-    assert json.loads(said.read_text("utf-8"))["verdict"] == "more memory"
+    (output,) = (github.artifacts / "201").glob("ciguard-confirmation-201-1/*.json")
+    assert json.loads(output.read_text("utf-8"))["verdict"] == "more memory"
     confirmed = run.jobs["ciguard (confirmed)"]
     assert confirmed.failed_steps == ("Report",), "the policy fails what is confirmed"
     (comment,) = github.comments()

@@ -11,7 +11,7 @@ from act.test_workflow_run import CART, STOCK, push_event
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from act.machine import GitHub
+    from act.fake_machine import GitHub
 
 
 def test_a_run_with_artifacts_of_generation_3(github: GitHub, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ciguard.init.pins import ACTIONS
 
 if TYPE_CHECKING:
-    from act.machine import GitHub
+    from act.fake_machine import GitHub
 
 UPLOAD = f"uses: {ACTIONS['upload_artifact']}"
 DOWNLOAD = f"uses: {ACTIONS['download_artifact']}"

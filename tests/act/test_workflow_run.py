@@ -17,7 +17,7 @@ from act.events import pull_request_event
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from act.machine import GitHub, Run
+    from act.fake_machine import GitHub, Run
 
 CART = """
 import pytest
@@ -70,15 +70,15 @@ class Story:
     github: GitHub
     first: Run
     second: Run
-    again: Run
+    second_attempt: Run
     crashed: Run
     killed: Run
-    mended: Run
+    fixed: Run
     history_after: tuple[str, str, str, str]
-    kept: list[dict[str, Any]]
+    final_comments: list[dict[str, Any]]
     comments_after_crash: list[dict[str, Any]]
     comments_after_kill: list[dict[str, Any]]
-    comments_after_mending: list[dict[str, Any]]
+    comments_after_fix: list[dict[str, Any]]
 
 
 def push_event() -> dict[str, Any]:
@@ -86,7 +86,7 @@ def push_event() -> dict[str, Any]:
     return {"ref": "refs/heads/main", "repository": repository}
 
 
-def settle_in(github: GitHub) -> None:
+def set_up_repository(github: GitHub) -> None:
     """Commit a small suite, and what `ciguard init` writes for it."""
     github.commit("a shop", {"tests/test_cart.py": CART, "tests/test_stock.py": STOCK})
     answer = github.ciguard("init", "--yes", CIGUARD_INSTALL=str(github.wheel))
@@ -108,7 +108,7 @@ def propose(github: GitHub, message: str, test_file: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def story(github: GitHub) -> Story:
-    settle_in(github)
+    set_up_repository(github)
     heads = []
 
     def history() -> None:
@@ -118,7 +118,7 @@ def story(github: GitHub) -> Story:
     history()
     second = github.run("push", push_event(), run_id=102)
     history()
-    again = github.run("push", push_event(), run_id=102, attempt=2)
+    rerun = github.run("push", push_event(), run_id=102, attempt=2)
     history()
     github.git("branch", "crash")
     event = propose(github, "tills", CRASH)
@@ -127,7 +127,7 @@ def story(github: GitHub) -> Story:
     killed = github.run("pull_request", propose(github, "worse", KILL), run_id=104)
     kill_comments = github.comments()
     event = propose(github, "mend the tills", CRASH.replace("os.abort()", "assert True"))
-    mended = github.run("pull_request", event, run_id=105)
+    fixed = github.run("pull_request", event, run_id=105)
     history()
     one, two, three, four = heads
     exported = github.ciguard("history", "export")
@@ -136,15 +136,15 @@ def story(github: GitHub) -> Story:
         github,
         first,
         second,
-        again,
+        rerun,
         crashed,
         killed,
-        mended,
+        fixed,
         history_after=(one, two, three, four),
-        kept=[json.loads(line) for line in exported.stdout.splitlines()],
+        final_comments=[json.loads(line) for line in exported.stdout.splitlines()],
         comments_after_crash=crash_comments,
         comments_after_kill=kill_comments,
-        comments_after_mending=github.comments(),
+        comments_after_fix=github.comments(),
     )
 
 
@@ -169,17 +169,17 @@ def test_each_leg_left_a_record_named_after_plan_shard_and_attempt(story: Story)
 
 
 def test_the_base_branch_writes_history_and_a_pull_request_does_not(story: Story) -> None:
-    first, second, again, after_pull_requests = story.history_after
+    first, second, rerun, after_pull_requests = story.history_after
     assert first
     assert second not in {"", first}
-    assert after_pull_requests == again
+    assert after_pull_requests == rerun
     assert "history" in story.first.jobs
     assert "history" not in story.crashed.jobs
 
 
 def test_a_run_that_is_run_again_counts_once_and_a_pull_request_s_never(story: Story) -> None:
-    assert story.again.green, story.again.talk
-    found = sorted((one["run_id"], one["run_attempt"], one["unit"]) for one in story.kept)
+    assert story.second_attempt.green, story.second_attempt.talk
+    found = sorted((one["run_id"], one["run_attempt"], one["unit"]) for one in story.final_comments)
     units = sorted(unit["unit"] for unit in units_of_plan(101, story.github.artifacts))
     assert found == [
         (run, attempt, unit) for run, attempt in ((101, 1), (102, 2)) for unit in units
@@ -236,8 +236,8 @@ def test_each_run_of_a_pull_request_leaves_its_values_for_the_next(story: Story)
 
 
 def test_the_comment_is_updated_and_not_repeated(story: Story) -> None:
-    assert story.mended.green, story.mended.talk
-    (before,), (after,) = story.comments_after_crash, story.comments_after_mending
+    assert story.fixed.green, story.fixed.talk
+    (before,), (after,) = story.comments_after_crash, story.comments_after_fix
     assert before["id"] == after["id"]
     assert before["body"] != after["body"]
     for body in (before["body"], after["body"]):

@@ -74,7 +74,7 @@ def lying_size() -> bytes:
     return patched(archive, b"PK\x01\x02", 24, struct.pack("<I", 100))
 
 
-def wrong_crc() -> bytes:
+def invalid_crc() -> bytes:
     archive = patched(made(("a.jsonl", LINE)), b"PK\x03\x04", 14, b"\0\0\0\0")
     return patched(archive, b"PK\x01\x02", 16, b"\0\0\0\0")
 
@@ -95,7 +95,7 @@ def twice(name: str) -> bytes:
 
 
 def _hostile() -> Iterable[tuple[str, bytes, str]]:
-    for name, said in (
+    for name, output in (
         ("../supervisor.jsonl", "leads out of its folder"),
         ("a/../../b.jsonl", "leads out of its folder"),
         ("a/..", "leads out of its folder"),
@@ -111,11 +111,11 @@ def _hostile() -> Iterable[tuple[str, bytes, str]]:
         ("x" * 256 + ".jsonl", "too long a name"),
         ("ü" * 128 + ".jsonl", "too long a name"),
     ):
-        yield name[:20], made((name, LINE)), said
+        yield name[:20], made((name, LINE)), output
     backslash = made(("..#supervisor.jsonl", LINE))
     yield "backslash", renamed(backslash, b"..#super", b"..\\super"), "a backslash"
     yield "nul", renamed(made(("a#.jsonl", LINE)), b"a#.jsonl", b"a\0.jsonl"), "a control character"
-    for kind, said in (
+    for kind, output in (
         (stat.S_IFLNK, "a link"),
         (stat.S_IFCHR, "no file"),
         (stat.S_IFBLK, "no file"),
@@ -124,9 +124,9 @@ def _hostile() -> Iterable[tuple[str, bytes, str]]:
         (stat.S_IFDIR, "a folder that is called like a file"),
     ):
         yield (
-            said if kind == stat.S_IFLNK else f"kind {kind:o}",
+            output if kind == stat.S_IFLNK else f"kind {kind:o}",
             made((of_kind("a.jsonl", kind), b"/etc/passwd")),
-            said,
+            output,
         )
     yield "file/", made((of_kind("a/", stat.S_IFREG), b"")), "called like a file"
     yield "twice", twice("a.jsonl"), "there twice"
@@ -138,7 +138,7 @@ def _hostile() -> Iterable[tuple[str, bytes, str]]:
     yield "bomb in a bomb", made(("a.zip", bomb()), ("b.jsonl", bytes(4 << 20))), "packed 1,0"
     yield "lying size", lying_size(), "damaged zip"
     yield "overlapping", overlapping(), "overlaps another"
-    yield "wrong sum", wrong_crc(), "damaged zip: Bad CRC-32"
+    yield "wrong sum", invalid_crc(), "damaged zip: Bad CRC-32"
     yield "long contents", long_contents(), "its list of contents has 17,"
     yield "cut", made(("a.jsonl", LINE * 100))[:-40], "damaged zip"
     yield "empty", b"", "damaged zip"

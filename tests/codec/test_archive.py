@@ -33,33 +33,33 @@ def test_an_honest_archive_is_read_in_its_order(method: int) -> None:
 
 def test_folders_are_passed_over_and_so_is_what_nobody_wants() -> None:
     content = made(("a/", b""), ("a/b.jsonl", LINE), ("a/core.dump", b"x"))
-    wanted = members(io.BytesIO(content), "r", wanted=lambda name: name.endswith(".jsonl"))
+    wanted = members(io.BytesIO(content), "r", is_wanted=lambda name: name.endswith(".jsonl"))
     assert list(wanted) == [("a/b.jsonl", LINE)]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_archive_is_refused_whole(name: str) -> None:
-    content, said = HOSTILE[name]
-    with pytest.raises(InputError) as told:
+    content, output = HOSTILE[name]
+    with pytest.raises(InputError) as reported:
         read(content)
-    assert said in told.value.what
-    assert told.value.where.startswith("record-1")
-    assert all(line.isprintable() for line in str(told.value).splitlines())
+    assert output in reported.value.what
+    assert reported.value.where.startswith("record-1")
+    assert all(line.isprintable() for line in str(reported.value).splitlines())
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"),
+    ("limits", "output"),
     [
         (Limits(members=2), "3 members, 2 are allowed"),
         (Limits(member_bytes=100), "300 bytes, 0 MiB are allowed"),
         (Limits(bytes=700), "more than 0 MiB unpacked"),
     ],
 )
-def test_each_limit_holds(limits: Limits, said: str) -> None:
+def test_each_limit_holds(limits: Limits, output: str) -> None:
     line = b"x" * 300
     content = made(("a", line), ("b", line * 2), ("c", line))
     assert len(read(content)) == 3
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=output):
         read(content, limits)
 
 
@@ -79,18 +79,18 @@ def test_a_bomb_takes_no_memory(name: str) -> None:
     assert peak < 1 << 20
 
 
-HONEST = made(("supervisor.jsonl", LINE * 50), ("results/process-001/a.xml", b"<testsuite/>" * 30))
+VALID = made(("supervisor.jsonl", LINE * 50), ("results/process-001/a.xml", b"<testsuite/>" * 30))
 
 
 @settings(deadline=None)
 @given(
     changes=st.lists(
-        st.tuples(st.integers(0, len(HONEST) - 1), st.integers(0, 255)), min_size=1, max_size=8
+        st.tuples(st.integers(0, len(VALID) - 1), st.integers(0, 255)), min_size=1, max_size=8
     ),
-    cut=st.integers(0, len(HONEST)),
+    cut=st.integers(0, len(VALID)),
 )
 def test_damage_is_refused_or_makes_no_difference(changes: list[tuple[int, int]], cut: int) -> None:
-    content = bytearray(HONEST)
+    content = bytearray(VALID)
     for place, value in changes:
         content[place] = value
     for damaged in (bytes(content), bytes(content[:cut])):
@@ -99,13 +99,13 @@ def test_damage_is_refused_or_makes_no_difference(changes: list[tuple[int, int]]
         except InputError:
             continue
         # A name or time that differs is no damage; what is inside is vouched for by its sum.
-        assert [body for _, body in found] == [body for _, body in read(HONEST)][: len(found)]
+        assert [body for _, body in found] == [body for _, body in read(VALID)][: len(found)]
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_archive_or_an_error(content: bytes) -> None:
-    for tried in (content, HONEST[:-22] + content, content + bomb()[-60:]):
+    for tried in (content, VALID[:-22] + content, content + bomb()[-60:]):
         try:
             read(tried)
         except InputError as error:

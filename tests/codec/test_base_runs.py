@@ -7,27 +7,27 @@ from dataclasses import replace
 import numpy as np
 
 from ciguard.codec.base_runs import (
-    Asker,
+    BaseQuery,
     KnownFailure,
     base_runs,
     cases_of_run,
     known_failures,
     units_planned,
 )
-from ciguard.codec.history import WORDS, History, of_columns
+from ciguard.codec.history import CODE_NAMES, History, of_columns
 from ciguard.codec.history_runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey
 
 UP = HistoryLeg("01", complete=True, units_planned=3)
 DOWN = HistoryLeg("02", complete=False, units_planned=4)
 LETTERS = {"P": "passed", "F": "failed", "D": "died", "S": "skipped"}
-ME = Asker("main", "tests.yml", 99)
+ME = BaseQuery("main", "tests.yml", 99)
 
 
 def history(outcomes: dict[str, str], runs: tuple[HistoryRun, ...]) -> History:
     """By case one letter a run, "." where it has none."""
     rows = [
-        (key, run, WORDS["outcome"].index(LETTERS[letter]))
+        (key, run, CODE_NAMES["outcome"].index(LETTERS[letter]))
         for key, (_, letters) in enumerate(sorted(outcomes.items()))
         for run, letter in enumerate(letters)
         if letter != "."
@@ -60,7 +60,7 @@ def test_which_runs_are_the_base_s() -> None:
     )
     found = history({}, runs)
     assert [runs[place].run_id for place in base_runs(found, ME)] == [6, 1]
-    everything = [runs[place].run_id for place in base_runs(found, Asker())]
+    everything = [runs[place].run_id for place in base_runs(found, BaseQuery())]
     assert everything == [120, 99, 6, 4, 3, 1], "nothing is known of who asks"
 
 

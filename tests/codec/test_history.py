@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.codec.columns import BLOCK, LARGEST, Damage, Reader, Writer
+from ciguard.codec.columns import BLOCK, LARGEST, CorruptData, Reader, Writer
 from ciguard.codec.history import (
     MEASURES,
     SECONDS,
+    ExternalName,
     History,
-    Spelling,
     decode,
     empty,
     encode,
     of_columns,
 )
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun, SuiteCost
+from ciguard.codec.history_runs import HistoryLeg, HistoryRun, SuiteOverhead
 from ciguard.errors import InputError
 from ciguard.model import CaseKey, Runner, UnitKey
 
@@ -38,7 +38,7 @@ RUN = HistoryRun(
             shard="01",
             job="tests (01)",
             runner=Runner(pool="linux", cpus=4, probe_s=0.31),
-            costs=(SuiteCost("unit", "", 1 << 20, 0.25),),
+            costs=(SuiteOverhead("unit", "", 1 << 20, 0.25),),
             lost=(UnitKey("unit", "", "lo\udc80st"),),
         ),
     ),
@@ -60,7 +60,7 @@ def small(**measures: list[float]) -> History:
         **{name: np.array(column, np.uint8) for name, column in codes.items()},
         **{name: np.array(column, np.float64) for name, column in measures.items()},
     }
-    return History(of_columns(columns), (RUN,), keys, {keys[1]: Spelling("C", None, "f.py")})
+    return History(of_columns(columns), (RUN,), keys, {keys[1]: ExternalName("C", None, "f.py")})
 
 
 def signed(head: dict[str, Any], body: bytes) -> bytes:
@@ -79,7 +79,7 @@ def test_everything_comes_back() -> None:
     read = decode(encode(history), "x")
     assert read.runs == (RUN,)
     assert read.keys == history.keys
-    assert read.spellings == history.spellings
+    assert read.external_names == history.external_names
     for name, column in history.values.columns().items():
         np.testing.assert_array_equal(getattr(read.values, name), column, err_msg=name)
     assert read.values.wall_s[0] == 0.41
@@ -158,7 +158,7 @@ def test_a_newer_schema_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "states"),
     [
         ({"keys": 10**9}, "keys is 1000000000"),
         ({"values": 41}, "values is 41"),
@@ -168,23 +168,23 @@ def test_a_newer_schema_is_named() -> None:
         ({"words": 7}, "words of outcome"),
     ],
 )
-def test_a_hostile_head_is_refused(change: dict[str, Any], says: str) -> None:
+def test_a_hostile_head_is_refused(change: dict[str, Any], states: str) -> None:
     head, body = opened(CONTENT)
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=states):
         decode(signed({**head, **change}, body), "x")
 
 
 def test_an_unknown_word_that_no_value_has_is_accepted() -> None:
     head, body = opened(CONTENT)
-    ways = head["words"]["measured_by"]
-    assert ways[:2] == ["mark", "mark_untrimmed"]
-    words = {**head["words"], "measured_by": [*ways[:2], "abacus", *ways[2:]]}
+    suite_keys = head["words"]["measured_by"]
+    assert suite_keys[:2] == ["mark", "mark_untrimmed"]
+    words = {**head["words"], "measured_by": [*suite_keys[:2], "abacus", *suite_keys[2:]]}
     values = decode(signed({**head, "words": words}, body), "x").values
     np.testing.assert_array_equal(values.measured_by, decode(CONTENT, "x").values.measured_by)
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "says"),
+    ("name", "change", "states"),
     [
         ("unit", {"raw": 1 << 40}, "section unit: raw"),
         ("unit", {"raw": 3}, "section unit"),
@@ -201,21 +201,21 @@ def test_an_unknown_word_that_no_value_has_is_accepted() -> None:
         ("unit.lengths", {"all": -1}, "a negative length"),
     ],
 )
-def test_a_hostile_section_is_refused(name: str, change: dict[str, Any], says: str) -> None:
+def test_a_hostile_section_is_refused(name: str, change: dict[str, Any], states: str) -> None:
     head, body = opened(CONTENT)
     for section in head["sections"]:
         if section["name"] == name:
             section.update(change)
-    with pytest.raises(InputError, match=re.escape(says)):
+    with pytest.raises(InputError, match=re.escape(states)):
         decode(signed(head, body), "x")
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
     bomb = zlib.compress(bytes(50_000_000), 9)
     entry = {"name": "b", "raw": 50_000_000 * 40, "bytes": len(bomb)}
-    with pytest.raises(Damage, match="raw"):
+    with pytest.raises(CorruptData, match="raw"):
         Reader({"b": (entry, bomb)}).blob("b")
-    with pytest.raises(Damage, match="is not the 1000 bytes"):
+    with pytest.raises(CorruptData, match="is not the 1000 bytes"):
         Reader({"b": ({**entry, "raw": 1000}, bomb)}).blob("b")
 
 
@@ -266,7 +266,7 @@ def test_a_divisor_guessed_from_the_first_values_is_mended_by_the_last() -> None
 
 
 @pytest.mark.parametrize(
-    ("entry", "says"),
+    ("entry", "states"),
     [
         ({"all": 0.5}, "all is 0.5"),
         ({"all": True}, "all is True"),
@@ -277,8 +277,8 @@ def test_a_divisor_guessed_from_the_first_values_is_mended_by_the_last() -> None
         ({"width": 1, "divisor": 1, "raw": 2}, "2 bytes where 3 are needed"),
     ],
 )
-def test_a_hostile_column_is_refused(entry: dict[str, Any], says: str) -> None:
-    with pytest.raises(Damage, match=says):
+def test_a_hostile_column_is_refused(entry: dict[str, Any], states: str) -> None:
+    with pytest.raises(CorruptData, match=states):
         Reader({"c": (entry, zlib.compress(b"abc"))}).integers("c", 3)
 
 
@@ -295,13 +295,13 @@ def test_what_is_no_text_no_json_and_no_zlib_is_damage() -> None:
             "z": ({"raw": 3}, b"abc"),
         }
     )
-    with pytest.raises(Damage, match="section t"):
+    with pytest.raises(CorruptData, match="section t"):
         reader.texts("t", 1)
     for name in ("j", "deep"):
-        with pytest.raises(Damage, match="no JSON"):
+        with pytest.raises(CorruptData, match="no JSON"):
             reader.json(name)
     for read in (reader.json, reader.blob):
-        with pytest.raises(Damage, match="section z"):
+        with pytest.raises(CorruptData, match="section z"):
             read("z")
     nothing = Reader({"c": ({"width": 1, "divisor": 1, "raw": 0}, zlib.compress(b""))})
     assert nothing.integers("c", 0).tolist() == []
@@ -345,7 +345,7 @@ LEG = {"shard": "01", "ending": "completed"}
 
 
 @pytest.mark.parametrize(
-    ("runs", "says"),
+    ("runs", "states"),
     [
         (7, "expected a list"),
         ([{"sha": "x"}], "run_id is missing"),
@@ -363,13 +363,13 @@ LEG = {"shard": "01", "ending": "completed"}
         ([{"run_id": 1}], "section leg: a value is out of range"),
     ],
 )
-def test_hostile_runs_are_refused(runs: Any, says: str) -> None:
-    with pytest.raises(InputError, match=re.escape(says)):
+def test_hostile_runs_are_refused(runs: Any, states: str) -> None:
+    with pytest.raises(InputError, match=re.escape(states)):
         decode(with_section("runs", runs), "x")
 
 
 @pytest.mark.parametrize(
-    ("ways", "says"),
+    ("suite_keys", "states"),
     [
         (7, "ways are no list"),
         ([["a"]], "ways are no list"),
@@ -378,9 +378,9 @@ def test_hostile_runs_are_refused(runs: Any, says: str) -> None:
         ([["unit", "py"], ["", ""]], "keys out of order"),
     ],
 )
-def test_hostile_suites_and_variants_are_refused(ways: Any, says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        decode(with_section("ways", ways), "x")
+def test_hostile_suites_and_variants_are_refused(suite_keys: Any, states: str) -> None:
+    with pytest.raises(InputError, match=states):
+        decode(with_section("ways", suite_keys), "x")
 
 
 def test_a_missing_section_and_bytes_of_none_are_named() -> None:

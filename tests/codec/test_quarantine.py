@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.codec.quarantine import Entry, changed, decode
+from ciguard.codec.quarantine import Entry, decode, is_changed
 from ciguard.errors import InputError
 
 TODAY = date(2026, 11, 21)
@@ -33,7 +33,7 @@ def test_an_entry_that_holds() -> None:
     assert one == Entry(
         "tests/test_mail.py::*", "answers late", "#4711", date(2026, 12, 1), suite="unit"
     )
-    assert one.why == "answers late (#4711, until 2026-12-01)"
+    assert one.reason_text == "answers late (#4711, until 2026-12-01)"
     assert one.name == "tests/test_mail.py::* of unit"
     assert found.problems == ()
 
@@ -67,15 +67,15 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "said"), PROBLEMS)
+@pytest.mark.parametrize(("changes", "output"), PROBLEMS)
 def test_an_entry_with_a_mistake_holds_nothing_and_is_named(
-    changes: dict[str, str | None], said: str
+    changes: dict[str, str | None], output: str
 ) -> None:
     found = decode(entry(**changes) + entry(unit='"other"'), TODAY)
     assert [one.unit for one in found.entries] == ["other"]
     (problem,) = found.problems
     assert problem.startswith("quarantine.toml: ")
-    assert said in problem
+    assert output in problem
 
 
 def test_all_mistakes_of_an_entry_are_told() -> None:
@@ -89,7 +89,7 @@ def test_all_mistakes_of_an_entry_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "output"),
     [
         (b"[[quarantine]", "no TOML: "),
         (b"\xff", "no TOML: "),
@@ -98,11 +98,11 @@ def test_all_mistakes_of_an_entry_are_told() -> None:
         (b"[[quarantined]]", "unknown key 'quarantined'"),
     ],
 )
-def test_what_is_no_quarantine_file(content: bytes, said: str) -> None:
+def test_what_is_no_quarantine_file(content: bytes, output: str) -> None:
     with pytest.raises(InputError) as raised:
         decode(content, TODAY)
     assert raised.value.where == "quarantine.toml"
-    assert raised.value.what.startswith(said)
+    assert raised.value.what.startswith(output)
 
 
 @settings(max_examples=60, deadline=None)
@@ -115,5 +115,5 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
 def test_the_order_of_entries_means_nothing() -> None:
     one, two = entry(), entry(unit='"other"')
     ahead = decode(one + two, TODAY).entries
-    assert not changed(ahead, decode(two + one, TODAY).entries)
-    assert changed(ahead, decode(one, TODAY).entries)
+    assert not is_changed(ahead, decode(two + one, TODAY).entries)
+    assert is_changed(ahead, decode(one, TODAY).entries)

@@ -17,9 +17,9 @@ from ciguard.codec.series import (
     by_unit,
     in_complete_leg,
     is_censored,
-    latest,
     leg_of,
     legs,
+    newest_values,
     parts,
     speed_factors,
     units,
@@ -40,12 +40,12 @@ def history(
     count = len(rows)
     places = np.array(rows, np.int32).reshape(-1, 3)
     codes = {"outcome": 1, "ending": 1, "measured_by": 0, "try_number": 1}
-    told = {
+    reported = {
         name: np.array(columns.pop(name, [code] * count), np.uint8) for name, code in codes.items()
     }
     measures = {name: np.array(column, np.float64) for name, column in columns.items()}
     where = {name: places[:, at] for at, name in enumerate(("key", "run", "leg"))}
-    return History(of_columns({**where, **told, **measures}), runs, tuple(keys))
+    return History(of_columns({**where, **reported, **measures}), runs, tuple(keys))
 
 
 A, A2, B = CaseKey("", "", "a", "1"), CaseKey("", "", "a", "2"), CaseKey("s", "", "a", "a")
@@ -91,7 +91,7 @@ def test_the_empty_history(runs: Any) -> None:
     nothing = History(empty().values, runs)
     assert len(by_unit(nothing)) == 0
     assert units(nothing)[0] == ()
-    assert latest(nothing.values.wall_s, nothing.values.key, 0).shape == (0, 20)
+    assert newest_values(nothing.values.wall_s, nothing.values.key, 0).shape == (0, 20)
     assert speed_factors(nothing).shape == (len(legs(nothing)),)
     assert in_complete_leg(nothing, nothing.values).tolist() == []
 
@@ -101,11 +101,11 @@ def test_the_empty_history(runs: Any) -> None:
 def test_latest_is_the_end_of_each_series(series: list[list[float]], depth: int) -> None:
     group = np.array([at for at, one in enumerate(series) for _ in one], np.int32)
     column = np.array([item for one in series for item in one])
-    table = latest(column, group, len(series), depth)
+    table = newest_values(column, group, len(series), depth)
     for row, one in zip(table, series, strict=True):
-        kept = one[-depth:]
-        assert row[depth - len(kept) :].tolist() == kept
-        assert np.isnan(row[: depth - len(kept)]).all()
+        stored = one[-depth:]
+        assert row[depth - len(stored) :].tolist() == stored
+        assert np.isnan(row[: depth - len(stored)]).all()
     edges = bounds(group, len(series))
     assert [column[a:b].tolist() for a, b in pairwise(edges)] == series
 
@@ -137,8 +137,8 @@ def test_sums_over_units_are_those_of_a_plain_loop(
     keys = sorted({CaseKey("", "", unit, case) for unit, case, _ in cells})
     rows = sorted((keys.index(CaseKey("", "", unit, case)), run, 0) for unit, case, run in cells)
     wall = [cells[(keys[key].unit, keys[key].case, run)] for key, run, _ in rows]
-    told = history(keys, rows, wall_s=[NAN if item is None else item for item in wall])
-    found = by_unit(told)
+    reported = history(keys, rows, wall_s=[NAN if item is None else item for item in wall])
+    found = by_unit(reported)
     expected: dict[tuple[str, int], list[int]] = defaultdict(list)
     for (unit, _, run), item in cells.items():
         expected[(unit, run)].extend([] if item is None else [item])

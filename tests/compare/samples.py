@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from compare.making import case, died, run_of
+from compare.compare_factories import case, died, run_of
 
-from ciguard.compare.comparing import compare_run
+from ciguard.compare.compare_runs import compare_run
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
@@ -71,9 +71,9 @@ def confirmed() -> Comparison:
 def leaking() -> Comparison:
     """Two processes that leak, in two runs, over twelve."""
 
-    def run(kept: float, run_id: int) -> Any:
+    def run(stored: float, run_id: int) -> Any:
         legs = {
-            shard: [case(f"{shard}::{n}", retained_bytes=round(kept * 2**20)) for n in range(40)]
+            shard: [case(f"{shard}::{n}", retained_bytes=round(stored * 2**20)) for n in range(40)]
             for shard in ("01", "02")
         }
         return run_of(legs, run_id=run_id)

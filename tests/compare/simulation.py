@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from compare.making import MIB, column_run
+from compare.compare_factories import MIB, column_run
 
-from ciguard.compare.comparing import compare_run
+from ciguard.compare.compare_runs import compare_run
 
 if TYPE_CHECKING:
-    from ciguard.compare.changes import Judgement
-    from ciguard.compare.runs import Run
+    from ciguard.compare.run_columns import Run
+    from ciguard.compare.test_changes import MeasureVerdict
     from ciguard.model import CaseKey
 
 Floats = np.ndarray[Any, Any]
@@ -118,8 +118,8 @@ def score(
     return total
 
 
-def _count(judgement: Judgement, keys: set[CaseKey]) -> tuple[int, int]:
-    confirmed = {change.key for change in judgement.of_tier("confirmed")}
+def _count(verdict: MeasureVerdict, keys: set[CaseKey]) -> tuple[int, int]:
+    confirmed = {change.key for change in verdict.of_tier("confirmed")}
     return len(confirmed - keys), len(confirmed & keys)
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from compare.making import case, files_of
+from compare.compare_factories import case, files_of
 from compare.samples import base_legs, head_legs
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ JUNIT = '<testsuite><testcase classname="m" name="{}" time="1"/>'
 
 
 def test_result_files_that_are_cut_or_none(ciguard: Ciguard, tmp_path: Path) -> None:
-    whole = JUNIT.format("a") + JUNIT.format("b").partition(">")[2] + "</testsuite>"
-    (tmp_path / "base.xml").write_text(whole)
+    complete = JUNIT.format("a") + JUNIT.format("b").partition(">")[2] + "</testsuite>"
+    (tmp_path / "base.xml").write_text(complete)
     (tmp_path / "cut.xml").write_text(JUNIT.format("a"))
     done = ciguard("compare", "base.xml", "cut.xml", cwd=tmp_path)
     assert done.stdout.startswith("INCOMPLETE: its only leg was cut; 1 unit of the base without a")
@@ -93,9 +93,9 @@ def test_result_files_that_are_cut_or_none(ciguard: Ciguard, tmp_path: Path) -> 
     assert done.stderr.startswith("warning: cut.xml:1")
     (tmp_path / "page.html").write_text("<html></html>")
     (tmp_path / "empty.xml").write_text("")
-    for name, said in (("page.html", "page.html:1: "), ("empty.xml", "empty.xml: empty")):
+    for name, output in (("page.html", "page.html:1: "), ("empty.xml", "empty.xml: empty")):
         done = ciguard("compare", "base.xml", name, cwd=tmp_path, expect=3)
-        assert f"ciguard compare: {said}" in done.stderr
+        assert f"ciguard compare: {output}" in done.stderr
         assert "fix: name a folder of records, or files in JUnit XML or TRX" in done.stderr
 
 
@@ -147,9 +147,9 @@ def test_runs_that_are_not_used_are_told_with_why(ciguard: Ciguard, place: Path)
     (place / "base").rename(place / "old")
     early = {"01": [case("a", 1.0, 160)]}
     write(place, "now", early, run_id=20, started_at="2026-11-10T11:00:00Z", branch="topic")
-    said = ciguard("compare", "base", "now", "--history", "history", cwd=place).stdout
-    assert "baseline   10 runs: the history's runs before the candidate, by date\n" in said
-    assert "not used   2 runs: not before the candidate\n" in said
+    output = ciguard("compare", "base", "now", "--history", "history", cwd=place).stdout
+    assert "baseline   10 runs: the history's runs before the candidate, by date\n" in output
+    assert "not used   2 runs: not before the candidate\n" in output
 
 
 def test_two_runs_of_the_history(ciguard: Ciguard, place: Path) -> None:
@@ -160,8 +160,8 @@ def test_two_runs_of_the_history(ciguard: Ciguard, place: Path) -> None:
 
 def test_the_configured_history_is_the_default(ciguard_here: Ciguard, place: Path) -> None:
     by_flag = ciguard_here("compare", "3", "12", "--history", "history", cwd=place).stdout
-    told = ciguard_here("compare", "3", "12", cwd=place, expect=2)
-    assert "there is neither" in told.stderr  # nobody configured one
+    reported = ciguard_here("compare", "3", "12", cwd=place, expect=2)
+    assert "there is neither" in reported.stderr  # nobody configured one
     of_environ = ciguard_here("compare", "3", "12", cwd=place, CIGUARD_HISTORY_CARRIER="history")
     assert of_environ.stdout == by_flag
     (place / "pyproject.toml").write_text("[tool.other]\n")
@@ -232,12 +232,12 @@ def test_numbers_of_a_leg_without_an_end_are_not_called_unmeasured(
     legs = {"01": [case("a", 1.0, 100), case("b", 2.0)]}
     write(place, "cut", legs, ending=None)
     write(place, "whole", legs, run_id=9)
-    said = ciguard("compare", "cut", "whole", cwd=place).stdout
-    assert "measured in both" not in said
-    assert said.startswith(
+    output = ciguard("compare", "cut", "whole", cwd=place).stdout
+    assert "measured in both" not in output
+    assert output.startswith(
         "INCONCLUSIVE: no number is judged, as no leg that measured it before ended by\nitself\n"
     )
-    assert "sum of 2 cases that passed in both: 3.00 s -> 3.00 s, as measured" in said
+    assert "sum of 2 cases that passed in both: 3.00 s -> 3.00 s, as measured" in output
 
 
 def test_one_run_of_the_history_is_named_as_one(ciguard: Ciguard, place: Path) -> None:
@@ -265,13 +265,13 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "code", "said"), ERRORS)
+@pytest.mark.parametrize(("words", "code", "output"), ERRORS)
 def test_mistakes(
-    ciguard: Ciguard, place: Path, words: tuple[str, ...], code: int, said: str
+    ciguard: Ciguard, place: Path, words: tuple[str, ...], code: int, output: str
 ) -> None:
     (place / "empty").mkdir()
     done = ciguard("compare", *words, cwd=place, expect=code)
-    assert said in done.stderr
+    assert output in done.stderr
     assert "Traceback" not in done.stderr
     assert not done.stdout
 

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from compare.making import case, run_of
+from compare.compare_factories import case, run_of
 from compare.samples import (
     COMPARISONS,
     confirmed,
     hurt,
 )
-from guard.world import make_plan
+from guard.fixtures import make_plan
 from markdown_it import MarkdownIt
 
-from ciguard.compare.as_json import as_json
 from ciguard.compare.command import FORMATS
-from ciguard.compare.comparing import compare_run
-from ciguard.compare.text import COLUMNS
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.json import as_json
+from ciguard.compare.view import COLUMNS
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -57,8 +57,8 @@ def test_no_sentence_is_there_twice(name: str, shape: str) -> None:
     found = COMPARISONS[name]()
     text = FORMATS[shape](found).partition("</title>")[2 * (shape == "html")]
     text = " ".join(text.split())  # a terminal breaks lines
-    said = [one.said for one in (found.memory, found.durations, found.pace) if one.said]
-    for sentence in (*said, *(leak.words for leak in found.leaks)):
+    output = [one.said for one in (found.memory, found.durations, found.pace) if one.said]
+    for sentence in (*output, *(leak.describe for leak in found.leaks)):
         assert text.count(sentence) <= 1, sentence
 
 
@@ -90,13 +90,13 @@ def test_duration_suspects_of_one_run_are_named_in_json_and_html_only() -> None:
     ]
     found = compare_run(runs[-1], None, runs[:-1])
     assert found.durations.suspects == 1
-    said = {shape: render(found) for shape, render in FORMATS.items()}
+    output = {shape: render(found) for shape, render in FORMATS.items()}
     for shape in ("text", "markdown"):
-        assert "1 suspect" in said[shape]
-        assert "t03" not in said[shape]
-        assert "1 unconfirmed change of duration is named " in said[shape]
+        assert "1 suspect" in output[shape]
+        assert "t03" not in output[shape]
+        assert "1 unconfirmed change of duration is named " in output[shape]
     for shape in ("json", "html"):
-        assert "t03" in said[shape]
+        assert "t03" in output[shape]
 
 
 def test_without_a_verdict_no_duration_is_an_unconfirmed_change() -> None:
@@ -113,12 +113,12 @@ def test_what_a_whole_run_takes_is_not_told_of_one_that_lacks_a_test() -> None:
         run_of({"01": [case(name) for name in names]}, run_id=n)
         for n, names in enumerate((("a", "b"), ("a",)), 1)
     )
-    said = {shape: render(compare_run(head, None, [base])) for shape, render in FORMATS.items()}
-    assert "slowest leg: 10 s -> not told of a run that lacks tests\n" in said["text"]
-    assert "largest peak of a leg: 500 MiB -> not told of a run that lacks" in said["text"]
+    output = {shape: render(compare_run(head, None, [base])) for shape, render in FORMATS.items()}
+    assert "slowest leg: 10 s -> not told of a run that lacks tests\n" in output["text"]
+    assert "largest peak of a leg: 500 MiB -> not told of a run that lacks" in output["text"]
     for shape in ("markdown", "html"):
-        assert "10 s → not told of a run that lacks tests" in said[shape]
-    assert json.loads(said["json"])["totals"]["makespan_after_s"] is None
+        assert "10 s → not told of a run that lacks tests" in output[shape]
+    assert json.loads(output["json"])["totals"]["makespan_after_s"] is None
 
 
 def test_budget_and_memory_have_one_meaning_each_and_its_name() -> None:
@@ -142,9 +142,9 @@ def test_why_nothing_is_judged_yet_is_said_once() -> None:
         head = run_of({"01": [case("a", 1.0, mib, outcome=outcome)]}, run_id=2)
         found = compare_run(head, None, [base])
         for shape in ("text", "markdown"):
-            said = " ".join(FORMATS[shape](found).split())
-            assert said.count(sentence) == 1
-            assert "baseline value" not in said
+            output = " ".join(FORMATS[shape](found).split())
+            assert output.count(sentence) == 1
+            assert "baseline value" not in output
     quiet = FORMATS["markdown"](
         compare_run(replace(base, run_id=2, wall_s=base.wall_s * 2), None, [base])
     )

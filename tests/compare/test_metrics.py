@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from compare.making import case, leg_lines
+from compare.compare_factories import case, leg_lines
 from compare.samples import HOSTILE
 
-from ciguard.codec.gathering import read_records
-from ciguard.codec.record import encode
+from ciguard.codec.record.lines import encode
+from ciguard.codec.record.reader import read_records
 from ciguard.compare.command import FORMATS
-from ciguard.compare.comparing import compare_run
-from ciguard.compare.records import runs_of
-from ciguard.compare.text import COLUMNS
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.view import COLUMNS
 from ciguard.model import MetricLine
 
 if TYPE_CHECKING:
@@ -29,8 +29,10 @@ def metric(name: str, value: float, unit: str = "", **key: str) -> MetricLine:
 def compared(before: list[MetricLine], after: list[MetricLine]) -> Comparison:
     def run(number: int, lines: list[MetricLine]) -> Any:
         *own, end = leg_lines("01", [case("a")], run_id=number)
-        told = b"".join(map(encode, [*own, *lines, end]))
-        return runs_of(read_records([("r/supervisor.jsonl", told)]), f"run {number}")[0]
+        reported = b"".join(map(encode, [*own, *lines, end]))
+        return runs_from_records(read_records([("r/supervisor.jsonl", reported)]), f"run {number}")[
+            0
+        ]
 
     return compare_run(run(2, after), None, [run(1, before)])
 
@@ -58,7 +60,7 @@ def test_the_same_name_unit_and_conditions_are_one_row() -> None:
         ("heap (ordinal=0)", 100 * MIB, 100 * MIB),
     ]
     assert (found.metrics.only_before, found.metrics.only_after) == (2, 2)
-    assert found.metrics.changes[0].words == "200 MiB -> 150 MiB (-25 %)"
+    assert found.metrics.changes[0].describe == "200 MiB -> 150 MiB (-25 %)"
     assert found.metrics.said == (
         "2 metrics in both runs, 0 larger and 1 smaller by 5 % or more; 2 before only, 2 now "
         "only; no verdict, as nothing says how much they vary"
@@ -70,7 +72,7 @@ def test_of_several_values_the_median_stands_for_the_run() -> None:
     found = compared(before, [metric("step", 1.21, "s")])
     (one,) = found.metrics.changes
     assert (one.before, one.n_before, one.n_after) == (1.1, 3, 1)
-    assert one.words == "1.10 s -> 1.21 s (+10 %, medians of 3 and 1 value)"
+    assert one.describe == "1.10 s -> 1.21 s (+10 %, medians of 3 and 1 value)"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_two_that_contradict_each_other_are_mixed(units: tuple[str, str], is_mix
 )
 def test_from_nothing_there_is_no_ratio(before: float, after: float, words: str) -> None:
     found = compared([metric("m", before)], [metric("m", after)])
-    assert [one.words for one in found.metrics.changes] == [words]
+    assert [one.describe for one in found.metrics.changes] == [words]
 
 
 def test_a_run_without_any_has_nothing_to_tell() -> None:

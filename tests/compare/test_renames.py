@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from compare.making import case, run_of
+from compare.compare_factories import case, run_of
 
 from ciguard.compare.command import FORMATS
-from ciguard.compare.comparing import compare_run
-from ciguard.compare.renames import renamed
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.renames import match_renames
 from ciguard.model import UnitKey
 
 PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
@@ -34,9 +34,9 @@ PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("gone", "new", "expected"), PAIRS)
-def test_pairs(gone: list[str], new: list[str], expected: dict[str, str]) -> None:
-    found = renamed(run_of({"01": [*map(case, gone)]}), run_of({"01": [*map(case, new)]}))
+@pytest.mark.parametrize(("removed", "new", "expected"), PAIRS)
+def test_pairs(removed: list[str], new: list[str], expected: dict[str, str]) -> None:
+    found = match_renames(run_of({"01": [*map(case, removed)]}), run_of({"01": [*map(case, new)]}))
     assert {now.case: was.case for now, was in found.sure.items()} == expected
 
 
@@ -56,9 +56,9 @@ PERHAPS: list[tuple[list[str], list[str], dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("gone", "new", "expected"), PERHAPS)
-def test_doubtful_pairs(gone: list[str], new: list[str], expected: dict[str, str]) -> None:
-    found = renamed(run_of({"01": [*map(case, gone)]}), run_of({"01": [*map(case, new)]}))
+@pytest.mark.parametrize(("removed", "new", "expected"), PERHAPS)
+def test_doubtful_pairs(removed: list[str], new: list[str], expected: dict[str, str]) -> None:
+    found = match_renames(run_of({"01": [*map(case, removed)]}), run_of({"01": [*map(case, new)]}))
     assert not found.sure
     assert {now.case: was.case for now, was in found.perhaps.items()} == expected
 
@@ -79,9 +79,9 @@ def test_a_doubtful_pair_is_shown_and_not_compared() -> None:
 
 def test_never_across_suites_and_never_what_is_still_planned() -> None:
     base = run_of({"01": [case("a.py::t")]})
-    assert not renamed(base, run_of({"01": [case("b.py::t", suite="s")]})).sure
+    assert not match_renames(base, run_of({"01": [case("b.py::t", suite="s")]})).sure
     head = run_of({"01": [case("b.py::t")]})
-    assert not renamed(base, head, {UnitKey("", "", "a.py::t"): "01"}).sure
+    assert not match_renames(base, head, {UnitKey("", "", "a.py::t"): "01"}).sure
 
 
 OUTCOMES = [
@@ -110,6 +110,6 @@ def test_what_moved_is_neither_lost_nor_a_gap() -> None:
 
 
 def test_a_whole_suite_of_new_names_costs_no_time() -> None:
-    gone = [case(f"a.py::test_old{n}") for n in range(2000)]
+    removed = [case(f"a.py::test_old{n}") for n in range(2000)]
     new = [case(f"a.py::test_new{n}") for n in range(2000)]
-    assert not renamed(run_of({"01": gone}), run_of({"01": new})).perhaps
+    assert not match_renames(run_of({"01": removed}), run_of({"01": new})).perhaps

@@ -20,10 +20,10 @@ import pytest
 from compare.samples import COMPARISONS
 
 from ciguard import model
-from ciguard.compare.as_json import SCHEMA, as_json
-from ciguard.compare.changes import Change
 from ciguard.compare.comparison import Comparison
-from ciguard.compare.from_json import PARTS
+from ciguard.compare.json import SCHEMA, as_json
+from ciguard.compare.json_reader import PARTS
+from ciguard.compare.test_changes import CaseChange
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -68,7 +68,7 @@ def as_object(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
     if is_dataclass(kind):
         names = [field.name for field in fields(kind) if field.metadata.get("json", True)]
     properties = {name: described(hints[name], known) for name in names}
-    if kind is Change:  # from nothing to something there is no ratio
+    if kind is CaseChange:  # from nothing to something there is no ratio
         properties["ratio"] = {"anyOf": [PLAIN[float], PLAIN[type(None)]]}
     return {
         "description": inspect.cleandoc(kind.__doc__ or ""),
@@ -80,12 +80,12 @@ def as_object(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
 
 def schema() -> dict[str, Any]:
     known: dict[str, Any] = {}
-    whole = as_object(Comparison, known)
-    properties = {"schema": {"const": SCHEMA}, **whole["properties"]}
+    complete = as_object(Comparison, known)
+    properties = {"schema": {"const": SCHEMA}, **complete["properties"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "What `ciguard compare --format json` writes",
-        **whole,
+        **complete,
         "properties": properties,
         "required": list(properties),
         "$defs": dict(sorted(known.items())),
@@ -109,7 +109,7 @@ def test_each_comparison_is_as_the_schema_says(name: str) -> None:
 def test_the_schema_can_say_no() -> None:
     validator = jsonschema.Draft202012Validator(json.loads(PLACE.read_text(encoding="utf-8")))
     found = as_json(COMPARISONS["hurt"]())
-    for key, wrong in (("state", "fine"), ("legs", None), ("candidate", {}), ("schema", 2)):
-        assert not validator.is_valid({**found, key: wrong})
+    for key, invalid in (("state", "fine"), ("legs", None), ("candidate", {}), ("schema", 2)):
+        assert not validator.is_valid({**found, key: invalid})
     del found["memory"]
     assert not validator.is_valid(found)

@@ -7,14 +7,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compare.making import column_run
+from compare.compare_factories import column_run
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from ciguard.compare.baseline import table_of
-from ciguard.compare.normalise import Baseline, Speeds, normalised_baseline, normalised_run
-from ciguard.compare.statistics import counts, error, medians, moderated_scale, quantile_95
+from ciguard.compare.baseline_matrix import baseline_matrix
+from ciguard.compare.normalize import (
+    NormalizedBaseline,
+    NormalizedRun,
+    normalize_baseline,
+    normalize_run,
+)
+from ciguard.compare.statistics import (
+    count_values,
+    medians,
+    moderated_scale,
+    prediction_error,
+    t_975,
+)
 
 TABLES = arrays.arrays(
     np.float64,
@@ -32,7 +43,7 @@ def test_medians_are_numpys(table: np.ndarray[Any, Any]) -> None:
             assert median == pytest.approx(float(np.median(numbers)))
         else:
             assert math.isnan(median)
-    assert counts(table).tolist() == [int((~np.isnan(row)).sum()) for row in table]
+    assert count_values(table).tolist() == [int((~np.isnan(row)).sum()) for row in table]
 
 
 def test_the_moderated_scale_is_the_published_formula() -> None:
@@ -74,7 +85,7 @@ def test_no_rows() -> None:
 
 
 def test_the_error_of_a_difference() -> None:
-    found = error(np.array([0.1, 0.1, 0.1]), np.array([1, 2, 157]))
+    found = prediction_error(np.array([0.1, 0.1, 0.1]), np.array([1, 2, 157]))
     expected = [0.1 * math.sqrt(2), 0.1 * math.sqrt(1.785), 0.1 * math.sqrt(1.01)]
     assert found == pytest.approx(expected)
 
@@ -85,18 +96,20 @@ def test_the_error_of_a_difference() -> None:
 )
 def test_quantiles_of_students_t(degrees: int) -> None:
     stats = pytest.importorskip("scipy.stats")
-    assert quantile_95(np.array([degrees]))[0] == pytest.approx(stats.t.ppf(0.975, degrees), 0.002)
+    assert t_975(np.array([degrees]))[0] == pytest.approx(stats.t.ppf(0.975, degrees), 0.002)
 
 
 # --- Speed ---------------------------------------------------------------------------------------
 
 
-def judged(walls: list[np.ndarray[Any, Any]], leg: np.ndarray[Any, Any]) -> tuple[Baseline, Speeds]:
+def normalize(
+    walls: list[np.ndarray[Any, Any]], leg: np.ndarray[Any, Any]
+) -> tuple[NormalizedBaseline, NormalizedRun]:
     """The last of the runs against the others."""
     runs = [column_run(wall, run_id=n + 1, leg=leg) for n, wall in enumerate(walls)]
-    table = table_of(runs[-1], None, (), runs[:-1])
-    baseline = normalised_baseline(table.wall_s, table.wall_group, table.run_of_group)
-    speeds = normalised_run(runs[-1].wall_s, runs[-1].leg, len(runs[-1].legs), baseline)
+    table = baseline_matrix(runs[-1], None, (), runs[:-1])
+    baseline = normalize_baseline(table.wall_s, table.wall_group, table.run_of_group)
+    speeds = normalize_run(runs[-1].wall_s, runs[-1].leg, len(runs[-1].legs), baseline)
     return baseline, speeds
 
 
@@ -112,8 +125,8 @@ def test_the_second_pass_takes_out_what_the_first_left(seed: int) -> None:
         leg = generator.integers(0, legs, tests)
         slow = np.array([1.3 if generator.random() < 0.5 else 1.0 for _ in range(legs)])
         wall[:, run], group[:, run] = usual * slow[leg], run * legs + leg
-    baseline = normalised_baseline(wall, group, np.repeat(np.arange(runs), legs))
-    values = baseline.logs[:, :runs]
+    baseline = normalize_baseline(wall, group, np.repeat(np.arange(runs), legs))
+    values = baseline.log_wall[:, :runs]
     assert (values - values.mean(axis=1, keepdims=True)).std() < 1e-9
 
 
@@ -121,26 +134,26 @@ def test_a_slow_runner_is_a_factor_and_not_a_change() -> None:
     wall = np.linspace(0.1, 2.0, 60)
     leg = np.arange(60) % 2
     slow = wall * np.where(leg == 1, 1.3, 1.0)
-    _, speeds = judged([wall, wall, wall, slow], leg)
-    assert speeds.of_leg == pytest.approx([1.0, 1.3])
-    assert np.exp(speeds.logs) == pytest.approx(wall)
-    assert speeds.known.all()
+    _, speeds = normalize([wall, wall, wall, slow], leg)
+    assert speeds.speed_factor == pytest.approx([1.0, 1.3])
+    assert np.exp(speeds.log_wall) == pytest.approx(wall)
+    assert speeds.has_speed.all()
 
 
 def test_slow_runners_in_the_baseline_do_not_move_the_reference() -> None:
     wall = np.linspace(0.1, 2.0, 60)
     leg = np.arange(60) % 2
     slow = wall * np.where(leg == 0, 1.5, 1.0)
-    baseline, speeds = judged([slow, slow, wall, wall, wall, wall], leg)
+    baseline, speeds = normalize([slow, slow, wall, wall, wall, wall], leg)
     assert np.exp(baseline.reference) == pytest.approx(wall)
-    assert speeds.of_leg == pytest.approx([1.0, 1.0])
+    assert speeds.speed_factor == pytest.approx([1.0, 1.0])
 
 
 def test_a_small_leg_takes_its_runs_speed() -> None:
     wall = np.linspace(0.1, 2.0, 60)
     leg = np.where(np.arange(60) < 5, 1, 0)
-    _, speeds = judged([wall, wall, wall, wall * 1.2], leg)
-    assert speeds.of_leg == pytest.approx([1.2, 1.2])
+    _, speeds = normalize([wall, wall, wall, wall * 1.2], leg)
+    assert speeds.speed_factor == pytest.approx([1.2, 1.2])
 
 
 @pytest.mark.parametrize("tests", [5, 19])
@@ -150,39 +163,39 @@ def test_in_a_small_run_the_lesser_view_of_a_change_counts(tests: int) -> None:
     for pace, own in ((1.2, 1.0), (1.0, 2.0), (1.2, 2.0), (0.8, 2.0), (1.2, 0.5), (2.0, 0.5)):
         now = wall * pace
         now[3] *= own
-        _, speeds = judged([wall, wall, wall, now], leg)
-        assert np.isnan(speeds.of_leg).all()
-        assert not speeds.known.any()
-        assert speeds.few.all()
+        _, speeds = normalize([wall, wall, wall, now], leg)
+        assert np.isnan(speeds.speed_factor).all()
+        assert not speeds.has_speed.any()
+        assert speeds.low_confidence.all()
         raw = pace * own
         lesser = min(raw, own) if min(raw, own) > 1 else max(raw, own) if max(raw, own) < 1 else 1
         expected = wall.copy()
         expected[3] *= lesser
-        assert np.exp(speeds.logs) == pytest.approx(expected)
+        assert np.exp(speeds.log_wall) == pytest.approx(expected)
 
 
 def test_four_tests_do_not_tell_what_they_have_in_common() -> None:
     wall = np.linspace(0.1, 2.0, 4)
-    _, speeds = judged([wall, wall, wall, wall * 1.2], np.zeros(4, np.int32))
-    assert not speeds.known.any()
-    assert not speeds.few.any()
-    assert np.exp(speeds.logs) == pytest.approx(wall * 1.2)
+    _, speeds = normalize([wall, wall, wall, wall * 1.2], np.zeros(4, np.int32))
+    assert not speeds.has_speed.any()
+    assert not speeds.low_confidence.any()
+    assert np.exp(speeds.log_wall) == pytest.approx(wall * 1.2)
 
 
 def test_short_tests_tell_no_speed() -> None:
     wall = np.full(60, 0.049)
-    baseline, speeds = judged([wall, wall, wall, wall * 2], np.zeros(60, np.int32))
+    baseline, speeds = normalize([wall, wall, wall, wall * 2], np.zeros(60, np.int32))
     assert not baseline.steady.any()
-    assert np.isnan(speeds.of_leg).all()
+    assert np.isnan(speeds.speed_factor).all()
 
 
 @given(st.floats(0.2, 5.0))
 def test_one_speed_for_all_changes_nothing(factor: float) -> None:
     wall = np.random.default_rng(3).lognormal(0, 1, (5, 80))
     leg = np.arange(80) % 3
-    _, plain = judged(list(wall), leg)
-    _, scaled = judged([*wall[:-1], wall[-1] * factor], leg)
-    assert np.allclose(plain.logs, scaled.logs)
+    _, plain = normalize(list(wall), leg)
+    _, scaled = normalize([*wall[:-1], wall[-1] * factor], leg)
+    assert np.allclose(plain.log_wall, scaled.log_wall)
 
 
 def test_the_noise_of_a_run_is_told_in_terms_of_the_baselines() -> None:
@@ -191,11 +204,11 @@ def test_the_noise_of_a_run_is_told_in_terms_of_the_baselines() -> None:
     noise = [generator.normal(0, 0.05, 2000) for _ in range(10)]
     leg = np.zeros(2000, np.int32)
     walls = [size * np.exp(one) for one in noise]
-    baseline, calm = judged([*walls, size * np.exp(generator.normal(0, 0.05, 2000))], leg)
-    ratio = calm.noise_over(baseline)
+    baseline, calm = normalize([*walls, size * np.exp(generator.normal(0, 0.05, 2000))], leg)
+    ratio = calm.noise_ratio(baseline)
     assert ratio is not None
     assert ratio == pytest.approx(1.0, abs=0.1)
-    _, loud = judged([*walls, size * np.exp(generator.normal(0, 0.15, 2000))], leg)
-    ratio = loud.noise_over(baseline)
+    _, loud = normalize([*walls, size * np.exp(generator.normal(0, 0.15, 2000))], leg)
+    ratio = loud.noise_ratio(baseline)
     assert ratio is not None
     assert ratio > 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from compare.making import case, died, run_of
+from compare.compare_factories import case, died, run_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,8 +86,8 @@ def test_what_is_gone_was_removed_only_where_the_plan_says_so() -> None:
 
 def test_what_is_gone_is_in_the_shard_of_the_candidates_plan_never_of_the_base() -> None:
     base, head = run_of({"03": [PASSED]}), run_of({"01": [case("v")]})
-    (gone, _) = transitions(base, head, {UnitKey("", "", "u"): "02"})
-    assert (gone.kind, gone.shard) == ("no_longer_run", "02")
+    (ended, _) = transitions(base, head, {UnitKey("", "", "u"): "02"})
+    assert (ended.kind, ended.shard) == ("no_longer_run", "02")
     assert [one.shard for one in transitions(base, head) if one.after == "absent"] == [""]
     (removed, _) = transitions(base, head, {UnitKey("", "", "v"): "01"})
     assert (removed.kind, removed.shard) == ("removed", "")
@@ -101,14 +101,14 @@ def test_of_a_unit_that_is_lost_nothing_is_said() -> None:
 
 
 def test_flaky_is_named_beside_whatever_else_it_is() -> None:
-    again = [case("u", outcome="failed", try_number=1), case("u", try_number=2)]
-    assert kinds([PASSED], again) == ["flaky u"]
-    assert kinds([FAILED], again) == ["flaky u", "fixed u"]
+    rerun = [case("u", outcome="failed", try_number=1), case("u", try_number=2)]
+    assert kinds([PASSED], rerun) == ["flaky u"]
+    assert kinds([FAILED], rerun) == ["flaky u", "fixed u"]
 
 
 def test_a_new_flaky_case_is_named_once() -> None:
-    again = [case("u", outcome="failed", try_number=1), case("u", try_number=2)]
-    (found,) = transitions(run_of({"01": [case("v")]}), run_of({"01": [*again, case("v")]}))
+    rerun = [case("u", outcome="failed", try_number=1), case("u", try_number=2)]
+    (found,) = transitions(run_of({"01": [case("v")]}), run_of({"01": [*rerun, case("v")]}))
     assert (found.kind, found.before) == ("flaky", "added, failed in an earlier try")
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from ciguard.doctor.checks import (
     as_json,
+    check_artifact_version,
+    check_rate_limit,
     error,
     has_errors,
-    of_calls,
-    of_generation,
     ok,
     warning,
 )
@@ -49,7 +49,7 @@ def test_warnings_are_no_errors() -> None:
 
 @pytest.mark.parametrize(("left", "level"), [(5000, "ok"), (100, "ok"), (99, "warning")])
 def test_few_calls_are_a_warning(left: int, level: str) -> None:
-    assert of_calls(left, 5000).level == level
+    assert check_rate_limit(left, 5000).level == level
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,9 @@ def test_few_calls_are_a_warning(left: int, level: str) -> None:
 def test_server_and_workflow_must_speak_of_the_same_artifacts(
     is_own: bool, artifacts: int, level: str
 ) -> None:
-    found = of_generation("https://x.example", "3.17.4", is_own=is_own, artifacts=artifacts)
+    found = check_artifact_version(
+        "https://x.example", "3.17.4", is_own=is_own, artifacts=artifacts
+    )
     assert found.level == level
     assert ("3.17.4" in found.what) is is_own
     assert bool(found.fix) is (level != "ok")

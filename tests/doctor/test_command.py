@@ -78,7 +78,7 @@ def test_all_is_there(folder: Path, ciguard: Ciguard, server: FakeGitHub) -> Non
     }
     assert found["tests"]["what"] == "pytest lists 1 unit"
     assert found["API calls"]["what"] == "987 of 1,000 calls left in this hour"
-    assert [one for one in server.asked() if not one.startswith("GET ")] == []
+    assert [one for one in server.request_log() if not one.startswith("GET ")] == []
 
 
 def test_what_is_missing_is_said_with_what_to_do(folder: Path, ciguard: Ciguard) -> None:

@@ -97,8 +97,8 @@ def list_jobs(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Re
 def list_annotations(
     github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request
 ) -> Answer:
-    said = github.annotations.get(int(part["check"]))
-    if said is None:
+    output = github.annotations.get(int(part["check"]))
+    if output is None:
         return refused(404, "Not Found")
     found = [
         {
@@ -113,7 +113,7 @@ def list_annotations(
             "message": message,
             "raw_details": "",
         }
-        for message in said
+        for message in output
     ]
     shown, link = paged(github.address, request, found)
     return Answer(200, shown, link)
@@ -124,8 +124,8 @@ def job_log(github: FakeGitHub, _: Login, part: Mapping[str, str], *__: object) 
     number = int(part["job"])
     if number not in github.logs:
         return Answer(404, text=ABSENT, content_type="application/xml")
-    elsewhere = github.address.replace("127.0.0.1", "localhost")
-    return Answer(302, headers={"Location": f"{elsewhere}{STORAGE}{number}?sig=secret"})
+    other_shard = github.address.replace("127.0.0.1", "localhost")
+    return Answer(302, headers={"Location": f"{other_shard}{STORAGE}{number}?sig=secret"})
 
 
 def add_run(github: FakeGitHub, run_id: int, **facts: Json) -> None:
@@ -148,13 +148,13 @@ def add_run(github: FakeGitHub, run_id: int, **facts: Json) -> None:
 
 
 def list_runs(github: FakeGitHub, _: Login, part: Mapping[str, str], request: Request) -> Answer:
-    asked = request.query
+    requested = request.query
     found = [
         one
         for one in github.runs
-        if asked.get("branch") in (None, one["head_branch"])
-        and asked.get("event") in (None, one["event"])
-        and asked.get("status") in (None, one["status"], one["conclusion"])
+        if requested.get("branch") in (None, one["head_branch"])
+        and requested.get("event") in (None, one["event"])
+        and requested.get("status") in (None, one["status"], one["conclusion"])
         and one["path"].endswith(f"/{part.get('workflow') or 'tests.yml'}")
     ]
     shown, link = paged(github.address, request, found)
@@ -200,8 +200,8 @@ def artifact_archive(github: FakeGitHub, _: Login, part: Mapping[str, str], *__:
         return refused(404, "Not Found")
     if github.facts[number].get("expired"):
         return refused(410, "Artifact has expired")
-    elsewhere = github.address.replace("127.0.0.1", "localhost")
-    return Answer(302, headers={"Location": f"{elsewhere}{STORAGE}zip/{number}?sig=secret"})
+    other_shard = github.address.replace("127.0.0.1", "localhost")
+    return Answer(302, headers={"Location": f"{other_shard}{STORAGE}zip/{number}?sig=secret"})
 
 
 def stored_archive(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fakegithub.state import Exchange
 
 _PROJECT: Final = Path(__file__).parents[2]
-_BESIDE: Final = "github-openapi/api.github.com.subset.json"
+_FALLBACK: Final = "github-openapi/api.github.com.subset.json"
 
 # Any call can meet these; the description leaves them out of some operations.
 _EVERYWHERE: Final = frozenset({401, 403, 404})
@@ -38,7 +38,7 @@ _SHORTENED: Final = re.compile(
 
 def description_path() -> Path:
     shared = os.environ.get("CIGUARD_SHARED_DATA")
-    return (Path(shared) if shared else _PROJECT.parent / "shared" / "data") / _BESIDE
+    return (Path(shared) if shared else _PROJECT.parent / "shared" / "data") / _FALLBACK
 
 
 def read_description(path: Path) -> OpenAPI:
@@ -59,18 +59,18 @@ def mistakes(description: OpenAPI, exchanges: Iterable[Exchange]) -> list[str]:
 
 
 def _errors(description: OpenAPI, exchange: Exchange) -> Iterable[Exception]:
-    asked, answered = exchange.request, exchange.answer
+    requested, answered = exchange.request, exchange.answer
     request = MockRequest(
         "https://api.github.com",
-        asked.method,
-        asked.path,
-        args=dict(asked.query),
-        headers=dict(asked.headers),
-        data=asked.body or None,
-        content_type=asked.headers.get("content-type", ""),
+        requested.method,
+        requested.path,
+        args=dict(requested.query),
+        headers=dict(requested.headers),
+        data=requested.body or None,
+        content_type=requested.headers.get("content-type", ""),
     )
     yield from description.iter_request_errors(request)
-    if _SHORTENED.fullmatch(asked.path):
+    if _SHORTENED.fullmatch(requested.path):
         return
     if answered.status == 0 or answered.text is not None:
         return  # a broken connection, or a text that a test wants to be wrong

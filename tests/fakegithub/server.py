@@ -28,14 +28,14 @@ if __name__ == "__main__":  # as a program it finds its own folder on the path, 
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fakegithub.actions import ACTIONS
+from fakegithub.issues_and_checks import ISSUE_AND_CHECK_ROUTES
 from fakegithub.state import ROUTES, Answer, FakeGitHub, Login, Request
-from fakegithub.telling import TELLING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROUTES.update(ACTIONS)
-ROUTES.update(TELLING)
+ROUTES.update(ISSUE_AND_CHECK_ROUTES)
 
 
 class _Handler(BaseHTTPRequestHandler):

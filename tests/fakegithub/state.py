@@ -32,7 +32,7 @@ class Login:
 
     name: str = "github-actions[bot]"
     type: Literal["User", "Bot"] = "Bot"
-    may_ask_user: bool = False
+    may_read_user: bool = False
     may_write: bool = True
 
 
@@ -169,7 +169,7 @@ class FakeGitHub:
         self._on_change = on_change
         self._next_id = 1
 
-    def asked(self) -> list[str]:
+    def request_log(self) -> list[str]:
         """Give method and path of each request so far."""
         return [f"{one.request.method} {one.request.path}" for one in self.exchanges]
 
@@ -226,7 +226,7 @@ class FakeGitHub:
         return refused(404, "Not Found")
 
     def user(self, login: Login, *_: object) -> Answer:
-        if not login.may_ask_user:
+        if not login.may_read_user:
             return refused(403, READ_ONLY)
         return Answer(200, user_json(login))
 
@@ -243,9 +243,9 @@ class FakeGitHub:
         repository, number = part["repository"], int(part["number"])
         if (repository, number) not in self.pulls:
             return refused(404, "Not Found")
-        wrong = wrong_body(request.body)
-        if wrong:
-            return wrong
+        invalid = invalid_body(request.body)
+        if invalid:
+            return invalid
         made = self.add_comment(repository, number, login, json.loads(request.body)["body"])
         return Answer(201, dict(made), {"Location": made["url"]})
 
@@ -259,9 +259,9 @@ class FakeGitHub:
             return refused(404, "Not Found")
         if comment["user"]["login"] != login.name:
             return refused(403, READ_ONLY, PERMISSIONS)
-        wrong = wrong_body(request.body)
-        if wrong:
-            return wrong
+        invalid = invalid_body(request.body)
+        if invalid:
+            return invalid
         comment["body"] = json.loads(request.body)["body"]
         self.changed()
         return Answer(200, dict(comment))
@@ -306,7 +306,7 @@ def refused(status: int, message: str, headers: Mapping[str, str] | None = None)
     return Answer(status, value, headers or {})
 
 
-def wrong_body(body: bytes) -> Answer | None:
+def invalid_body(body: bytes) -> Answer | None:
     text = json.loads(body).get("body")
     limit = f"Body is too long (maximum is {MAX_BODY_CHARS} characters)"
     if isinstance(text, str) and text.strip() and len(text) <= MAX_BODY_CHARS:

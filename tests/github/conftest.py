@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fakegithub.conformance import description_path, mistakes, read_description
+from fakegithub.fake_clock import noting
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Login
-from fakegithub.waiting import noting
 from pydantic import SecretStr
 
 from ciguard.github.client import GitHub
-from ciguard.github.patience import Patience
+from ciguard.github.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,8 +57,12 @@ def waits() -> list[float]:
 
 @pytest.fixture
 def github(server: FakeGitHub, waits: list[float]) -> Iterator[GitHub]:
-    patience = Patience(attempts=4, first_s=0.0)
+    retry_policy = RetryPolicy(attempts=4, first_s=0.0)
     with GitHub(
-        server.address, SecretStr(TOKEN), patience=patience, sleep=noting(waits), timeout_s=20.0
+        server.address,
+        SecretStr(TOKEN),
+        retry_policy=retry_policy,
+        sleep=noting(waits),
+        timeout_s=20.0,
     ) as client:
         yield client

@@ -6,6 +6,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 import pytest
+from fakegithub.fake_clock import noting
 from fakegithub.server import serving
 from fakegithub.state import (
     PRIMARY_LIMIT,
@@ -14,14 +15,13 @@ from fakegithub.state import (
     Fault,
     Login,
 )
-from fakegithub.waiting import noting
 from pydantic import SecretStr
 
 from ciguard.errors import ExitCode, RemoteError, UsageError
+from ciguard.github.api_errors import BodyTooLong, Forbidden, GitHubError, MaybeDone
 from ciguard.github.client import GitHub
 from ciguard.github.models import Account, Comment
-from ciguard.github.patience import Patience
-from ciguard.github.refusals import BodyTooLong, Forbidden, GitHubError, OutcomeUnknown
+from ciguard.github.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub
@@ -55,7 +55,7 @@ def test_a_list_is_read_to_its_end_in_the_fewest_calls(
     fill(server, count)
     found = github.items(Comment, THREAD)
     assert [one.body for one in found] == [f"comment {n}" for n in range(1, count + 1)]
-    assert server.asked() == [f"GET {THREAD}"] * calls
+    assert server.request_log() == [f"GET {THREAD}"] * calls
 
 
 def test_an_enterprise_server_has_its_api_under_a_path() -> None:
@@ -100,9 +100,9 @@ def test_a_post_is_never_repeated_blindly(
     server: FakeGitHub, github: GitHub, status: int, done: bool
 ) -> None:
     server.faults.append(Fault(method="POST", status=status, done=done))
-    with pytest.raises(OutcomeUnknown):
-        github.create(Comment, THREAD, {"body": "hello"})
-    assert server.asked() == [f"POST {THREAD}"]
+    with pytest.raises(MaybeDone):
+        github.post(Comment, THREAD, {"body": "hello"})
+    assert server.request_log() == [f"POST {THREAD}"]
     assert server.bodies() == (["hello"] if done else [])
 
 
@@ -112,28 +112,30 @@ def test_what_gives_the_same_twice_is_repeated(
 ) -> None:
     fill(server, 1)
     server.faults.append(Fault(method="PATCH", status=status, done=True))
-    assert github.change(Comment, FIRST, {"body": "new"}).body == "new"
-    assert server.asked() == [f"PATCH {FIRST}"] * 2
+    assert github.patch(Comment, FIRST, {"body": "new"}).body == "new"
+    assert server.request_log() == [f"PATCH {FIRST}"] * 2
 
 
 def test_nobody_there(waits: list[float]) -> None:
     with serving() as server:
         address = server.address
-    patience = Patience(attempts=2, first_s=0.0)
+    retry_policy = RetryPolicy(attempts=2, first_s=0.0)
     with (
-        GitHub(address, SecretStr(TOKEN), patience=patience, sleep=noting(waits)) as github,
+        GitHub(address, SecretStr(TOKEN), retry_policy=retry_policy, sleep=noting(waits)) as github,
         pytest.raises(GitHubError, match="no answer: ConnectError") as caught,
     ):
-        github.create(Comment, THREAD, {"body": "hello"})
-    assert not isinstance(caught.value, OutcomeUnknown)  # nothing left this machine
+        github.post(Comment, THREAD, {"body": "hello"})
+    assert not isinstance(caught.value, MaybeDone)  # nothing left this machine
     assert "GITHUB_API_URL" in caught.value.fix
 
 
 def test_an_answer_that_does_not_come_is_not_waited_for(server: FakeGitHub) -> None:
     server.faults.append(Fault(status=200, delay_s=60.0))
-    patience = Patience(attempts=1)
+    retry_policy = RetryPolicy(attempts=1)
     with (
-        GitHub(server.address, SecretStr(TOKEN), patience=patience, timeout_s=0.2) as github,
+        GitHub(
+            server.address, SecretStr(TOKEN), retry_policy=retry_policy, timeout_s=0.2
+        ) as github,
         pytest.raises(GitHubError, match="no answer: ReadTimeout"),
     ):
         github.items(Comment, THREAD)
@@ -148,10 +150,10 @@ def test_a_rate_limit_is_waited_out(
     if method == "GET":
         github.items(Comment, THREAD)
     else:
-        github.create(Comment, THREAD, {"body": "hello"})
+        github.post(Comment, THREAD, {"body": "hello"})
         assert server.bodies() == ["hello"]
     assert waits == [17.0, 120.0]
-    assert server.asked() == [f"{method} {THREAD}"] * 3
+    assert server.request_log() == [f"{method} {THREAD}"] * 3
 
 
 def test_a_spent_quota_is_waited_for_until_its_reset(
@@ -207,7 +209,7 @@ def test_a_read_only_token_is_told_from_other_refusals(
 ) -> None:
     server.tokens[TOKEN] = Login(may_write=False)
     with pytest.raises(Forbidden, match=READ_ONLY) as caught:
-        github.create(Comment, THREAD, {"body": "hello"})
+        github.post(Comment, THREAD, {"body": "hello"})
     error = caught.value
     assert str(error).startswith(f"POST {THREAD}: answered 403: {READ_ONLY}\n  fix: ")
     assert "issues: write or pull-requests: write" in error.fix
@@ -225,11 +227,11 @@ def test_the_permission_is_named_even_if_github_does_not(
 
 
 def test_what_is_not_there_is_named(server: FakeGitHub, github: GitHub) -> None:
-    elsewhere = "/repos/octo-org/shop/issues/8/comments"
+    other_shard = "/repos/octo-org/shop/issues/8/comments"
     with pytest.raises(GitHubError, match="answered 404: Not Found") as caught:
-        github.items(Comment, elsewhere)
+        github.items(Comment, other_shard)
     assert caught.value.status == 404
-    assert caught.value.where == f"GET {elsewhere}"
+    assert caught.value.where == f"GET {other_shard}"
     assert "private" in caught.value.fix
 
 
@@ -245,7 +247,7 @@ def test_a_wrong_token_is_not_shown(server: FakeGitHub) -> None:
 
 def test_too_long_a_text_is_its_own_error(server: FakeGitHub, github: GitHub) -> None:
     with pytest.raises(BodyTooLong, match=r"Body is too long \(maximum is 65536 characters\)"):
-        github.create(Comment, THREAD, {"body": "x" * 65_537})
+        github.post(Comment, THREAD, {"body": "x" * 65_537})
 
 
 @pytest.mark.parametrize(
@@ -274,7 +276,7 @@ def test_a_redirect_elsewhere_is_followed_without_the_token(
     server: FakeGitHub, github: GitHub
 ) -> None:
     with serving() as storage:
-        storage.tokens[""] = Login(name="anybody", may_ask_user=True)
+        storage.tokens[""] = Login(name="anybody", may_read_user=True)
         server.faults.append(Fault(status=302, headers={"Location": f"{storage.address}/user"}))
         assert github.item(Account, FIRST).login == "anybody"
         assert "authorization" in server.exchanges[0].request.headers
@@ -296,7 +298,7 @@ def test_a_next_page_elsewhere_is_read_without_the_token(
 def test_a_write_is_not_redirected(server: FakeGitHub, github: GitHub) -> None:
     server.faults.append(Fault(status=307, headers={"Location": f"{server.address}{THREAD}"}))
     with pytest.raises(GitHubError, match="answered 307") as caught:
-        github.create(Comment, THREAD, {"body": "hello"})
+        github.post(Comment, THREAD, {"body": "hello"})
     assert "moved" in caught.value.fix
     assert server.bodies() == []
 

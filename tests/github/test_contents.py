@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from fakegithub.state import Fault
 
+from ciguard.github.api_errors import GitHubError
 from ciguard.github.contents import files_at
-from ciguard.github.refusals import GitHubError
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub
@@ -29,13 +29,13 @@ def test_files_of_a_commit_and_those_that_it_does_not_have(
         "my conf/ciguard.toml": b"[policy]\n",
         "README.md": b"x",
     }
-    assert len(server.asked()) == 4  # two folders, two files; `other` is not in the root
+    assert len(server.request_log()) == 4  # two folders, two files; `other` is not in the root
 
 
 def test_a_commit_that_cannot_be_seen_has_not_no_files(server: FakeGitHub, github: GitHub) -> None:
-    with pytest.raises(GitHubError) as told:
+    with pytest.raises(GitHubError) as reported:
         files_at(github, REPOSITORY, SHA, ["ciguard.toml"])
-    assert told.value.status == 404
+    assert reported.value.status == 404
 
 
 def test_what_is_no_file_or_too_large_is_refused(server: FakeGitHub, github: GitHub) -> None:

@@ -92,7 +92,7 @@ def test_a_merge_queue_s_base_is_a_full_ref() -> None:
     run = read(queue, {**PUSHED, "merge_group": {"base_ref": "refs/heads/release/2"}})
     assert run.base_branch == "release/2"
     assert not run.is_base_branch
-    assert run.is_proposal
+    assert run.is_unmerged
     assert run.base_sha is None
     group = {"base_ref": "refs/heads/release/2", "base_sha": "b" * 40}
     assert read(queue, {**PUSHED, "merge_group": group}).base_sha == "b" * 40

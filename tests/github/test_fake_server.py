@@ -17,11 +17,11 @@ from fakegithub.conformance import description_path, mistakes
 from fakegithub.state import Fault, Login
 from pydantic import SecretStr
 
+from ciguard.github.api_errors import BodyTooLong, Forbidden, GitHubError
 from ciguard.github.client import GitHub
-from ciguard.github.comments import keep_comment
-from ciguard.github.marks import with_marker
 from ciguard.github.models import Comment
-from ciguard.github.refusals import BodyTooLong, Forbidden, GitHubError
+from ciguard.github.sticky_comments import upsert_comment
+from ciguard.github.sticky_markers import with_marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,23 +34,23 @@ THREAD = f"/repos/{REPOSITORY}/issues/7/comments"
 DEADLINE_S = 30.0
 
 
-def say_everything(server: FakeGitHub, github: GitHub) -> None:
+def make_all_requests(server: FakeGitHub, github: GitHub) -> None:
     """Make every kind of request, and get every kind of answer that the server can give."""
-    first = github.create(Comment, THREAD, {"body": "one"})
-    github.create(Comment, THREAD, {"body": "two"})
+    first = github.post(Comment, THREAD, {"body": "one"})
+    github.post(Comment, THREAD, {"body": "two"})
     github.items(Comment, THREAD)
     path = f"/repos/{REPOSITORY}/issues/comments/{first.id}"
     github.item(Comment, path)
-    github.change(Comment, path, {"body": "three"})
-    github.remove(path)
-    for call in (lambda: github.item(Comment, path), lambda: github.remove(path)):
+    github.patch(Comment, path, {"body": "three"})
+    github.delete(path)
+    for call in (lambda: github.item(Comment, path), lambda: github.delete(path)):
         with pytest.raises(GitHubError):
             call()
     with pytest.raises(BodyTooLong):
-        github.create(Comment, THREAD, {"body": "x" * 65_537})
+        github.post(Comment, THREAD, {"body": "x" * 65_537})
     server.faults.append(Fault(status=403, message="Resource not accessible by integration"))
     with pytest.raises(Forbidden):
-        github.create(Comment, THREAD, {"body": "four"})
+        github.post(Comment, THREAD, {"body": "four"})
 
 
 def test_all_that_is_said_is_what_github_s_description_allows(
@@ -58,7 +58,7 @@ def test_all_that_is_said_is_what_github_s_description_allows(
 ) -> None:
     if description is None:
         pytest.skip(f"GitHub's description is not here: {description_path()}")
-    say_everything(server, github)
+    make_all_requests(server, github)
     assert mistakes(description, server.exchanges) == []
     assert {one.answer.status for one in server.exchanges} == {200, 201, 204, 403, 404, 422}
 
@@ -68,16 +68,16 @@ def test_what_github_would_not_say_is_found(
 ) -> None:
     if description is None:
         pytest.skip(f"GitHub's description is not here: {description_path()}")
-    github.create(Comment, THREAD, {"body": "one"})
+    github.post(Comment, THREAD, {"body": "one"})
     exchange = server.exchanges[0]
     comment = {**exchange.answer.value, "user": {"login": "incomplete"}}
-    wrong = [
+    invalid = [
         replace(exchange, answer=replace(exchange.answer, value=comment)),
         replace(exchange, answer=replace(exchange.answer, status=418)),
         replace(exchange, request=replace(exchange.request, body=b'{"text": "one"}')),
         replace(exchange, request=replace(exchange.request, path="/repos/octo-org/shop/comments")),
     ]
-    for one in wrong:
+    for one in invalid:
         assert mistakes(description, [one]), one
 
 
@@ -100,8 +100,8 @@ def test_as_a_program_it_writes_its_port_and_the_comments(tmp_path: Path) -> Non
             address = f"http://127.0.0.1:{port_file.read_text()}"
             with GitHub(address, SecretStr("from-the-workflow")) as github:
                 for body, action in (("red", "created"), ("green", "updated")):
-                    kept = keep_comment(github, REPOSITORY, 7, key="tests.yml", body=body)
-                    assert kept.action == action
+                    stored = upsert_comment(github, REPOSITORY, 7, key="tests.yml", body=body)
+                    assert stored.action == action
                     (comment,) = json.loads(state_file.read_text())
                     assert comment["body"] == with_marker("tests.yml", body)
                     assert comment["user"]["login"] == Login().name

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from guard.world import SHARDS, World, make_leg, make_plan, passed
+from guard.fixtures import SHARDS, World, make_leg, make_plan, passed
 
-from ciguard.codec.record import encode
+from ciguard.codec.record.lines import encode
 from ciguard.model import (
     DefaultsLine,
     EndLine,
@@ -80,7 +80,7 @@ def one_of_116(world: World) -> None:
     del world.legs["77"]
 
 
-def shard_03_again(world: World) -> None:
+def shard_03_in_attempt_2(world: World) -> None:
     """Its job ran in attempt 2 as well, and uploaded a record."""
     world.legs["03 again"] = make_leg(world.plan, "03", attempt=2)
 
@@ -174,11 +174,11 @@ def leg_cancelled(world: World) -> None:
     world.end("01", ending="cancelled", exit_code=143)
 
 
-def leg_says_incomplete(world: World) -> None:
+def leg_exits_with_incomplete(world: World) -> None:
     world.end("01", exit_code=13)
 
 
-def leg_says_failed(world: World) -> None:
+def leg_exits_with_failure(world: World) -> None:
     world.end("01", exit_code=10)
 
 
@@ -233,7 +233,7 @@ def doubled_and_differing(world: World) -> None:
     world.end("02", counts={"passed": 2, "failed": 1}, exit_code=10)
 
 
-def passed_behind_a_failure_of_the_same_try(world: World) -> None:
+def passed_after_a_failure_of_the_same_try(world: World) -> None:
     world.legs["01"].inner.append(passed("a.t::two", outcome="failed"))
 
 
@@ -303,11 +303,11 @@ def written(*lines: Line) -> bytes:
     return b"".join(map(encode, lines))
 
 
-def lines_behind_the_end(world: World) -> None:
+def lines_after_the_end(world: World) -> None:
     world.legs["01"].own += [ProcessLine(2, 1, at_s=3.3), SampleLine(3.4)]
 
 
-def resumed_behind_the_end(world: World) -> None:
+def resumed_after_the_end(world: World) -> None:
     world.legs["01"].own.append(EventLine("resumed", 3.2, 1))
 
 
@@ -317,13 +317,13 @@ def a_worse_end_before(world: World) -> None:
     )
 
 
-def gone_on_and_lost(world: World) -> None:
+def continued_and_lost(world: World) -> None:
     """A second step went on from the first, which had ended, and died."""
     lines: list[Line] = [EventLine("resumed", 3.1, 1), ProcessLine(2, 1, at_s=3.4), SampleLine(3.9)]
     world.extra["second/supervisor.jsonl"] = written(world.legs["01"].header, *lines)
 
 
-def gone_on_and_ended(world: World) -> None:
+def continued_and_ended(world: World) -> None:
     """So did this one, which did all that was left, and ended."""
     world.end("01", ending="deadline", exit_code=13)
     world.drop("01", ProcessEndLine)  # lost with its runner
@@ -371,21 +371,21 @@ def with_tries(world: World) -> None:
     world.legs = {shard.key: make_leg(world.plan, shard.key) for shard in world.plan.shards}
 
 
-def process_2_beside_it(world: World) -> None:
+def process_2_concurrent(world: World) -> None:
     with_tries(world)
     process_2_at(world, 0.5)
 
 
-def process_2_behind_it(world: World) -> None:
+def process_2_after_it(world: World) -> None:
     process_2_at(world, 3.01)
 
 
-def tried_again(world: World) -> None:
+def retried(world: World) -> None:
     with_tries(world)
     process_2_at(world, 3.01)
 
 
-def begun_again(world: World) -> None:
+def restarted_after_result(world: World) -> None:
     leg = world.legs["01"]
     leg.inner.insert(5, StartLine("a.t::two", process=1, at_s=1.95))
 
@@ -426,7 +426,7 @@ def a_second_process_without_an_end(world: World) -> None:
     world.legs["01"].own.insert(1, ProcessLine(2, 1, at_s=1.0))
 
 
-def process_that_nobody_began(world: World) -> None:
+def unannounced_process(world: World) -> None:
     world.drop("01", ProcessLine)
 
 

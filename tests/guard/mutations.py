@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from guard.law import HEAD, Run, moment, number, objects
-from guard.platform import FAILED, KILLED, job
+from guard.fake_jobs import FAILED, KILLED, job
+from guard.oracle import HEAD, Run, moment, number, objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,13 +79,11 @@ def edit_line(dice: Random, run: Run) -> str:
     # Words that decide something are tried more often than sizes.
     words = [word for word in line if not word.endswith(("_s", "_bytes"))] or list(line)
     word = dice.choice(words)
-    others = [
-        one[word] for content in run.files.values() for one in objects(content) if word in one
-    ]
+    rest = [one[word] for content in run.files.values() for one in objects(content) if word in one]
     odd: tuple[Any, ...] = (None, "", 0, 1, 2, -1, 13, "x", True, [], {}, 1e300)
     endings = ("failed", "errored", "died", "deadline", "cancelled", "timeout", "passed")
     before = line[word]
-    line[word] = dice.choice((dice.choice(others), dice.choice(odd), dice.choice(endings)))
+    line[word] = dice.choice((dice.choice(rest), dice.choice(odd), dice.choice(endings)))
     if dice.random() < 0.2:
         del line[word]
     lines[at] = json.dumps(line).encode() + b"\n"
@@ -173,7 +171,7 @@ def _lines_of(run: Run, *kinds: str) -> list[tuple[str, int, dict[str, Any]]]:
     ]
 
 
-def behind_the_end(dice: Random, run: Run) -> str:
+def append_after_end(dice: Random, run: Run) -> str:
     """A leg goes on behind its end: by any line of another file, or as another step would."""
     ends = _lines_of(run, "end")
     if not ends:
@@ -222,16 +220,16 @@ def as_process_2(dice: Random, run: Run) -> str:
     lines[at] = _written({**result, "outcome": bad})
     run.files[path] = b"".join(lines)
     at_s = moment(result) + dice.choice((0, 0, 1))
-    again = {**result, "process": 2, "at_s": at_s, "try": dice.choice((1, 2))}
+    rerun = {**result, "process": 2, "at_s": at_s, "try": dice.choice((1, 2))}
     place = path.rpartition("/")[0]
     run.files[f"{place}/process-002.jsonl"] = _written(*({**one, "process": 2} for one in owner))
-    run.files[f"{place}/process-002.jsonl"] += _written(again)
-    beside = f"{place}/supervisor.jsonl"
-    if dice.random() < 0.7 and beside in run.files:
-        own = _lines(run, beside)
+    run.files[f"{place}/process-002.jsonl"] += _written(rerun)
+    concurrent = f"{place}/supervisor.jsonl"
+    if dice.random() < 0.7 and concurrent in run.files:
+        own = _lines(run, concurrent)
         begin = {"type": "process", "process": 2, "units": 1, "at_s": at_s - dice.choice((0, 0.5))}
         end = {"type": "process_end", "process": 2, "ending": "completed", "at_s": at_s + 0.1}
-        run.files[beside] = b"".join([*own[:-1], _written(begin, end), *own[-1:]])
+        run.files[concurrent] = b"".join([*own[:-1], _written(begin, end), *own[-1:]])
     return f"{path}: {result['unit']} {bad}, and passed in process 2 at {at_s:.2f}"
 
 
@@ -244,7 +242,7 @@ def copied_folder(dice: Random, run: Run) -> str:
     return f"{place}: copied; {edit_line(dice, run)}"
 
 
-def begun_again(dice: Random, run: Run) -> str:
+def restart_after_result(dice: Random, run: Run) -> str:
     starts = _lines_of(run, "start")
     if not starts:
         return "no start"
@@ -357,7 +355,14 @@ def edit_needs(dice: Random, run: Run) -> str:
 OF_FILES: Final = (
     *(drop_lines, swap_lines, double_line, move_line, edit_line, edit_line, edit_line),
     *(cut_file, hole, drop_file, empty_file, swap_files, double_file, join_files, move_file),
-    *(behind_the_end, another_end, as_process_2, copied_folder, begun_again, other_process_end),
+    *(
+        append_after_end,
+        another_end,
+        as_process_2,
+        copied_folder,
+        restart_after_result,
+        other_process_end,
+    ),
     *(drop_folder, other_commit),
 )
 MUTATIONS: Final = (*OF_FILES, edit_plan, edit_jobs, edit_needs)

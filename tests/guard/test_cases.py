@@ -13,19 +13,19 @@ import jsonschema
 import pytest
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Login
-from guard.cases.jobs import DEATHS
+from guard.cases.job_cases import DEATHS
 from guard.cases.table import CASES
-from guard.platform import FAILED, STEPS, TOKEN, environ_of, job, tell
-from guard.world import World, make_plan
-from repository.test_policies import Checkout
+from guard.fake_jobs import FAILED, STEPS, TOKEN, environ_of, job, serve_job
+from guard.fixtures import World, make_plan
+from guard.test_effective_policy import PolicyCheckout
 
 from ciguard.errors import ExitCode
-from ciguard.github import judged
-from ciguard.github.patience import Patience
-from ciguard.guard import endings, sayings
+from ciguard.github.retry import RetryPolicy
+from ciguard.guard import leg_endings, log_patterns
 from ciguard.guard.command import command
 from ciguard.invocation import Invocation
 from ciguard.model import ENDINGS, EndLine
+from ciguard.sources import subject_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,8 +49,10 @@ def server() -> Iterator[FakeGitHub]:
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """What GitHub keeps one waiting for is tested elsewhere."""
-    monkeypatch.setattr(judged, "PATIENCE", Patience(attempts=2, total_s=1.0, first_s=0.01))
-    monkeypatch.setattr(judged, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(
+        subject_run, "RETRY_POLICY", RetryPolicy(attempts=2, total_s=1.0, first_s=0.01)
+    )
+    monkeypatch.setattr(subject_run, "TIMEOUT_S", 0.5)
 
 
 def jobs_of(world: World, case: Case) -> list[Job]:
@@ -64,9 +66,9 @@ def jobs_of(world: World, case: Case) -> list[Job]:
         bad = bool(ends and ends[-1].exit_code)
         ended = ("failure", FAILED) if bad else ("success", STEPS)
         found.append(job(shard.key, ended[0], steps=ended[1]))
-    others = [job("90", name="plan"), job("91", None, status="in_progress", name="ciguard")]
-    kept = [one for one in found if (one.name, one.run_attempt) not in taken]
-    return [*kept, *others, *case.jobs]
+    rest = [job("90", name="plan"), job("91", None, status="in_progress", name="ciguard")]
+    stored = [one for one in found if (one.name, one.run_attempt) not in taken]
+    return [*stored, *rest, *case.jobs]
 
 
 @dataclass
@@ -77,7 +79,7 @@ class Answer:
     verdict: dict[str, Any]
     errors: list[str]
     outputs: str
-    asked: list[str]
+    calls: list[str]
 
     @property
     def legs(self) -> dict[str, dict[str, Any]]:
@@ -91,17 +93,19 @@ class Answer:
         return last
 
 
-def kinds(asked: list[str]) -> list[str]:
+def kinds(requested: list[str]) -> list[str]:
     """Calls by what they are for; the storage of a log is no call of the API."""
     words = {"jobs": "jobs", "annotations": "annotations", "logs": "log", "artifacts": "artifacts"}
-    found = [re.search(r"/(\w+)$", one) for one in asked if "/storage/" not in one]
+    found = [re.search(r"/(\w+)$", one) for one in requested if "/storage/" not in one]
     return [words[one[1]] for one in found if one]
 
 
 def proposed(case: Case, folder: Path) -> tuple[Path, dict[str, str]]:
     """The checkout of what is tested of a proposal, by the real git, and what its job has set."""
     change = {name: text.replace("UNTIL", f"{LATER}") for name, text in (case.change or {}).items()}
-    checkout = Checkout(folder).propose({"ciguard.toml": ""}, dict[str, str | None](change), 2)
+    checkout = PolicyCheckout(folder).propose(
+        {"ciguard.toml": ""}, dict[str, str | None](change), 2
+    )
     name, more = case.event
     if name == "merge_group":
         checkout.event = {"merge_group": {"base_sha": checkout.tip, "base_ref": "refs/heads/main"}}
@@ -110,7 +114,7 @@ def proposed(case: Case, folder: Path) -> tuple[Path, dict[str, str]]:
     return checkout.folder, checkout.environ(GITHUB_EVENT_NAME=name or "pull_request")
 
 
-def judge(
+def run_guard(
     case: Case, folder: Path, server: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> Answer:
     world = World(plan=make_plan(job_minutes=15))
@@ -122,10 +126,12 @@ def judge(
         (folder / path).write_bytes(content)
     jobs = jobs_of(world, case)
     loud = [one for one in jobs if one.name == f"tests ({case.shard})"]
-    everybody = case.said if len(case.jobs) > 2 else ()
+    everybody = case.expected_texts if len(case.jobs) > 2 else ()
     for one in jobs:
         newest = bool(loud) and one is loud[-1]
-        tell(server, one, case.said if newest else everybody, case.log if newest else None)
+        serve_job(
+            server, one, case.expected_texts if newest else everybody, case.log if newest else None
+        )
     server.faults += [replace(fault) for fault in case.faults]  # each counts down
     environ = {**environ_of(folder, server), "GITHUB_RUN_ATTEMPT": str(case.attempt)}
     (folder / "event.json").write_text("{}")
@@ -148,14 +154,14 @@ def judge(
         "--github",
     ]
     code = command.main(args=words, standalone_mode=False, obj=Invocation(environ, place))
-    said = capsys.readouterr()
-    assert TOKEN not in said.out + said.err
+    output = capsys.readouterr()
+    assert TOKEN not in output.out + output.err
     return Answer(
         code,
-        json.loads(said.out),
-        [line for line in said.err.splitlines() if line.startswith("::error")],
+        json.loads(output.out),
+        [line for line in output.err.splitlines() if line.startswith("::error")],
         (folder / "outputs").read_text(),
-        kinds(server.asked()),
+        kinds(server.request_log()),
     )
 
 
@@ -164,22 +170,22 @@ def test_a_run(
     name: str, tmp_path: Path, server: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = CASES[name]
-    answer = judge(case, tmp_path, server, capsys)
+    answer = run_guard(case, tmp_path, server, capsys)
     verdict = answer.verdict
     assert (verdict["verdict"], answer.code) == (case.verdict, EXIT[case.verdict]), verdict
     jsonschema.validate(verdict, SCHEMA)
     assert verdict["headline"].startswith(f"{case.verdict.upper()}: ")
     if answer.legs:
         assert answer.legs[case.shard]["ending"] == case.ending
-    told = [one["what"] for one in verdict["findings"] if one["shard"] in (case.shard, None)]
-    assert case.says in " / ".join([verdict["headline"], *told])
+    reported = [one["what"] for one in verdict["findings"] if one["shard"] in (case.shard, None)]
+    assert case.expected_headline in " / ".join([verdict["headline"], *reported])
     if case.shows:
         assert case.shows in answer.of(case.shard)["evidence"][0]["text"]
     if case.calls is not None:
-        assert answer.asked == ["jobs", *case.calls]
+        assert answer.calls == ["jobs", *case.calls]
     dead = [leg for leg in answer.legs.values() if leg["ending"] != "completed"]
     pages = -(-len(answer.legs) // 100)
-    assert len(answer.asked) <= 5 + pages + 2 * len(dead)
+    assert len(answer.calls) <= 5 + pages + 2 * len(dead)
     # What GitHub is told is what the caller is told.
     assert f"verdict<<ciguard_end\n{case.verdict}\n" in answer.outputs
     assert bool(answer.errors) == (case.verdict != "passed")
@@ -195,8 +201,8 @@ def test_a_run(
 
 
 def test_the_table_has_every_ending_that_only_the_platform_can_tell() -> None:
-    told = {case.ending for case in DEATHS.values()}
+    reported = {case.ending for case in DEATHS.values()}
     own = {"completed", "crash", "deadline", "memory_guard"}  # a leg's own words
-    assert told == set(ENDINGS) - own
-    assert {saying.ending for saying in sayings.SAYINGS} <= told
-    assert set(endings.ADVICE) == set(ENDINGS) - {"completed"}
+    assert reported == set(ENDINGS) - own
+    assert {pattern.ending for pattern in log_patterns.PATTERNS} <= reported
+    assert set(leg_endings.ADVICE) == set(ENDINGS) - {"completed"}

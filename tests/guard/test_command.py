@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import jsonschema
 import pytest
-from guard.world import World, make_leg, make_plan, passed
+from guard.fixtures import World, make_leg, make_plan, passed
 
-from ciguard.guard.as_json import as_json
-from ciguard.guard.text import COLUMNS, render
+from ciguard.guard.json import as_json
 from ciguard.guard.verdict import Level, State
+from ciguard.guard.view import COLUMNS, as_text
 from ciguard.model import ENDINGS, OUTCOMES, EndLine, Exclusion, InventorySummary, Suite
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def hurt() -> World:
 
 @pytest.mark.parametrize(("name", "world"), [("green", World), ("hurt", hurt)])
 def test_text(golden: Golden, name: str, world: type[World]) -> None:
-    text = render(world().prove())
+    text = as_text(world().prove())
     golden(text, SAMPLES / f"{name}.txt", scrub=SCRUB)
     assert max(map(len, text.splitlines())) <= COLUMNS
 
@@ -87,12 +87,12 @@ def test_exit_codes_and_the_first_line(ciguard: Ciguard, tmp_path: Path) -> None
 def test_needs_as_text_file_and_standard_input(ciguard_here: Ciguard, tmp_path: Path) -> None:
     plan, records = World().write(tmp_path)
     words = ("guard", "--plan", plan, "--records", records, "--needs")
-    told = '{"plan": {"result": "success", "outputs": {}}, "legs": {"result": "cancelled"}}'
-    (tmp_path / "needs.json").write_text(told)
-    for needs, given in ((told, ""), ("needs.json", ""), ("-", told)):
+    reported = '{"plan": {"result": "success", "outputs": {}}, "legs": {"result": "cancelled"}}'
+    (tmp_path / "needs.json").write_text(reported)
+    for needs, given in ((reported, ""), ("needs.json", ""), ("-", reported)):
         done = ciguard_here(*words, needs, cwd=tmp_path, expect=13, stdin=given)
         assert done.stdout.startswith("INCOMPLETE: job legs is 'cancelled'")
-    ciguard_here(*words, told.replace("cancelled", "success"), cwd=tmp_path)
+    ciguard_here(*words, reported.replace("cancelled", "success"), cwd=tmp_path)
 
 
 @pytest.mark.parametrize("needs", ['{"legs": {}}', '{"legs": {"result": null}}'])
@@ -136,13 +136,13 @@ def test_github_gets_annotations_and_outputs(ciguard: Ciguard, tmp_path: Path) -
         expect=13,
         GITHUB_OUTPUT=str(output),
     )
-    told = done.stderr.splitlines()
-    assert told[0].startswith("::error title=incomplete::shard 02: its record was cut")
-    assert any("shard 03 has no record" in line for line in told)
+    reported = done.stderr.splitlines()
+    assert reported[0].startswith("::error title=incomplete::shard 02: its record was cut")
+    assert any("shard 03 has no record" in line for line in reported)
     assert (
         "::error file=a.t,line=7,title=a.t%3A%3Atwo::failed: AssertionError: 1 != 2" in done.stderr
     )
-    assert all(line.startswith(("::error", "::warning")) for line in told)
+    assert all(line.startswith(("::error", "::warning")) for line in reported)
     text = output.read_text()
     assert "verdict<<ciguard_end\nincomplete\nciguard_end\n" in text
     assert "complete<<ciguard_end\nfalse\nciguard_end\n" in text
@@ -169,13 +169,13 @@ def test_at_most_ten_errors_and_one_for_a_cause(ciguard: Ciguard, tmp_path: Path
         world.result("01", unit, outcome="failed", message=message, file="a.t")
     plan, records = world.write(tmp_path)
     words = ("guard", "--plan", plan, "--records", records, "--github")
-    told = ciguard(*words, cwd=tmp_path, expect=10).stderr.splitlines()
-    assert len([line for line in told if line.startswith("::error")]) == 10
-    assert told[0] == (
+    reported = ciguard(*words, cwd=tmp_path, expect=10).stderr.splitlines()
+    assert len([line for line in reported if line.startswith("::error")]) == 10
+    assert reported[0] == (
         "::error file=a.t,title=20 x ValueError%3A no (1 shard)::failed: ValueError: no"
         "%0Au00%0Au01%0Au02%0Au03%0Au04%0Aand 15 more"
     )
-    assert told[-1] == "::error::and 12 more: see the step's log"
+    assert reported[-1] == "::error::and 12 more: see the step's log"
 
 
 def test_inputs_that_are_not_there(ciguard: Ciguard, tmp_path: Path) -> None:

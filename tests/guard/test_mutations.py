@@ -7,28 +7,28 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from guard import damages, greens
-from guard.law import broken, passes
+from guard import damages, green_runs
+from guard.fixtures import World
 from guard.mutations import mutated
-from guard.world import World
+from guard.oracle import broken, passes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.codec.gathering import read_records
-from ciguard.guard.proof import prove
+from ciguard.codec.record.reader import read_records
+from ciguard.guard.prove import prove
 
 if TYPE_CHECKING:
-    from guard.law import Run
+    from guard.oracle import Run
 
 
 @pytest.fixture(scope="module")
 def green(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return greens.first(tmp_path_factory.mktemp("green"))
+    return green_runs.first(tmp_path_factory.mktemp("green"))
 
 
 @pytest.fixture(scope="module")
-def mended(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return greens.second(tmp_path_factory.mktemp("mended"))
+def run_with_flaky_unit(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return green_runs.second(tmp_path_factory.mktemp("mended"))
 
 
 def test_the_law_passes_what_is_green(green: Run) -> None:
@@ -40,8 +40,8 @@ def test_the_law_passes_what_is_green(green: Run) -> None:
     assert len(green.files) >= 6
 
 
-def test_the_law_passes_what_was_mended(mended: Run) -> None:
-    verdict = mended.verdict()
+def test_the_law_passes_what_was_mended(run_with_flaky_unit: Run) -> None:
+    verdict = run_with_flaky_unit.verdict()
     assert verdict is not None
     assert (
         verdict.headline
@@ -51,8 +51,8 @@ def test_the_law_passes_what_was_mended(mended: Run) -> None:
         "test_cart.py::test_price",
         "test_stock.py::test_till",
     ]
-    assert passes(mended)
-    assert broken(mended, mended) == ""
+    assert passes(run_with_flaky_unit)
+    assert broken(run_with_flaky_unit, run_with_flaky_unit) == ""
 
 
 def hunt(green: Run, seeds: range) -> Counter[str]:
@@ -74,8 +74,8 @@ def test_no_damage_passes_unless_every_unit_still_has_its_result(green: Run) -> 
     assert seen["green"] > 20
 
 
-def test_nor_does_damage_of_a_run_that_was_mended(mended: Run) -> None:
-    seen = hunt(mended, range(250))
+def test_nor_does_damage_of_a_run_that_was_mended(run_with_flaky_unit: Run) -> None:
+    seen = hunt(run_with_flaky_unit, range(250))
     assert seen["not green, and broken"] > 90
     assert seen["green"] > 40
 
@@ -89,8 +89,8 @@ def test_twenty_thousand_damages(green: Run) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_ten_thousand_damages_of_what_was_mended(mended: Run) -> None:
-    seen = hunt(mended, range(2_000_000, 2_010_000))
+def test_ten_thousand_damages_of_what_was_mended(run_with_flaky_unit: Run) -> None:
+    seen = hunt(run_with_flaky_unit, range(2_000_000, 2_010_000))
     assert seen.total() == 10_000
 
 

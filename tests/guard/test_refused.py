@@ -7,16 +7,16 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from guard.world import World
+from guard.fixtures import World
 
-from ciguard import files, folders
-from ciguard.codec import gathering
-from ciguard.codec.gathering import read_records
+from ciguard.codec.record import reader
+from ciguard.codec.record.reader import read_records
 from ciguard.errors import InputError
-from ciguard.files import arrived
-from ciguard.folders import record_files
-from ciguard.guard.proof import prove
-from ciguard.guard.refused import refused
+from ciguard.guard.prove import prove
+from ciguard.guard.refused import check_unread_files
+from ciguard.sources import local, record_tree
+from ciguard.sources.local import read_inputs
+from ciguard.sources.record_tree import record_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Verdict
 
 
-def judged(folder: Path, world: World) -> Verdict:
-    found = arrived(folder, "records", ())
-    return prove(world.plan, found.records, also=refused(found.problems))
+def prove_folder(folder: Path, world: World) -> Verdict:
+    found = read_inputs(folder, "records", ())
+    return prove(world.plan, found.records, extra_findings=check_unread_files(found.problems))
 
 
 def deep(folder: Path) -> None:
@@ -87,7 +87,7 @@ DAMAGED: dict[str, bytes] = {
 def world(tmp_path: Path) -> World:
     world = World()
     world.write(tmp_path)
-    assert judged(tmp_path, world).state == "passed"
+    assert prove_folder(tmp_path, world).state == "passed"
     return world
 
 
@@ -95,16 +95,16 @@ def world(tmp_path: Path) -> World:
 def test_what_is_no_file_of_a_record_is_refused_and_said(
     tmp_path: Path, world: World, name: str
 ) -> None:
-    make, said = REFUSED[name]
+    make, output = REFUSED[name]
     make(tmp_path / "records" / "record-02-1")
-    verdict = judged(tmp_path, world)
+    verdict = prove_folder(tmp_path, world)
     assert (verdict.state, verdict.exit_code) == ("incomplete", 13)
     (finding,) = verdict.findings
     assert finding.kind == "not_read"
-    assert said in finding.what
+    assert output in finding.what
     assert verdict.ended == verdict.planned  # the others are judged all the same
     with pytest.raises(InputError, match="record-02-1/"):
-        files.read_record_tree(tmp_path / "records")
+        local.read_record_tree(tmp_path / "records")
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_understood_is_damage(
     tmp_path: Path, world: World, name: str
 ) -> None:
     (tmp_path / "records" / "record-02-1" / "process-009.jsonl").write_bytes(DAMAGED[name])
-    verdict = judged(tmp_path, world)
+    verdict = prove_folder(tmp_path, world)
     assert verdict.exit_code == 13
     assert any("process-009.jsonl" in one.what for one in verdict.findings)
 
@@ -124,13 +124,13 @@ def test_names_that_differ_by_case_are_two_files(tmp_path: Path, world: World, n
     (folder / name.replace("JSONL", "jsonl")).write_bytes(
         b'{"type":"result","unit":"c.t::four","outcome":"failed","process":1}\n'
     )
-    assert judged(tmp_path, world).exit_code in (10, 13)
+    assert prove_folder(tmp_path, world).exit_code in (10, 13)
 
 
 def test_deep_folders_are_no_reason_to_fall_over(tmp_path: Path, world: World) -> None:
     try:
         deep(tmp_path / "records")
-        verdict = judged(tmp_path, world)
+        verdict = prove_folder(tmp_path, world)
     finally:  # Python's own way to remove them falls over
         subprocess.run(["rm", "-rf", tmp_path / "records" / "d"], check=True)
     assert verdict.state == "passed"
@@ -150,18 +150,18 @@ def test_names_of_any_bytes_are_shown(tmp_path: Path, world: World, ciguard: Cig
 def test_many_refused_files_are_few_findings(tmp_path: Path, world: World) -> None:
     for number in range(50):
         (tmp_path / "records" / f"{number:02}.jsonl").symlink_to("/etc/passwd")
-    verdict = judged(tmp_path, world)
+    verdict = prove_folder(tmp_path, world)
     assert len(verdict.findings) == 21
     assert verdict.findings[-1].what == "30 more files or artifacts were not read"
 
 
 @pytest.mark.parametrize(
-    ("limit", "said"),
+    ("limit", "output"),
     [
         (("MAX_FILE_BYTES", 1 << 20), "big.jsonl: 2,097,152 bytes, 1 MiB are allowed"),
         (("MAX_RECORD_BYTES", 1 << 20), "big.jsonl: records of more than 1 MiB in all"),
         (("MAX_RECORD_FILES", 6), "record-03-1/supervisor.jsonl: more than 6 files in all"),
-        (("MOST_LOOKED_AT", 5), "more than 5 files and folders: not all was read"),
+        (("MAX_ENTRIES", 5), "more than 5 files and folders: not all was read"),
     ],
 )
 def test_each_limit_takes_out_what_passes_it(
@@ -169,17 +169,17 @@ def test_each_limit_takes_out_what_passes_it(
     world: World,
     monkeypatch: pytest.MonkeyPatch,
     limit: tuple[str, int],
-    said: str,
+    output: str,
 ) -> None:
     (tmp_path / "records" / "big.jsonl").write_bytes(b" \n" * (1 << 20))
-    monkeypatch.setattr(folders, *limit)
+    monkeypatch.setattr(record_tree, *limit)
     found = record_files(tmp_path / "records")
-    assert found.problems == (said,)
-    assert judged(tmp_path, world).exit_code == 13
+    assert found.problems == (output,)
+    assert prove_folder(tmp_path, world).exit_code == 13
 
 
 def test_lines_without_end_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "MAX_LINES", 10)
+    monkeypatch.setattr(reader, "MAX_LINES", 10)
     (record,) = read_records([("a.jsonl", b"\n" * 8), ("b.jsonl", b"\n" * 8), ("c.jsonl", b"\n")])
     assert record.damage == (
         "b.jsonl:3: the records have more than 10 lines",

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from guard import damages
-from guard.world import World, two_suites
+from guard.fixtures import World, two_suites
 
-from ciguard.codec.gathering import read_records
+from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
-from ciguard.guard.asking import Platform
-from ciguard.guard.needs import Job
-from ciguard.guard.proof import prove
+from ciguard.guard.github_facts import RunFacts
+from ciguard.guard.needs import NeededJob
+from ciguard.guard.prove import prove
 from ciguard.model import Result
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def test_what_is_odd_is_named(damage: Callable[[World], None], kind: str, shard:
 
 @pytest.mark.parametrize("results", list(product(RESULTS, repeat=2)))
 def test_whole_records_pass_only_beside_jobs_that_succeeded(results: tuple[str, str]) -> None:
-    world = World(needs=(Job("plan", results[0]), Job("legs", results[1])))
+    world = World(needs=(NeededJob("plan", results[0]), NeededJob("legs", results[1])))
     expected = "passed" if results == ("success", "success") else "incomplete"
     assert world.prove().state == expected
 
@@ -69,22 +69,22 @@ def test_needs_without_a_job_say_nothing_and_that_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("needs", "judged_by"),
+    ("needs", "verdict_by"),
     [
         (None, "judged by the plan and the records"),
         ((), "judged by the plan and the records"),
-        ((Job("legs", "success"),), "judged by the plan, the records and what `needs` says"),
+        ((NeededJob("legs", "success"),), "judged by the plan, the records and what `needs` says"),
     ],
 )
 def test_what_it_is_judged_by_is_what_there_was(
-    needs: tuple[Job, ...] | None, judged_by: str
+    needs: tuple[NeededJob, ...] | None, verdict_by: str
 ) -> None:
     world = World()
-    unknown = Platform(run_id=7, run_attempt=1, unknown="GitHub was not asked")
+    unknown = RunFacts(run_id=7, run_attempt=1, unknown="GitHub was not asked")
     records = read_records(world.files().items())
     verdict = prove(world.plan, records, needs, platform=unknown)
-    said = next(one.what for one in verdict.findings if one.kind == "jobs_unknown")
-    assert said == f"GitHub was not asked; {judged_by}"
+    output = next(one.what for one in verdict.findings if one.kind == "jobs_unknown")
+    assert output == f"GitHub was not asked; {verdict_by}"
 
 
 def test_a_run_of_which_nothing_ran_says_so_first() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from history.gits import git
+from history.git_servers import git
 
 if TYPE_CHECKING:
     from pathlib import Path

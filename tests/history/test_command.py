@@ -7,12 +7,12 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
-from guard.world import make_plan
+from guard.fixtures import make_plan
 
-from ciguard.codec import plan as plan_codec
-from ciguard.codec.formats import FORMATS
-from ciguard.codec.record import encode
-from ciguard.history.unknown import TAKEN
+from ciguard.codec import plan_file as plan_codec
+from ciguard.codec.record.lines import encode
+from ciguard.codec.results.formats import FORMATS
+from ciguard.history.unknown_file import ACCEPTED_INPUTS
 from ciguard.model import EndLine, Line, Result, ShardLine
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def test_the_three_kinds_of_file_and_what_is_shown(ciguard: Ciguard, tmp_path: P
     (tmp_path / "r.xml.gz").write_bytes(gzip.compress(XML.format(1).encode()))
     (tmp_path / "d.json").write_text('{"c.py::t": 2}')
     history = ("--history", "h")
-    said = ciguard("history", "add", "rec", *history, cwd=tmp_path)
-    assert said.stdout.startswith("h: 2 values of 1 run added; 1 run, 2 cases, 2 values (")
+    output = ciguard("history", "add", "rec", *history, cwd=tmp_path)
+    assert output.stdout.startswith("h: 2 values of 1 run added; 1 run, 2 cases, 2 values (")
     more = ("--run-id", "102", "--at", "2026-11-22T10:00:00Z", "--sha", "abc", "--suite", "unit")
     ciguard("history", "add", "r.xml.gz", *history, *more, cwd=tmp_path)
     ciguard("history", "add", "d.json", *history, "--run-id", "1", cwd=tmp_path)
@@ -65,7 +65,7 @@ def test_the_three_kinds_of_file_and_what_is_shown(ciguard: Ciguard, tmp_path: P
 
 
 def test_what_can_be_taken_is_said_of_every_format() -> None:
-    assert all(name in TAKEN.lower() for name in ("jsonl", *FORMATS, "durations"))
+    assert all(name in ACCEPTED_INPUTS.lower() for name in ("jsonl", *FORMATS, "durations"))
 
 
 def test_the_table_fits_a_terminal(ciguard: Ciguard, tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_twice_is_once_and_the_bytes_are_the_same(ciguard: Ciguard, tmp_path: Pa
     record = write_record(tmp_path / "rec", 7, Result("t", "passed"), EndLine("completed"))
     ciguard("history", "add", record, "--history", "h", cwd=tmp_path)
     before = (tmp_path / "h").read_bytes()
-    said = ciguard("history", "add", "rec", "rec/any.jsonl", "--history", "h", cwd=tmp_path)
-    assert "nothing new in 1 value" in said.stdout
+    output = ciguard("history", "add", "rec", "rec/any.jsonl", "--history", "h", cwd=tmp_path)
+    assert "nothing new in 1 value" in output.stdout
     assert (tmp_path / "h").read_bytes() == before
 
 
@@ -105,12 +105,12 @@ def test_a_zip_is_all_results_in_it(ciguard: Ciguard, tmp_path: Path) -> None:
     assert ciguard(*words, cwd=tmp_path).stdout.startswith("h: 2 values of 1 run added")
     with zipfile.ZipFile(tmp_path / "a.zip", "a") as archive:
         archive.writestr("x/3.trx", "<TestR")
-    said = ciguard(*words, cwd=tmp_path, expect=3)
-    assert "a.zip/x/3.trx: " in said.stderr
+    output = ciguard(*words, cwd=tmp_path, expect=3)
+    assert "a.zip/x/3.trx: " in output.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "states"),
     [
         (("r.xml",), "no run id"),
         (("gone.xml", "--run-id", "1"), "gone.xml: cannot be read"),
@@ -119,16 +119,16 @@ def test_a_zip_is_all_results_in_it(ciguard: Ciguard, tmp_path: Path) -> None:
         (("rec", "--at", "noon"), "no time: 'noon'"),
         (("cut.xml", "--run-id", "1"), "cut.xml:1:12: malformed XML"),
         (("odd.txt", "--run-id", "1"), "odd.txt: neither records, nor results, nor durations"),
-        (("odd.txt", "--run-id", "1"), f"fix: {TAKEN}"),
-        (("none.xml", "--run-id", "1"), f"none.xml: the file is empty\n  fix: {TAKEN}"),
+        (("odd.txt", "--run-id", "1"), f"fix: {ACCEPTED_INPUTS}"),
+        (("none.xml", "--run-id", "1"), f"none.xml: the file is empty\n  fix: {ACCEPTED_INPUTS}"),
         (("pom.xml", "--run-id", "1"), "XML with the root <project>: neither JUnit XML nor TRX"),
-        (("p.toml", "--run-id", "1"), f"column 2 (char 1)\n  fix: {TAKEN}"),
+        (("p.toml", "--run-id", "1"), f"column 2 (char 1)\n  fix: {ACCEPTED_INPUTS}"),
         (("rec", "--plan", "plan.json"), "the record is of plan 'p', not "),
         (("empty", "--run-id", "1"), "no record (*.jsonl)"),
     ],
 )
 def test_what_cannot_be_added_is_exit_3_and_leaves_nothing(
-    words: tuple[str, ...], says: str, ciguard: Ciguard, tmp_path: Path
+    words: tuple[str, ...], states: str, ciguard: Ciguard, tmp_path: Path
 ) -> None:
     write_record(tmp_path / "rec", 7, Result("t", "passed"))
     (tmp_path / "empty").mkdir()
@@ -140,18 +140,20 @@ def test_what_cannot_be_added_is_exit_3_and_leaves_nothing(
     (tmp_path / "p.toml").write_text('[project]\nname = "x"\n')
     (tmp_path / "plan.json").write_bytes(plan_codec.encode(make_plan()))
     done = ciguard("history", "add", *words, "--history", "h", cwd=tmp_path, expect=3)
-    assert says in done.stderr
+    assert states in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "h").exists()
 
 
-@pytest.mark.parametrize("told_by", ["the record", "the option"])
+@pytest.mark.parametrize("reported_by", ["the record", "the option"])
 def test_a_pull_request_s_values_never_enter(
-    told_by: str, ciguard: Ciguard, tmp_path: Path
+    reported_by: str, ciguard: Ciguard, tmp_path: Path
 ) -> None:
-    header = ShardLine("p", "01", run_id=7, event="pull_request" if "record" in told_by else None)
+    header = ShardLine(
+        "p", "01", run_id=7, event="pull_request" if "record" in reported_by else None
+    )
     (tmp_path / "r.jsonl").write_bytes(encode(header) + encode(Result("t", "passed")))
-    words = ("--event", "pull_request") if told_by == "the option" else ()
+    words = ("--event", "pull_request") if reported_by == "the option" else ()
     add = ("history", "add", "r.jsonl", "--history", "h", *words)
     done = ciguard(*add, cwd=tmp_path, expect=3)
     assert "r.jsonl: run 7 is of a pull request (pull_request): its values are not" in done.stderr
@@ -159,7 +161,7 @@ def test_a_pull_request_s_values_never_enter(
 
 
 @pytest.mark.parametrize(
-    ("event", "told_of"),
+    ("event", "reported_of"),
     [
         ("pull_request", ""),
         ("pull_request_target", ""),
@@ -170,11 +172,11 @@ def test_a_pull_request_s_values_never_enter(
     ],
 )
 def test_what_a_record_says_of_its_run_does_not_outrank_the_platform(
-    event: str, told_of: str, ciguard: Ciguard, tmp_path: Path
+    event: str, reported_of: str, ciguard: Ciguard, tmp_path: Path
 ) -> None:
     header = ShardLine("p", "01", run_id=7, event="push", branch="main")
     (tmp_path / "r.jsonl").write_bytes(encode(header) + encode(Result("t", "passed")))
-    payload = {"workflow_run": {"id": 7, "event": told_of}} if told_of else {}
+    payload = {"workflow_run": {"id": 7, "event": reported_of}} if reported_of else {}
     (tmp_path / "event.json").write_text(json.dumps(payload))
     environ = {
         "GITHUB_ACTIONS": "true",
@@ -182,11 +184,11 @@ def test_what_a_record_says_of_its_run_does_not_outrank_the_platform(
         "GITHUB_EVENT_NAME": event,
         "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
     }
-    code = 0 if told_of == "push" else 3
+    code = 0 if reported_of == "push" else 3
     words = ("history", "add", "r.jsonl", "--history", "h")
     done = ciguard(*words, cwd=tmp_path, expect=code, **environ)
     assert (tmp_path / "h").exists() == (code == 0)
-    assert code == 0 or f"a run of {told_of or event} writes no history" in done.stderr
+    assert code == 0 or f"a run of {reported_of or event} writes no history" in done.stderr
 
 
 def test_damage_is_told_and_the_rest_is_added(ciguard: Ciguard, tmp_path: Path) -> None:

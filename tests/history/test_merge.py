@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.codec.history import KEPT, decode, empty, encode
+from ciguard.codec.history import VALUES_PER_KEY, decode, empty, encode
 from ciguard.codec.history_runs import UNDATED
 from ciguard.errors import InputError
 from ciguard.history.export import lines
-from ciguard.history.facts import Facts
-from ciguard.history.intake import history_of
-from ciguard.history.merge import MOST_RUNS, join
+from ciguard.history.ingest import history_of
+from ciguard.history.merge import MAX_RUNS, merge
+from ciguard.history.run_metadata import RunMetadata
 from ciguard.model import OUTCOMES, EndLine, Record, Result, ShardLine, StartLine, UnitKey
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ results = st.builds(
 
 
 @st.composite
-def additions(draw: st.DrawFn, most: int, whole: bool) -> list[History]:
+def additions(draw: st.DrawFn, most: int, entire: bool) -> list[History]:
     """Up to `most` runs, `whole` or leg by leg; a unit is in one leg of a run, as plans have it."""
     ids = draw(st.lists(st.integers(1, 40), min_size=1, max_size=most, unique=True))
     found = []
@@ -86,14 +86,14 @@ def additions(draw: st.DrawFn, most: int, whole: bool) -> list[History]:
             record(run_id, *(item for item in drawn if len(item.unit) % 2 == side), shard=shard)
             for side, shard in enumerate(("01", "02"))
         ]
-        found.extend([history_of(legs)] if whole else [history_of([leg]) for leg in legs])
+        found.extend([history_of(legs)] if entire else [history_of([leg]) for leg in legs])
     return found
 
 
 @st.composite
 def twice_ordered(draw: st.DrawFn) -> tuple[list[History], list[History]]:
-    whole = draw(st.booleans())
-    found = draw(additions(30 if whole else 8, whole))
+    entire = draw(st.booleans())
+    found = draw(additions(30 if entire else 8, entire))
     return found, draw(st.permutations(found))
 
 
@@ -102,75 +102,75 @@ def twice_ordered(draw: st.DrawFn) -> tuple[list[History], list[History]]:
 def test_any_order_of_adding_gives_the_same_bytes(
     orders: tuple[list[History], list[History]],
 ) -> None:
-    first, second = (encode(reduce(join, order, empty())) for order in orders)
+    first, second = (encode(reduce(merge, order, empty())) for order in orders)
     assert first == second
 
 
-@given(additions(30, whole=True))
+@given(additions(30, entire=True))
 @settings(max_examples=50, deadline=None)
 def test_adding_twice_changes_nothing_and_what_is_read_is_what_was_written(
     found: list[History],
 ) -> None:
-    history = reduce(join, found, empty())
+    history = reduce(merge, found, empty())
     content = encode(history)
-    for again in found:
-        assert encode(join(history, again)) == content
-    assert encode(join(history, history)) == content
+    for rerun in found:
+        assert encode(merge(history, rerun)) == content
+    assert encode(merge(history, history)) == content
     read = decode(content, "x")
     assert encode(read) == content
     assert list(lines(read)) == list(lines(decode(encode(read), "x")))
     assert read.keys == history.keys
     assert read.runs == history.runs
-    assert read.spellings == history.spellings
+    assert read.external_names == history.external_names
 
 
-@given(additions(30, whole=True))
+@given(additions(30, entire=True))
 @settings(max_examples=50, deadline=None)
 def test_joining_what_was_read_is_joining_what_was_written(found: list[History]) -> None:
     joined = read = empty()
     for one_more in found:
-        joined = join(joined, one_more)
-        read = join(decode(encode(read), "x"), decode(encode(one_more), "x"))
+        joined = merge(joined, one_more)
+        read = merge(decode(encode(read), "x"), decode(encode(one_more), "x"))
     assert encode(read) == encode(joined)
 
 
 def test_a_column_of_one_value_throughout_outlives_runs_that_did_not_measure_it() -> None:
     found = [Result(unit, "passed", wall_s=2.0, retained_bytes=0) for unit in ("a", "b")]
-    kept = decode(encode(history_of([record(1, *found)])), "x")
-    assert encode(join(empty(), kept)) == encode(kept)
-    first, _, second = lines(join(kept, history_of([record(2, Result("a", "passed"))])))
+    stored = decode(encode(history_of([record(1, *found)])), "x")
+    assert encode(merge(empty(), stored)) == encode(stored)
+    first, _, second = lines(merge(stored, history_of([record(2, Result("a", "passed"))])))
     for line in (first, second):
         assert '"wall_s":2.0' in line
         assert '"retained_bytes":0' in line
 
 
 def test_the_last_twenty_values_of_a_key_are_kept_and_the_runs_they_need() -> None:
-    history = reduce(join, [one(run_id) for run_id in range(1, 26)])
+    history = reduce(merge, [one(run_id) for run_id in range(1, 26)])
     assert [run for run, _, _ in walls(history)] == list(range(6, 26))
     assert [run.run_id for run in history.runs] == list(range(6, 26))
     rare = history_of([record(1, Result("rare", "passed", wall_s=9.0))])
-    both = join(history, rare)
+    both = merge(history, rare)
     assert walls(both)[-1] == (1, "rare", 9.0)
     assert [run.run_id for run in both.runs] == [1, *range(6, 26)]
-    assert len(walls(both)) == KEPT + 1
+    assert len(walls(both)) == VALUES_PER_KEY + 1
 
 
 def test_tests_that_nobody_has_seen_for_long_are_forgotten() -> None:
     steady = Result("steady", "passed", wall_s=1.0)
-    runs = range(1, MOST_RUNS + 6)
+    runs = range(1, MAX_RUNS + 6)
     history = history_of(
         [record(run, steady, Result(f"t[{run}]", "passed", wall_s=float(run))) for run in runs]
     )
     assert [run.run_id for run in history.runs] == list(runs)[5:]
     assert {key.unit for key in history.keys} == {"steady", *(f"t[{run}]" for run in runs[5:])}
-    assert len(history.values) == KEPT + MOST_RUNS
+    assert len(history.values) == VALUES_PER_KEY + MAX_RUNS
     assert encode(decode(encode(history), "x")) == encode(history)
-    assert encode(join(history, history_of([record(3, steady)]))) == encode(history)
+    assert encode(merge(history, history_of([record(3, steady)]))) == encode(history)
 
 
 def test_a_run_older_than_all_that_is_kept_leaves_no_trace() -> None:
-    history = reduce(join, [one(run_id) for run_id in range(2, 25)])
-    assert encode(join(history, one(1))) == encode(history)
+    history = reduce(merge, [one(run_id) for run_id in range(2, 25)])
+    assert encode(merge(history, one(1))) == encode(history)
 
 
 def test_the_last_try_is_the_outcome() -> None:
@@ -186,12 +186,12 @@ def test_the_last_try_is_the_outcome() -> None:
 
 
 def test_what_a_plugin_ran_again_until_it_passed_was_no_first_try() -> None:
-    again = [
+    rerun = [
         Result("a", "passed", reruns=1),
         Result("b", "failed", reruns=1),
         Result("c", "passed"),
     ]
-    found = lines(history_of([record(1, *again)]))
+    found = lines(history_of([record(1, *rerun)]))
     assert [('"try":2' in line) for line in found] == [True, False, False]
 
 
@@ -206,27 +206,27 @@ def test_a_later_attempt_replaces_the_legs_that_ran_again() -> None:
         found = [Result(case, "passed", wall_s=float(number)) for case in cases]
         return history_of([record(7, *found, shard=shard, attempt=number)])
 
-    first = join(attempt(1, "01", "a", "b"), attempt(1, "02", "c"))
-    again = attempt(2, "02", "c")
-    both = join(first, again)
+    first = merge(attempt(1, "01", "a", "b"), attempt(1, "02", "c"))
+    rerun = attempt(2, "02", "c")
+    both = merge(first, rerun)
     assert walls(both) == [(7, "a", 1.0), (7, "b", 1.0), (7, "c", 2.0)]
-    assert encode(join(again, first)) == encode(both)
+    assert encode(merge(rerun, first)) == encode(both)
     assert [(leg.shard, leg.run_attempt) for leg in both.runs[0].legs] == [("01", 1), ("02", 2)]
     assert both.runs[0].run_attempt == 2
-    assert encode(join(both, first)) == encode(both)
+    assert encode(merge(both, first)) == encode(both)
 
 
 def test_values_of_a_replaced_leg_go_with_it() -> None:
     first = history_of([record(7, Result("a", "passed", wall_s=1.0), Result("b", "passed"))])
     dead = record(7, Result("b", "passed"), attempt=2, end=None)
-    both = join(first, history_of([dead]))
+    both = merge(first, history_of([dead]))
     assert [key.unit for key in both.keys] == ["b"]
 
 
 def test_two_facts_of_one_run_that_differ_are_an_error_with_both() -> None:
     a = history_of([record(7, branch="main")])
     with pytest.raises(InputError) as caught:
-        join(a, history_of([record(7, branch="next", shard="02")]))
+        merge(a, history_of([record(7, branch="next", shard="02")]))
     assert "main" in str(caught.value)
     assert "next" in str(caught.value)
     assert "run 7" in str(caught.value)
@@ -234,8 +234,8 @@ def test_two_facts_of_one_run_that_differ_are_an_error_with_both() -> None:
 
 def test_what_one_piece_does_not_know_the_other_tells() -> None:
     bare = history_of([record(7, shard="02")])
-    told = history_of([record(7, branch="main", tested_sha="abc", tested_parents=("p",))])
-    for both in (join(bare, told), join(told, bare)):
+    reported = history_of([record(7, branch="main", tested_sha="abc", tested_parents=("p",))])
+    for both in (merge(bare, reported), merge(reported, bare)):
         run = both.runs[0]
         assert (run.branch, run.sha, run.parents) == ("main", "abc", ("p",))
 
@@ -250,17 +250,19 @@ def test_a_dead_leg_is_an_observation_of_the_units_it_lost() -> None:
     (leg,) = history_of([dead]).runs[0].legs
     assert (leg.complete, leg.ending, leg.lost) == (False, "unknown", (UnitKey("s", "", "b"),))
     rest = Record("other file", dead.header, results=(Result("b", "passed", suite="s"),))
-    both = join(history_of([dead]), history_of([rest]))
+    both = merge(history_of([dead]), history_of([rest]))
     assert both.runs[0].legs[0].lost == ()
     assert len(both.values) == 2
 
 
 def test_a_run_without_a_date_is_older_than_all_with_one() -> None:
-    undated = history_of([Record("x", None, results=(Result("t", "passed"),))], Facts(run_id=99))
+    undated = history_of(
+        [Record("x", None, results=(Result("t", "passed"),))], RunMetadata(run_id=99)
+    )
     assert undated.runs[0].at == UNDATED
-    assert [run.run_id for run in join(one(1), undated).runs] == [99, 1]
+    assert [run.run_id for run in merge(one(1), undated).runs] == [99, 1]
 
 
 def test_keys_without_values_go() -> None:
     first = history_of([record(7, Result("only", "passed"))])
-    assert join(first, history_of([record(7, attempt=2)])).keys == ()
+    assert merge(first, history_of([record(7, attempt=2)])).keys == ()

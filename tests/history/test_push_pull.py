@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from history.gits import NAME, PLACE, branch, clone, git, ids, one
+from history.git_servers import NAME, PLACE, branch, clone, git, ids, one
 
 from ciguard.codec.history import decode, encode
-from ciguard.codec.record import encode as encode_line
-from ciguard.history.carriers import load, update
+from ciguard.codec.record.lines import encode as encode_line
+from ciguard.history.stores import load, update
 from ciguard.model import Result, ShardLine
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ciguard.codec.history import History
 
 
-def kept(path: Path) -> History:
+def read_history(path: Path) -> History:
     return decode(path.read_bytes(), str(path))
 
 
@@ -43,7 +43,7 @@ def test_both_keep_what_the_other_does_not_know(origin: Path, ciguard: Ciguard) 
     update(branch(folder), one(1))
     (folder / "mine").write_bytes(encode(one(2)))
     ciguard("history", "pull", "mine", cwd=folder)
-    assert ids(kept(folder / "mine")) == [1, 2]
+    assert ids(read_history(folder / "mine")) == [1, 2]
     assert ids(load(branch(folder)).history) == [1]
     ciguard("history", "push", "mine", cwd=folder)
     assert ids(load(branch(folder)).history) == [1, 2]
@@ -90,7 +90,7 @@ def test_a_proposal_s_job_pushes_nothing(event: str, origin: Path, ciguard: Cigu
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("words", "code", "states"),
     [
         (("pull",), 3, f"{PLACE}: there is no history yet"),
         (("pull", "-"), 3, f"{PLACE}: there is no history yet"),
@@ -105,7 +105,7 @@ def test_a_proposal_s_job_pushes_nothing(event: str, origin: Path, ciguard: Cigu
     ],
 )
 def test_what_cannot_be_carried(
-    words: tuple[str, ...], code: int, says: str, origin: Path, ciguard: Ciguard
+    words: tuple[str, ...], code: int, states: str, origin: Path, ciguard: Ciguard
 ) -> None:
     folder = clone(origin, "one")
     (folder / "good").write_bytes(encode(one(1)))
@@ -113,7 +113,7 @@ def test_what_cannot_be_carried(
     (folder / "newer").write_bytes(b"ciguard-history 9 abc\n")
     before = sorted(path.name for path in folder.iterdir())
     done = ciguard("history", *words, cwd=folder, expect=code)
-    assert says in done.stderr
+    assert states in done.stderr
     assert "fix: " in done.stderr
     assert "Traceback" not in done.stderr
     assert git(origin, "for-each-ref", "--format=%(refname:short)") == "main"
@@ -121,7 +121,7 @@ def test_what_cannot_be_carried(
 
 
 @pytest.mark.parametrize(
-    ("content", "says", "fix"),
+    ("content", "states", "fix"),
     [
         (encode(one(1))[:-1], "was cut or changed", "git push origin --delete ciguard-history"),
         (b"something else", "no history file", "git push origin --delete ciguard-history"),
@@ -129,11 +129,11 @@ def test_what_cannot_be_carried(
     ],
 )
 def test_a_branch_that_cannot_be_understood_is_not_overwritten(
-    content: bytes, says: str, fix: str, origin: Path, ciguard: Ciguard
+    content: bytes, states: str, fix: str, origin: Path, ciguard: Ciguard
 ) -> None:
     folder = clone(origin, "one")
-    carrier = branch(folder)
-    assert carrier.write(content, carrier.read())
+    store = branch(folder)
+    assert store.write(content, store.read())
     (folder / "history.ciguard").write_bytes(encode(one(2)))
     mine = (folder / "history.ciguard").read_bytes()
     (folder / "units").write_text("a.py::t\n")
@@ -144,12 +144,12 @@ def test_a_branch_that_cannot_be_understood_is_not_overwritten(
     ):
         done = ciguard(*words, cwd=folder, expect=code)
         # A plan is printed with it, in lines of 80 columns.
-        told = " ".join((done.stderr if code else done.stdout).split())
-        assert says in told
-        assert fix in told
-    assert carrier.read().content == content
+        reported = " ".join((done.stderr if code else done.stdout).split())
+        assert states in reported
+        assert fix in reported
+    assert store.read().content == content
     assert (folder / "history.ciguard").read_bytes() == mine
     if "--delete" in fix:
         git(folder, *fix.split()[1:])
         ciguard("history", "push", cwd=folder)
-        assert ids(load(carrier).history) == [2]
+        assert ids(load(store).history) == [2]

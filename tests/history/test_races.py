@@ -10,38 +10,38 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conftest import clean_environment
-from history.gits import NAME, PLACE, branch, clone, git, ids, one
+from history.git_servers import NAME, PLACE, branch, clone, git, ids, one
 
 from ciguard.codec.history import encode
 from ciguard.errors import RemoteError
-from ciguard.history.carriers import Patience, load, update
+from ciguard.history.stores import WriteRetryPolicy, load, update
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ciguard.history.branch_carrier import BranchCarrier
-    from ciguard.history.kept import Kept
+    from ciguard.history.branch_store import BranchStore
+    from ciguard.history.stored_bytes import StoredBytes
 
-SOON = Patience(tries=4, wait_s=0.001)
+SOON = WriteRetryPolicy(tries=4, wait_s=0.001)
 
 
 class Overtaken:
     """The real carrier of a writer; between its reading and its writing, something happens."""
 
-    def __init__(self, carrier: BranchCarrier, *happenings: Callable[[], object]) -> None:
+    def __init__(self, carrier: BranchStore, *happenings: Callable[[], object]) -> None:
         self.carrier = carrier
         self.happenings = list(happenings)
-        self.place = carrier.place
-        self.mending = carrier.mending
+        self.location = carrier.location
+        self.recovery_advice = carrier.recovery_advice
 
-    def read(self) -> Kept:
-        kept = self.carrier.read()
+    def read(self) -> StoredBytes:
+        stored = self.carrier.read()
         if self.happenings:
             self.happenings.pop(0)()
-        return kept
+        return stored
 
-    def write(self, content: bytes, seen: Kept) -> bool:
+    def write(self, content: bytes, seen: StoredBytes) -> bool:
         return self.carrier.write(content, seen)
 
 
@@ -87,27 +87,27 @@ def test_a_branch_that_is_deleted_meanwhile_is_begun_anew(origin: Path) -> None:
 
 
 def test_a_push_whose_answer_was_lost_is_not_done_twice(origin: Path) -> None:
-    carrier = branch(clone(origin, "one"))
-    update(carrier, one(1))
-    slow = Overtaken(carrier, lambda: update(carrier, one(2)))
+    store = branch(clone(origin, "one"))
+    update(store, one(1))
+    slow = Overtaken(store, lambda: update(store, one(2)))
     assert ids(update(slow, one(2), SOON).history) == [1, 2]
-    assert ids(load(carrier).history) == [1, 2]
+    assert ids(load(store).history) == [1, 2]
 
 
 @pytest.mark.parametrize(("writers", "rounds"), [(2, 4), (4, 2)])
 def test_writers_at_the_same_time_lose_nothing(origin: Path, writers: int, rounds: int) -> None:
-    carriers = [branch(clone(origin, f"clone{number}")) for number in range(writers)]
+    stores = [branch(clone(origin, f"clone{number}")) for number in range(writers)]
     for begin in range(1, rounds * writers, writers):  # the first round is the first use
         runs = [one(begin + number, f"t{begin + number}") for number in range(writers)]
         threads = [
-            threading.Thread(target=update, args=(carrier, run, Patience(wait_s=0.01)))
-            for carrier, run in zip(carriers, runs, strict=True)
+            threading.Thread(target=update, args=(store, run, WriteRetryPolicy(wait_s=0.01)))
+            for store, run in zip(stores, runs, strict=True)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(60)
-        assert ids(load(carriers[0]).history) == list(range(1, begin + writers))
+        assert ids(load(stores[0]).history) == list(range(1, begin + writers))
     assert git(origin, "rev-list", "--count", NAME) == "1"
 
 
@@ -115,7 +115,7 @@ def test_writers_at_the_same_time_lose_nothing(origin: Path, writers: int, round
 def test_fifty_rounds_of_two_programs_lose_nothing(origin: Path) -> None:
     """As runs of the base branch that end together: each adds by the command, in its own clone."""
     clones = [clone(origin, "one"), clone(origin, "two")]
-    told = ""
+    reported = ""
     for begin in range(1, 101, 2):
         programs = []
         for folder, run in zip(clones, (begin, begin + 1), strict=True):
@@ -132,11 +132,11 @@ def test_fifty_rounds_of_two_programs_lose_nothing(origin: Path) -> None:
                 )
             )
         for program in programs:
-            said = program.communicate(timeout=120)[0]
-            assert program.returncode == 0, said
-            told += said
+            output = program.communicate(timeout=120)[0]
+            assert program.returncode == 0, output
+            reported += output
         assert ids(load(branch(clones[0])).history) == list(range(1, begin + 2))
-    races = told.count("others wrote at the same time")
+    races = reported.count("others wrote at the same time")
     print(f"50 rounds, {races} races lost, no run")
     assert races, "they never met, so nothing was shown"
     assert git(origin, "rev-list", "--count", NAME) == "1"

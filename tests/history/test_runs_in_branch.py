@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import clean_environment
-from history.gits import NAME, PLACE, branch, clone, git
+from history.git_servers import NAME, PLACE, branch, clone, git
 
-from ciguard.history.carriers import load
+from ciguard.history.stores import load
 
 if TYPE_CHECKING:
     from conftest import Ciguard
@@ -127,9 +127,9 @@ def test_dead_legs_are_observations_until_they_run_again(project: Project) -> No
     for shard in ("02", "03"):
         project.leg(shard, 7, attempt=2)
     assert "nothing new" not in project.add(7)
-    again = project.legs()
-    assert [(leg.complete, leg.lost) for leg in again.values()] == [(True, ())] * 3
-    assert {key: leg.run_attempt for key, leg in again.items()} == {"01": 1, "02": 2, "03": 2}
+    rerun = project.legs()
+    assert [(leg.complete, leg.lost) for leg in rerun.values()] == [(True, ())] * 3
+    assert {key: leg.run_attempt for key, leg in rerun.items()} == {"01": 1, "02": 2, "03": 2}
     assert {(one["variant"], one["unit"]) for one in project.exported()} == set().union(
         *planned.values()
     )

@@ -9,14 +9,14 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from init.steps import Job
-from run.legs import UNGUARDED, build_pyz, clean_environ, plan_of, until
+from init.workflow_steps import Job
+from run.leg_runner import UNGUARDED, build_pyz, clean_environ, plan_of, until
 
-from ciguard.codec import plan as plan_codec
-from ciguard.compare.records import runs_of
-from ciguard.files import read_record_tree
-from ciguard.init.workflow import Workflow, render_workflow
-from ciguard.rendering import environment
+from ciguard.codec import plan_file as plan_codec
+from ciguard.compare.run_from_records import runs_from_records
+from ciguard.init.workflow_files import Workflow, render_workflow
+from ciguard.sources.local import read_record_tree
+from ciguard.template_loader import environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def job_in(folder: Path, policy: LegPolicy = UNGUARDED, *, static: bool = False)
     build_pyz(folder / "plan" / "ciguard-run.pyz")
     (folder / "checkout" / ".ciguard").symlink_to(folder / "plan")
     (folder / "artifacts").mkdir()
-    workflow = Workflow("main", "", "", "branch:h", "3.12", checkpoint="1.5s", parts=3)
+    workflow = Workflow("main", "", "", "branch:h", "3.12", checkpoint="1.5s", checkpoint_steps=3)
     return Job(folder, render_workflow(workflow, environment(), static=static))
 
 
@@ -85,8 +85,8 @@ def history(folder: Path) -> str:
     """What a history says that gets all artifacts, and then all of them again."""
     words = ("history", "add", "artifacts", "--history", "h", "--plan", "plan", "--sha", "4f2a")
     first = ciguard(folder, *words, "--branch", "main")
-    again = ciguard(folder, *words, "--branch", "main")
-    assert "nothing new" in again.stdout, again.stderr
+    rerun = ciguard(folder, *words, "--branch", "main")
+    assert "nothing new" in rerun.stdout, rerun.stderr
     return first.stdout
 
 
@@ -113,9 +113,9 @@ def test_a_leg_goes_on_from_step_to_step_and_is_red_in_the_end_for_what_failed_a
     assert "10 values of 1 run added" in history(tmp_path)
     # Whoever runs an attempt again that has ended means all of it.
     (tmp_path / "checkout" / "bad").unlink()
-    again = job.again().execute()
-    assert "resumed: 0 of 10 units ended before, in 0 records" in again.printed[PART % 1]
-    assert not again.red, again.printed
+    rerun = job.next_attempt().execute()
+    assert "resumed: 0 of 10 units ended before, in 0 records" in rerun.printed[PART % 1]
+    assert not rerun.red, rerun.printed
     assert ran(tmp_path) == dict.fromkeys(map(str, range(10)), 2)
     code, verdict = guard(tmp_path)
     assert (code, [one["unit"] for one in verdict["flaky"]]) == (0, [UNITS[1]])
@@ -140,16 +140,16 @@ def test_a_lost_runner_costs_what_came_behind_the_last_checkpoint(tmp_path: Path
     assert "stops at a checkpoint, and no later step left a record" in finding["what"]
     done = verdict["counts"].get("passed", 0)
     assert len(verdict["missing"]) == 10 - done
-    again = job.again().execute()
-    assert not again.red, again.printed
-    assert f"resumed: {done} of 10 units ended before, in 1 record" in again.printed[PART % 1]
+    rerun = job.next_attempt().execute()
+    assert not rerun.red, rerun.printed
+    assert f"resumed: {done} of 10 units ended before, in 1 record" in rerun.printed[PART % 1]
     assert ran(tmp_path) == dict.fromkeys(map(str, range(10)), 1)
     code, verdict = guard(tmp_path)
     assert (code, verdict["findings"], verdict["flaky"]) == (0, [], [])
     assert verdict["counts"] == {"passed": 10}
     assert verdict["legs"][0]["run_attempt"] == 2
     assert "10 values of 1 run added" in history(tmp_path)
-    assert len(runs_of(read_record_tree(tmp_path / "artifacts"), "x")) == 1
+    assert len(runs_from_records(read_record_tree(tmp_path / "artifacts"), "x")) == 1
 
 
 def test_steps_share_the_deadline_and_another_end_than_a_checkpoint_is_red(tmp_path: Path) -> None:

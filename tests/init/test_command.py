@@ -94,8 +94,8 @@ def test_yes_writes_both_and_a_second_time_nothing(repository: Path) -> None:
     assert first.stdout.splitlines() == ["ciguard.toml: created", f"{WORKFLOW}: created"]
     workflow = yaml.safe_load((repository / WORKFLOW).read_text("utf-8"))
     assert workflow[True]["push"]["branches"] == ["trunk"]  # YAML 1.1 reads `on` as true
-    again = call(repository, "--yes")
-    assert again.stdout == f"ciguard.toml and {WORKFLOW} are up to date\n"
+    rerun = call(repository, "--yes")
+    assert rerun.stdout == f"ciguard.toml and {WORKFLOW} are up to date\n"
 
 
 def test_checkpoints_are_asked_for_once_and_kept(repository: Path) -> None:
@@ -240,8 +240,8 @@ def test_a_branch_made_for_it_is_not_taken_for_the_default(
         subprocess.run([*git, "update-ref", place, "HEAD"], check=True)
     answer = call(repository, "--yes")
     assert f'branches: ["{taken}"]' in (repository / WORKFLOW).read_text("utf-8")
-    said = f"git does not know origin's default branch: {taken} is taken for it"
-    assert (said in answer.stderr) is (taken != "trunk"), "a guess is told"
+    output = f"git does not know origin's default branch: {taken} is taken for it"
+    assert (output in answer.stderr) is (taken != "trunk"), "a guess is told"
 
 
 @pytest.mark.parametrize("place", ["repository/tests", "."])

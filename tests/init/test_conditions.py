@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from init.test_workflow import CASES, RESULTS, ask_github, jobs
+from init.test_workflow_files import CASES, RESULTS, jobs, run_github_parser
 
 OURS = {name: text for name, text in CASES.items() if name != "our own"}
 FORKS = [name for name in OURS if "forks" in name]  # they tell of a run that another one made
@@ -24,7 +24,7 @@ every_workflow = pytest.mark.parametrize(
 
 @cache
 def read_all() -> dict[str, dict[str, Any]]:
-    answers = ask_github(*({"workflow": text} for text in OURS.values()))
+    answers = run_github_parser(*({"workflow": text} for text in OURS.values()))
     assert [answer["errors"] for answer in answers] == [[] for _ in OURS]
     return {text: answer["jobs"] for text, answer in zip(OURS.values(), answers, strict=True)}
 
@@ -36,13 +36,13 @@ def read(text: str) -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _evaluated(asked: str) -> list[bool]:
-    return [answer["value"] == "true" for answer in ask_github(*json.loads(asked))]
+def _evaluated(requested: str) -> list[bool]:
+    return [answer["value"] == "true" for answer in run_github_parser(*json.loads(requested))]
 
 
-def evaluated(asked: list[dict[str, Any]]) -> list[bool]:
+def evaluated(requested: list[dict[str, Any]]) -> list[bool]:
     """What GitHub makes of each; workflows that ask the same are answered once."""
-    return _evaluated(json.dumps(asked))
+    return _evaluated(json.dumps(requested))
 
 
 def needs_of(text: str, job: str) -> list[dict[str, Any]]:
@@ -72,11 +72,11 @@ def test_the_report_runs_whatever_fails_before_it(text: str) -> None:
     assert not any("continue-on-error" in step for step in steps)
     ends = needs_of(text, "report")
     made = {"report": {"outputs": {"values_artifact": "ciguard-values-7-1", "suspects": "1"}}}
-    asked = [
+    requested = [
         {"expression": one, "contexts": {"needs": needs, "steps": made}, "status": status}
         for needs, one, status in product(ends, conditions["steps"], STATUSES)
     ]
-    answers = iter(evaluated(asked))
+    answers = iter(evaluated(requested))
     wanted = [[{status: next(answers) for status in STATUSES} for _ in steps] for _ in ends]
     for of_steps in wanted:
         # A run that is cancelled does not cancel the job; what one of its steps sees is the job's.
@@ -93,11 +93,11 @@ def test_the_report_runs_whatever_fails_before_it(text: str) -> None:
 @every_workflow
 def test_no_job_before_the_report_can_keep_it_from_running(text: str) -> None:
     condition = read(text)["report"]["if"]
-    asked = [
+    requested = [
         {"expression": condition, "contexts": {"needs": needs}, "status": status}
         for needs, status in product(needs_of(text, "report"), STATUSES)
     ]
-    assert all(evaluated(asked))
+    assert all(evaluated(requested))
 
 
 @every_workflow
@@ -108,11 +108,11 @@ def test_a_leg_keeps_its_record_however_it_ends(text: str) -> None:
         "github": {"run_attempt": 1},
         "steps": {f"part-{n:02}": {"outputs": {"state": "checkpoint"}} for n in (1, 2)},
     }
-    asked = [
+    requested = [
         {"expression": condition, "contexts": made_up, "status": status}
         for condition, status in product((conditions[-1], conditions[-2]), STATUSES)
     ]
-    answers = evaluated(asked)
+    answers = evaluated(requested)
     # The upload runs whatever was before it; the tests run behind nothing that failed.
     assert answers == [True, True, True, True, False, False]
 
@@ -126,10 +126,10 @@ def test_history_is_written_of_runs_that_have_a_plan(text: str) -> None:
     branch = base["repository"]["default_branch"]
     here = {"event_name": "push", "ref": f"refs/heads/{branch}", "event": base}
     ends = needs_of(text, "history")
-    asked = [
+    requested = [
         {"expression": condition, "contexts": {"needs": needs, "github": here}} for needs in ends
     ]
-    assert evaluated(asked) == [
+    assert evaluated(requested) == [
         needs.get("plan", {"result": "success"})["result"] == "success" for needs in ends
     ]
 
@@ -144,14 +144,14 @@ def test_a_fork_s_run_is_told_of_however_it_ended_and_no_other(name: str) -> Non
         ("push", "octo-org/shop"): False,
         ("merge_group", "octo-org/shop"): False,
     }
-    asked = []
+    requested = []
     for (event, repository), conclusion in product(events, conclusions):
-        told = {
+        reported = {
             "event": event,
             "conclusion": conclusion,
             "head_repository": {"full_name": repository},
         }
-        github = {"repository": "octo-org/shop", "event": {"workflow_run": told}}
-        asked.append({"expression": condition, "contexts": {"github": github}})
+        github = {"repository": "octo-org/shop", "event": {"workflow_run": reported}}
+        requested.append({"expression": condition, "contexts": {"github": github}})
     expected = [wanted for wanted in events.values() for _ in conclusions]
-    assert evaluated(asked) == expected
+    assert evaluated(requested) == expected

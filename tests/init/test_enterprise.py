@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from init.test_command import WORKFLOW, call
-from init.test_workflow import FILLED_IN
+from init.test_workflow_files import FILLED_IN
 
 from ciguard.config import load
 from ciguard.init.pins import LOCAL_FILES
-from ciguard.plan.static import filled_in
+from ciguard.plan.static import fill_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ def test_actionlint_and_zizmor_find_nothing(repository: Path, words: tuple[str, 
     call(repository, "--yes", *words)
     if words == ("--static",):  # its matrix is filled in by `plan`
         text = (repository / WORKFLOW).read_text("utf-8")
-        (repository / WORKFLOW).write_text(filled_in(text, FILLED_IN, "ciguard.yml"), "utf-8")
+        (repository / WORKFLOW).write_text(fill_matrix(text, FILLED_IN, "ciguard.yml"), "utf-8")
     lint = [str(BIN / "actionlint"), "-no-color", "-shellcheck=", "-pyflakes="]
     found = subprocess.run(lint, cwd=repository, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout

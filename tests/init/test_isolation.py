@@ -9,13 +9,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from init.steps import BASH
-from init.test_workflow import jobs, workflow
+from init.test_workflow_files import jobs, workflow
 from init.wheels import write_wheel
-from run.legs import clean_environ
+from init.workflow_steps import BASH
+from run.leg_runner import clean_environ
 
-from ciguard.init.workflow import render_workflow
-from ciguard.rendering import environment
+from ciguard.init.workflow_files import render_workflow
+from ciguard.template_loader import environment
 
 if TYPE_CHECKING:
     from pathlib import Path

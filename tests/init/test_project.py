@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from ciguard.init.project import belongs, recognised_framework, suggested_setup
+from ciguard.init.project import detect_framework, matches, suggested_setup
 
 PATTERNS = {"unitary": ("check_*.py",), "spinner": ("*.spin", "specs/*.txt"), "command": ()}
 
@@ -22,11 +22,11 @@ PATTERNS = {"unitary": ("check_*.py",), "spinner": ("*.spin", "specs/*.txt"), "c
 def test_the_framework_with_most_files_is_recognised(
     files: list[str], expected: tuple[str, int]
 ) -> None:
-    assert recognised_framework(files, PATTERNS) == expected
+    assert detect_framework(files, PATTERNS) == expected
 
 
 def test_without_any_framework_none_is_recognised() -> None:
-    assert recognised_framework(["a"], {}) == ("", 0)
+    assert detect_framework(["a"], {}) == ("", 0)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_without_any_framework_none_is_recognised() -> None:
     ],
 )
 def test_a_pattern_without_a_folder_holds_anywhere(path: str, pattern: str, expected: bool) -> None:
-    assert belongs(path, pattern) is expected
+    assert matches(path, pattern) is expected
 
 
 PYPROJECT = """
@@ -51,7 +51,7 @@ dev = ["ruff"]
 """
 
 
-OF_OTHERS = """
+OTHER_EXTRAS = """
 [project]
 name = "x"
 optional-dependencies = {qa = ["unitary"], dev = ["x[qa]"]}
@@ -78,7 +78,7 @@ qa = ["unitary"]
         ({"setup.py": "setup()", "setup.cfg": "[tool:unitary]\nx = 1"}, "-e . unitary"),
         ({"pyproject.toml": PYPROJECT.replace("test =", "qa =")}, "-e . --group dev unitary"),
         ({"pyproject.toml": "[project]\ndependencies = ['unitary>=2']"}, "-e ."),
-        ({"pyproject.toml": OF_OTHERS}, "-e '.[dev]'"),
+        ({"pyproject.toml": OTHER_EXTRAS}, "-e '.[dev]'"),
         ({"pyproject.toml": INCLUDING.format("qa")}, "--group dev"),
         ({"pyproject.toml": INCLUDING.format("dev")}, "--group dev unitary"),
     ],

@@ -16,8 +16,8 @@ GIT = {"vcs": "git", "requested_revision": "main", "commit_id": "0123abcd"}
     ("origin", "url"),
     [
         (
-            {"url": "https://git.example/o/ciguard.repository.git", "vcs_info": GIT},
-            "git+https://git.example/o/ciguard.repository.git@0123abcd",
+            {"url": "https://git.example/o/ciguard.git.commands", "vcs_info": GIT},
+            "git+https://git.example/o/ciguard.git.commands@0123abcd",
         ),
         (
             {"url": "ssh://git@git.example/o/mono.git", "vcs_info": GIT, "subdirectory": "py/ci"},

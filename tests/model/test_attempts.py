@@ -64,8 +64,8 @@ def test_a_failed_case_without_a_result_in_the_last_process_stays_failed() -> No
     assert (found.status, found.is_flaky) == ("bad", False)
     assert final(failed, other, result("y", 2)) == [("x", 1, "failed"), ("y", 2, "passed")]
     tries = (failed, other, result("x", 2), result("y", 3))
-    again = resolve_attempts(tries)
-    assert (again.status, again.is_flaky) == ("good", True)
+    repeated = resolve_attempts(tries)
+    assert (repeated.status, repeated.is_flaky) == ("good", True)
     assert flaky_cases(*tries) == ["y"], "the case that failed has no final result"
 
 
@@ -179,7 +179,7 @@ RESULTS = st.builds(
 )
 
 
-def told(found: UnitResult) -> tuple[Any, ...]:
+def comparable(found: UnitResult) -> tuple[Any, ...]:
     cases = [(one.key, one.outcome, one.ending) for one in found.cases]
     return found.status, cases, found.is_flaky, found.passed_after_oom
 
@@ -188,7 +188,7 @@ def told(found: UnitResult) -> tuple[Any, ...]:
 def test_the_order_of_results_tells_nothing(results: Sequence[Result], dice: Any) -> None:
     mixed = list(results)
     dice.shuffle(mixed)
-    assert told(resolve_attempts(mixed)) == told(resolve_attempts(results))
+    assert comparable(resolve_attempts(mixed)) == comparable(resolve_attempts(results))
     assert final_results(mixed).failed_attempts == final_results(results).failed_attempts
 
 

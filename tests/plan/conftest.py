@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from plan.asking import LISTED
+from plan.plan_requests import LISTED
 
 if TYPE_CHECKING:
     from pathlib import Path

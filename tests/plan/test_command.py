@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 from conftest import clean_environment
-from plan.asking import LISTED, NONE, ids, plan_of
+from plan.plan_requests import LISTED, NONE, ids, plan_of
 
-from ciguard.codec import plan as codec
-from ciguard.codec.plan import COLUMNS_FROM
+from ciguard.codec import plan_file as codec
+from ciguard.codec.plan_file import COLUMNS_FROM
 
 if TYPE_CHECKING:
     from conftest import Ciguard
@@ -72,14 +72,14 @@ def test_repeated_units_are_refused(tmp_path: Path, ciguard: Ciguard) -> None:
 
 def test_tries_that_do_nothing_are_said(listed: Path, ciguard: Ciguard) -> None:
     suite = '[suite.web]\nframework = "command"\nlist = ["cat", "units.txt"]\ncommand = ["true"]\n'
-    for more, said in (("", False), ('results = ["*.xml"]\n', True)):
+    for more, output in (("", False), ('results = ["*.xml"]\n', True)):
         (listed / "ciguard.toml").write_text(f"{suite}{more}[policy]\ntries = 2\n")
         done = ciguard("plan", "--shards", "2", "--history", "none", "--json", cwd=listed)
         what = "policy.tries does nothing for suite web: its results are in files"
         assert (
             (what in plan_of(done.stdout)["warnings"])
             == (f"warning: {what}" in done.stderr)
-            == said
+            == output
         )
     with (listed / "ciguard.toml").open("a") as file:
         file.write('[suite.""]\n')
@@ -177,10 +177,12 @@ def test_the_workflow_gets_its_outputs_and_its_summary(listed: Path, ciguard: Ci
     plan = json.loads((listed / "art" / "plan.json").read_bytes())
     lines = (listed / "outputs").read_text().splitlines()
     assert lines[0] == "before=1"
-    told = {line.partition("<<")[0]: lines[at + 1] for at, line in enumerate(lines) if "<<" in line}
-    assert told["plan_id"] == plan["id"]
-    assert told["plan_artifact"] == f"ciguard-plan-{plan['id']}-3"
-    include = json.loads(told["matrix"])["include"]
+    reported = {
+        line.partition("<<")[0]: lines[at + 1] for at, line in enumerate(lines) if "<<" in line
+    }
+    assert reported["plan_id"] == plan["id"]
+    assert reported["plan_artifact"] == f"ciguard-plan-{plan['id']}-3"
+    include = json.loads(reported["matrix"])["include"]
     assert [entry["shard"] for entry in include] == ["01", "02"]
     assert [(entry["timeout_minutes"], entry["step_timeout_minutes"]) for entry in include] == [
         (50, 45)

@@ -9,28 +9,28 @@ from hypothesis import strategies as st
 
 from ciguard.codec.series import PART
 from ciguard.plan.estimates import (
-    DEPTH,
-    LEAST_S,
+    DEFAULT_S,
+    MIN_S,
     NEW_SPREAD_RATIO,
-    NOMINAL_S,
     SPEED_SPREAD,
     SPREAD_FROM_S,
     SPREAD_RATIO,
+    WINDOW,
     Estimates,
-    Past,
-    estimates,
-    no_past,
+    Observations,
+    estimate_units,
+    no_observations,
 )
-from ciguard.run.state import UNKNOWN_DELTA_BYTES
+from ciguard.run.policy.state import UNKNOWN_DELTA_BYTES
 
 NAN = float("nan")
 Row = tuple[int, float, float, bool]  # unit, wall, peak, is a lower bound
 
 
-def past(*rows: Row) -> Past:
+def past(*rows: Row) -> Observations:
     """Rows in order: by unit, oldest first."""
     unit, wall_s, peak, bound = zip(*rows, strict=True)
-    return Past(
+    return Observations(
         np.array(unit, np.int32),
         np.array(wall_s, np.float64),
         np.array(peak, np.float64),
@@ -39,8 +39,10 @@ def past(*rows: Row) -> Past:
     )
 
 
-def of(rows: Past, count: int = 1, kin: dict[int, list[str]] | None = None) -> Estimates:
-    return estimates(rows, count, lambda unit: (kin or {}).get(unit, ["all"]))
+def of(
+    rows: Observations, count: int = 1, ancestors: dict[int, list[str]] | None = None
+) -> Estimates:
+    return estimate_units(rows, count, lambda unit: (ancestors or {}).get(unit, ["all"]))
 
 
 def timed(rows: tuple[tuple[int, float], ...] | list[tuple[int, float]], count: int) -> Estimates:
@@ -49,15 +51,15 @@ def timed(rows: tuple[tuple[int, float], ...] | list[tuple[int, float]], count: 
 
 
 def test_without_any_history_all_are_equal_and_unknown() -> None:
-    found = of(no_past(), 3)
-    assert found.wall_s.tolist() == [NOMINAL_S] * 3
+    found = of(no_observations(), 3)
+    assert found.wall_s.tolist() == [DEFAULT_S] * 3
     assert not found.known.any()
     assert np.isnan(found.peak_delta_bytes).all()
     assert found.speed_spread == SPEED_SPREAD
 
 
 def test_no_past_has_no_rows() -> None:
-    nothing = no_past()
+    nothing = no_observations()
     columns = (nothing.unit, nothing.wall_s, nothing.peak_delta_bytes, nothing.retained_bytes)
     assert {len(column) for column in (*columns, nothing.is_lower_bound)} == {0}
 
@@ -76,7 +78,7 @@ def test_each_of_many_units_has_its_own_time() -> None:
 
 def test_only_the_last_values_count() -> None:
     old = [(0, 100.0, 9e9, False)] * 5
-    new = [(0, 1.0, 5.0, False)] * DEPTH
+    new = [(0, 1.0, 5.0, False)] * WINDOW
     found = of(past(*old, *new))
     assert found.wall_s[0] == 1.0
     assert found.peak_delta_bytes[0] == 5.0
@@ -118,15 +120,15 @@ def test_a_later_completion_disproves_a_lower_bound() -> None:
 
 
 def test_a_unit_that_never_completed_takes_its_siblings_mean_at_least() -> None:
-    kin = {0: ["f", "all"], 1: ["f", "all"]}
-    low = of(past((0, 1.0, NAN, True), (1, 30.0, NAN, False)), 2, kin)
+    ancestors = {0: ["f", "all"], 1: ["f", "all"]}
+    low = of(past((0, 1.0, NAN, True), (1, 30.0, NAN, False)), 2, ancestors)
     assert low.wall_s.tolist() == [30.0, 30.0]
-    high = of(past((0, 90.0, NAN, True), (1, 30.0, NAN, False)), 2, kin)
+    high = of(past((0, 90.0, NAN, True), (1, 30.0, NAN, False)), 2, ancestors)
     assert high.wall_s.tolist() == [90.0, 30.0]
 
 
 def test_a_new_unit_takes_the_mean_of_its_nearest_siblings() -> None:
-    kin = {
+    ancestors = {
         0: ["function", "file", "all"],
         1: ["function", "file", "all"],
         2: ["other", "file", "all"],
@@ -141,7 +143,7 @@ def test_a_new_unit_takes_the_mean_of_its_nearest_siblings() -> None:
         (2, 8.0, NAN, False),
         (3, 100.0, 7e9, False),
     ]
-    found = of(past(*rows), 7, kin)
+    found = of(past(*rows), 7, ancestors)
     assert found.wall_s[6] == 2.0
     assert found.wall_s[4] == 4.0
     assert found.wall_s[5] == 28.0
@@ -152,8 +154,8 @@ def test_a_new_unit_takes_the_mean_of_its_nearest_siblings() -> None:
 
 def test_a_new_unit_is_never_free() -> None:
     found = of(past((0, 0.0, NAN, False)), 2)
-    assert found.wall_s.tolist() == [0.0, LEAST_S]
-    assert LEAST_S == 0.001
+    assert found.wall_s.tolist() == [0.0, MIN_S]
+    assert MIN_S == 0.001
 
 
 @pytest.mark.parametrize("bad", [NAN, float("inf"), -float("inf"), -1.0])
@@ -183,7 +185,7 @@ def test_the_spread_of_a_unit_measured_once_is_that_of_the_others() -> None:
     )
 )
 def test_estimates_are_always_times(rows: list[Row]) -> None:
-    found = of(past(*sorted(rows, key=lambda row: row[0])) if rows else no_past(), 6)
+    found = of(past(*sorted(rows, key=lambda row: row[0])) if rows else no_observations(), 6)
     assert np.isfinite(found.wall_s).all()
     assert (found.wall_s >= 0).all()
     assert np.isfinite(found.variance_s2).all()
@@ -228,28 +230,28 @@ def test_small_spreads_count_from_a_twentieth_of_a_second_on() -> None:
     found = timed(rows, 2)
     ratios = np.sqrt(found.variance_s2) / found.wall_s
     assert ratios[1] == pytest.approx(ratios[0])
-    for more, tells in ((1.001, True), (0.999, False)):
+    for more, reports in ((1.001, True), (0.999, False)):
         border_s = SPREAD_FROM_S * more
         near = timed([(0, border_s / 2), (0, border_s * 1.25), (1, 10.0)], 2)
         assert near.wall_s[0] == pytest.approx(border_s)
         ratios = np.sqrt(near.variance_s2) / near.wall_s
         own = np.sqrt(9 / 32)
         assert ratios[0] == pytest.approx(own)
-        assert ratios[1] == pytest.approx(own if tells else SPREAD_RATIO)
+        assert ratios[1] == pytest.approx(own if reports else SPREAD_RATIO)
 
 
 def test_a_unit_that_nobody_has_seen_may_be_anything() -> None:
     found = timed([(0, 4.0)], 2)
     assert found.wall_s.tolist() == [4.0, 4.0]
     assert np.sqrt(found.variance_s2[1]) == NEW_SPREAD_RATIO * 4.0
-    assert NEW_SPREAD_RATIO == NOMINAL_S == 1.0
+    assert NEW_SPREAD_RATIO == DEFAULT_S == 1.0
 
 
 def test_the_oldest_value_is_forgotten() -> None:
-    rows = [(0, 100.0), *((0, 1.0) for _ in range(DEPTH))]
+    rows = [(0, 100.0), *((0, 1.0) for _ in range(WINDOW))]
     assert timed(rows, 1).wall_s.tolist() == [1.0]
     assert timed(rows[:-1], 1).wall_s[0] > 1.0
-    assert DEPTH == 8
+    assert WINDOW == 8
 
 
 def test_times_are_told_to_the_microsecond() -> None:
@@ -258,8 +260,8 @@ def test_times_are_told_to_the_microsecond() -> None:
 
 def test_what_stays_behind_is_a_mean_of_completed_values() -> None:
     rows = past((0, 1.0, 5.0, False), (0, 1.0, 5.0, True), (1, 1.0, 5.0, True))
-    kept = np.array([100.0, 900.0, 900.0])
-    found = of(replace(rows, retained_bytes=kept), 2)
+    stored = np.array([100.0, 900.0, 900.0])
+    found = of(replace(rows, retained_bytes=stored), 2)
     assert found.retained_bytes[0] == 100.0
     assert np.isnan(found.retained_bytes[1]), "nobody knows what it would have kept in the end"
     unknown = of(replace(rows, retained_bytes=np.full(3, NAN)), 2)
@@ -273,7 +275,9 @@ def bounded(*rows: tuple[float, float, float]) -> float:
     """The peak of one unit by its (least, exact, most) of each run."""
     least, exact, most = (np.array(column, np.float64) for column in zip(*rows, strict=True))
     times = past(*((0, 1.0, float(size), False) for size in exact))
-    return float(of(replace(times, least_bytes=least, most_bytes=most)).peak_delta_bytes[0])
+    return float(
+        of(replace(times, lower_bound_bytes=least, upper_bound_bytes=most)).peak_delta_bytes[0]
+    )
 
 
 def test_of_bounds_the_smallest_upper_one_counts() -> None:
@@ -288,10 +292,10 @@ def test_an_upper_bound_is_never_below_what_was_needed_once() -> None:
 def test_bounds_of_one_kind_are_enough() -> None:
     rows = past((0, 1.0, NAN, False), (0, 1.0, NAN, False))
     bounds = np.array([2 * GIB, GIB])
-    assert of(replace(rows, most_bytes=bounds)).peak_delta_bytes[0] == GIB
-    assert of(replace(rows, least_bytes=bounds)).peak_delta_bytes[0] == 2 * GIB
+    assert of(replace(rows, upper_bound_bytes=bounds)).peak_delta_bytes[0] == GIB
+    assert of(replace(rows, lower_bound_bytes=bounds)).peak_delta_bytes[0] == 2 * GIB
     a_little = np.array([1e6, NAN])
-    assert np.isnan(of(replace(rows, least_bytes=a_little)).peak_delta_bytes[0])
+    assert np.isnan(of(replace(rows, lower_bound_bytes=a_little)).peak_delta_bytes[0])
 
 
 def test_children_raise_a_peak_that_is_known_of_the_process_alone() -> None:

@@ -4,20 +4,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from plan.making import GIB, POOLS, kin, suite
+from plan.plan_factories import GIB, POOLS, ancestors, suite
 
-from ciguard.codec.inventory import InventoryUnit
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
 from ciguard.model import UnitKey
-from ciguard.plan.base import Base, BaseShard
-from ciguard.plan.estimates import Past, estimates, no_past
-from ciguard.plan.explain import Case, explained, position_of
+from ciguard.plan.base_plan import BasePlan, BaseShard
+from ciguard.plan.estimates import Observations, estimate_units, no_observations
+from ciguard.plan.explain import Explained, explain, find_unit
 from ciguard.plan.inventory import inventory
-from ciguard.plan.limits import limit
+from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
-from ciguard.plan.planning import Origin, plan
-from ciguard.plan.suspects import Suspicion
-from ciguard.plan.works import Basis, Wishes
+from ciguard.plan.planner import Provenance, plan
+from ciguard.plan.problem import PlanInputs, PlanOptions
+from ciguard.plan.risk import time_limits
 
 if TYPE_CHECKING:
     from typing import Any
@@ -27,8 +27,8 @@ NAN = float("nan")
 MIB = 1 << 20
 
 
-def past(*rows: tuple[int, float, bool], peak: float = NAN) -> Past:
-    return Past(
+def past(*rows: tuple[int, float, bool], peak: float = NAN) -> Observations:
+    return Observations(
         unit=np.array([unit for unit, _, _ in rows], np.int32),
         wall_s=np.array([wall_s for _, wall_s, _ in rows]),
         peak_delta_bytes=np.full(len(rows), peak),
@@ -37,25 +37,25 @@ def past(*rows: tuple[int, float, bool], peak: float = NAN) -> Past:
     )
 
 
-def said(told: Past, unit: str, **basis: Any) -> str:
+def explain_unit(observations: Observations, unit: str, **basis: Any) -> str:
     there = inventory([InventoryUnit(one) for one in UNITS], exclude={}, ordered=True)
-    names = there.kin({"": kin})
-    found = Basis(
+    names = there.ancestors({"": ancestors})
+    found = PlanInputs(
         inventory=there,
-        estimates=estimates(told, len(UNITS), names),
+        estimates=estimate_units(observations, len(UNITS), names),
         suites={"": suite(base_bytes=100 * MIB)},
         pools={"linux": POOLS["linux"]},
-        kin={"": kin},
+        ancestors={"": ancestors},
         limits_s=(60.0,) * len(UNITS),
         **basis,
     )
-    wishes = Wishes(limit(2700.0, 300.0), {"": "linux"}, shards=2)
-    made = plan(found, wishes, Origin())
-    return explained(Case(made.plan, found, told, position_of(found, unit)))
+    options = PlanOptions(time_limits(2700.0, 300.0), {"": "linux"}, shards=2)
+    made = plan(found, options, Provenance())
+    return explain(Explained(made.plan, found, observations, find_unit(found, unit)))
 
 
 def test_its_values_and_its_place() -> None:
-    text = said(past((0, 2.0, False), (0, 3.0, False), (0, 9.0, True), peak=GIB), "one")
+    text = explain_unit(past((0, 2.0, False), (0, 3.0, False), (0, 9.0, True), peak=GIB), "one")
     assert text.startswith("a.py::one\n\nshard   0")
     assert "time    9.00 s, give or take" in text
     assert "2.00 s, 3.00 s, over 9.00 s" in text
@@ -80,28 +80,28 @@ def test_a_time_is_raised_or_guessed_or_measured(
     rows: list[tuple[int, float, bool]], word: str
 ) -> None:
     """A sibling took longer than the unit had run; or it has completed since."""
-    text = said(past(*rows), "one")
+    text = explain_unit(past(*rows), "one")
     assert [one for one in ("raised", "guessed") if f"\n{one} " in text] == [word] * bool(word)
 
 
 def test_whose_mean_a_new_unit_has() -> None:
-    told = past((0, 2.0, False), (3, 8.0, False))
-    assert "the mean of 1 measured unit below a.py" in said(told, "two")
-    assert "the mean of 1 measured unit below b.py" in said(told, "b.py::three")
-    nobody = said(no_past(), "two")
-    assert "nobody has measured anything: all units are taken for equal" in nobody
-    assert "memory   not known: 50.0 MiB are kept free for it," in nobody
+    reported = past((0, 2.0, False), (3, 8.0, False))
+    assert "the mean of 1 measured unit below a.py" in explain_unit(reported, "two")
+    assert "the mean of 1 measured unit below b.py" in explain_unit(reported, "b.py::three")
+    no_one = explain_unit(no_observations(), "two")
+    assert "nobody has measured anything: all units are taken for equal" in no_one
+    assert "memory   not known: 50.0 MiB are kept free for it," in no_one
 
 
 def test_what_comes_on_top_and_who_is_suspected_and_where_it_was() -> None:
-    base = Base("run 7", (BaseShard("09", "linux", (UnitKey("", "", "a.py::one"),)),))
-    text = said(
+    base = BasePlan("run 7", (BaseShard("09", "linux", (UnitKey("", "", "a.py::one"),)),))
+    text = explain_unit(
         past((0, 2.0, False)),
         "one",
         overheads=Overheads(
             {("", "linux"): 0.0021}, (0, 0, 1, 1), (0.5, 0.0), {"linux": LegCost(0.4, 0.1)}
         ),
-        suspicions=(Suspicion((0, 2), 2),),
+        candidate_sets=(CandidateSet((0, 2), 2),),
         base=base,
     )
     assert "of its shard, beside its tests:" in text
@@ -115,50 +115,54 @@ def test_what_comes_on_top_and_who_is_suspected_and_where_it_was() -> None:
 
 @pytest.mark.parametrize(("losses", "where"), [(1, "among others"), (2, "apart from all others")])
 def test_the_only_suspect_is_named_as_one(losses: int, where: str) -> None:
-    text = said(past((0, 2.0, False)), "one", suspicions=(Suspicion((0,), losses),))
+    text = explain_unit(past((0, 2.0, False)), "one", candidate_sets=(CandidateSet((0,), losses),))
     killed = "1 shard" if losses == 1 else "2 shards"
     assert f"it may have killed {killed}, and runs {where}" in text
 
 
 def test_a_part_of_an_id_will_do_where_one_has_it() -> None:
-    assert said(no_past(), "three").startswith("b.py::three\n"), "the end of an id is meant first"
-    assert said(no_past(), "three[").startswith("b.py::three[x]\n")
+    assert explain_unit(no_observations(), "three").startswith("b.py::three\n"), (
+        "the end of an id is meant first"
+    )
+    assert explain_unit(no_observations(), "three[").startswith("b.py::three[x]\n")
     with pytest.raises(InputError, match=r"2 units are called like 'a\.py'") as raised:
-        said(no_past(), "a.py")
+        explain_unit(no_observations(), "a.py")
     assert raised.value.fix == "give one as it stands here:\n    a.py::one\n    a.py::two"
     with pytest.raises(InputError, match="no planned unit is called") as raised:
-        said(no_past(), "a.py::oen")
+        explain_unit(no_observations(), "a.py::oen")
     assert raised.value.fix == "did you mean a.py::one, a.py::two, b.py::three?"
     with pytest.raises(InputError) as raised:
-        said(no_past(), "thrre")
+        explain_unit(no_observations(), "thrre")
     assert raised.value.fix == "did you mean b.py::three?"
     with pytest.raises(InputError) as raised:
-        said(no_past(), "qqq")
+        explain_unit(no_observations(), "qqq")
     assert raised.value.fix == "give one of 4 units, such as a.py::one, a.py::two, b.py::three"
 
 
 def test_a_unit_of_several_variants_is_meant_as_it_is_shown() -> None:
-    units = [InventoryUnit(one, "web", way) for one in UNITS for way in ("cov", "plain")]
+    units = [
+        InventoryUnit(one, "web", suite_key) for one in UNITS for suite_key in ("cov", "plain")
+    ]
     there = inventory(units, exclude={}, ordered=True)
-    found = Basis(there, estimates(no_past(), 8, lambda _: [""]), {}, {}, {})
+    found = PlanInputs(there, estimate_units(no_observations(), 8, lambda _: [""]), {}, {}, {})
     with pytest.raises(InputError, match="2 units are called like") as raised:
-        position_of(found, "a.py::one")
+        find_unit(found, "a.py::one")
     shown = raised.value.fix.split("\n    ")[1:]
     assert shown == ["[web/cov] a.py::one", "[web/plain] a.py::one"]
-    keys = [UnitKey("web", way, "a.py::one") for way in ("cov", "plain")]
-    assert [there.keys[position_of(found, name)] for name in shown] == keys
+    keys = [UnitKey("web", suite_key, "a.py::one") for suite_key in ("cov", "plain")]
+    assert [there.keys[find_unit(found, name)] for name in shown] == keys
     with pytest.raises(InputError) as raised:
-        position_of(found, "a.py::oen")
+        find_unit(found, "a.py::oen")
     assert raised.value.fix.startswith("did you mean [web/cov] a.py::one, [web/cov] a.py::two")
     with pytest.raises(InputError) as raised:
-        position_of(found, "web")
+        find_unit(found, "web")
     assert raised.value.fix.count("[web/") == 8
 
 
 def test_names_in_errors_cannot_write_to_the_terminal() -> None:
     there = inventory([InventoryUnit("\x1b[2Ja"), InventoryUnit("b\nc")], exclude={}, ordered=True)
-    found = Basis(there, estimates(no_past(), 2, lambda _: [""]), {}, {}, {})
+    found = PlanInputs(there, estimate_units(no_observations(), 2, lambda _: [""]), {}, {}, {})
     with pytest.raises(InputError) as raised:
-        position_of(found, "qqqqq")
+        find_unit(found, "qqqqq")
     assert raised.value.fix.isprintable()
-    assert position_of(found, "b\nc") == 1
+    assert find_unit(found, "b\nc") == 1

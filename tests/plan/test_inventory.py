@@ -4,15 +4,15 @@ import hashlib
 import json
 
 import pytest
-from plan.making import kin, suite
+from plan.plan_factories import ancestors, suite
 
-from ciguard.codec.inventory import InventoryUnit, assigned
+from ciguard.codec.inventory_file import InventoryUnit, resolve_suites
 from ciguard.errors import InputError, NothingToDo
 from ciguard.plan.inventory import (
     class_of,
     file_of,
     inventory,
-    named,
+    name_some,
 )
 
 A, B, C = InventoryUnit("a.py::A::t"), InventoryUnit("b.py::t[x]"), InventoryUnit("c", file="d/c.x")
@@ -21,8 +21,8 @@ A, B, C = InventoryUnit("a.py::A::t"), InventoryUnit("b.py::t[x]"), InventoryUni
 def test_units_are_kept_by_key_with_their_turn() -> None:
     found = inventory([C, A, B], exclude={}, ordered=True)
     assert found.units == (A, B, C)
-    assert found.turn == (1, 2, 0)
-    assert inventory([C, A, B], exclude={}, ordered=False).turn == (0, 1, 2)
+    assert found.run_order == (1, 2, 0)
+    assert inventory([C, A, B], exclude={}, ordered=False).run_order == (0, 1, 2)
 
 
 def test_every_file_is_counted_also_one_without_a_unit() -> None:
@@ -82,38 +82,38 @@ def test_the_file_of_a_unit(unit: InventoryUnit, file: str | None) -> None:
     [("f::C::t[a::b]", "f::C"), ("f::C::t", "f::C"), ("f::t[1]", "f"), ("t", None)],
 )
 def test_the_class_of_a_unit_is_more_than_its_parameters(unit: str, class_: str | None) -> None:
-    names = (unit.partition("[")[0], *kin(unit.partition("[")[0]))
+    names = (unit.partition("[")[0], *ancestors(unit.partition("[")[0]))
     assert class_of(unit, names) == class_
 
 
 def test_a_listing_may_leave_out_what_there_is_one_of() -> None:
     one = {"unit": suite(0.0, None, "net10")}
-    (found,) = assigned([InventoryUnit("a")], one, "file")
+    (found,) = resolve_suites([InventoryUnit("a")], one, "file")
     assert found.key == ("unit", "net10", "a")
     two = {"unit": suite(0.0, None, "net10", "net471"), "more": suite()}
     with pytest.raises(InputError, match=r"(?s)no suite ''.*there are 'more', 'unit'"):
-        assigned([InventoryUnit("a")], two, "file")
+        resolve_suites([InventoryUnit("a")], two, "file")
     with pytest.raises(InputError, match=r"(?s)no variant ''.*'net10', 'net471'"):
-        assigned([InventoryUnit("a", "unit")], two, "file")
+        resolve_suites([InventoryUnit("a", "unit")], two, "file")
 
 
 def test_many_ids_are_named_by_the_first() -> None:
-    assert named([str(number) for number in range(7)]) == "0, 1, 2, 3, 4 and 2 more"
+    assert name_some([str(number) for number in range(7)]) == "0, 1, 2, 3, 4 and 2 more"
 
 
 def test_siblings_are_of_one_suite_and_variant() -> None:
-    of_suite = {"s": kin, "t": kin}
+    of_suite = {"s": ancestors, "t": ancestors}
     alone = inventory(
         [InventoryUnit("f::a", "s"), InventoryUnit("f::b", "s")], exclude={}, ordered=True
     )
-    names = alone.kin(of_suite)
+    names = alone.ancestors(of_suite)
     assert set(names(0)) == set(names(1)) == {"f", ""}
     units = [
         InventoryUnit("f::a", "s"),
         InventoryUnit("f::a", "s", "v"),
         InventoryUnit("f::a", "t"),
     ]
-    several = inventory(units, exclude={}, ordered=True).kin(of_suite)
+    several = inventory(units, exclude={}, ordered=True).ancestors(of_suite)
     assert len({name for position in range(3) for name in several(position)}) == 6
 
 
@@ -122,9 +122,9 @@ def test_who_shares_a_name_is_found_as_if_everybody_were_asked(suites: tuple[str
     ids = ("a.py::t", "a.py::t2", "a.py::C::t", "a.py::C::t[x]", "a.pyc::t", "b/a.py::t", "\ud800")
     units = [InventoryUnit(unit, suite) for unit in ids for suite in suites]
     there = inventory(units, exclude={}, ordered=True)
-    of_suite = dict.fromkeys(suites, kin)
-    names, members = there.kin(of_suite), there.members(of_suite)
+    of_suite = dict.fromkeys(suites, ancestors)
+    names, members = there.ancestors(of_suite), there.members(of_suite)
     for position in range(len(units)):
         for name in names(position):
-            asked = [other for other in range(len(units)) if name in names(other)]
-            assert members(name) == asked
+            requested = [other for other in range(len(units)) if name in names(other)]
+            assert members(name) == requested

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ciguard.codec.history import WORDS, History, no_values, of_columns
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun, SuiteCost
-from ciguard.codec.inventory import InventoryUnit
+from ciguard.codec.history import CODE_NAMES, History, no_values, of_columns
+from ciguard.codec.history_runs import HistoryLeg, HistoryRun, SuiteOverhead
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.model import CaseKey, Runner
 from ciguard.plan.inventory import inventory
-from ciguard.plan.overheads import LegCost, Overheads, overheads
-from ciguard.plan.past import places_of
+from ciguard.plan.observations import map_keys
+from ciguard.plan.overheads import LegCost, Overheads, observe_overheads
 
 UNITS = ("a.py::t1", "a.py::t2", "b.py::t1", "free")
 
@@ -25,7 +25,7 @@ def learned(
         "ending": "completed",
         "complete": True,
         "runner": Runner(pool="linux"),
-        "costs": (SuiteCost("", "", None, 2.0),),
+        "costs": (SuiteOverhead("", "", None, 2.0),),
         **leg,
     }
     history_runs = tuple(
@@ -37,8 +37,8 @@ def learned(
         "key": np.repeat(np.arange(len(keys), dtype=np.int32), runs),
         "run": np.tile(np.arange(runs, dtype=np.int32), len(keys)),
         "leg": np.zeros(count, np.int32),
-        "outcome": np.full(count, WORDS["outcome"].index("passed"), np.uint8),
-        "ending": np.full(count, WORDS["ending"].index("completed"), np.uint8),
+        "outcome": np.full(count, CODE_NAMES["outcome"].index("passed"), np.uint8),
+        "ending": np.full(count, CODE_NAMES["ending"].index("completed"), np.uint8),
         "measured_by": np.zeros(count, np.uint8),
         "try_number": np.ones(count, np.uint8),
         "wall_s": np.array([wall_s for key in keys for wall_s in walls_s[key]]),
@@ -49,24 +49,24 @@ def learned(
         of_columns(columns), history_runs, tuple(CaseKey("", "", key, key) for key in keys)
     )
     there = inventory([InventoryUnit(unit) for unit in UNITS], exclude={}, ordered=True)
-    return overheads(history, there, places_of(history, there).unit_of_key)
+    return observe_overheads(history, there, map_keys(history, there).unit_of_key)
 
 
-def of_legs(*told: HistoryLeg) -> Overheads:
+def of_legs(*reported: HistoryLeg) -> Overheads:
     """One leg a run, oldest first."""
     there = inventory([InventoryUnit(unit) for unit in UNITS], exclude={}, ordered=True)
-    runs = tuple(HistoryRun(number, legs=(one,)) for number, one in enumerate(told, 1))
+    runs = tuple(HistoryRun(number, legs=(one,)) for number, one in enumerate(reported, 1))
     history = History(no_values(), runs, ())
-    return overheads(history, there, np.zeros(0, np.int64))
+    return observe_overheads(history, there, np.zeros(0, np.int64))
 
 
-def leg(start_s: float, end_s: float, *costs: SuiteCost, **facts: Any) -> HistoryLeg:
-    told: dict[str, Any] = {"complete": True, "runner": Runner(pool="linux"), **facts}
-    return HistoryLeg("01", start_s=start_s, end_s=end_s, costs=costs, **told)
+def leg(start_s: float, end_s: float, *costs: SuiteOverhead, **facts: Any) -> HistoryLeg:
+    reported: dict[str, Any] = {"complete": True, "runner": Runner(pool="linux"), **facts}
+    return HistoryLeg("01", start_s=start_s, end_s=end_s, costs=costs, **reported)
 
 
-def cost(between_s: float | None, setup_s: float = 2.0, suite: str = "") -> SuiteCost:
-    return SuiteCost(suite, "", None, setup_s, 1.0, between_s)
+def cost(between_s: float | None, setup_s: float = 2.0, suite: str = "") -> SuiteOverhead:
+    return SuiteOverhead(suite, "", None, setup_s, 1.0, between_s)
 
 
 def test_what_a_leg_takes_is_the_median_of_its_pool() -> None:
@@ -79,19 +79,19 @@ def test_what_a_leg_takes_is_the_median_of_its_pool() -> None:
     )
     linux = found.leg("linux")
     assert (linux.start_s, linux.end_s) == (0.7, 0.2)
-    assert linux.both_s == pytest.approx(0.9)
-    assert found.gap_s("", "linux") == 0.003
-    assert (found.leg("slow").start_s, found.gap_s("", "slow")) == (4.0, 0.1)
+    assert linux.total_s == pytest.approx(0.9)
+    assert found.inter_test_gap_s("", "linux") == 0.003
+    assert (found.leg("slow").start_s, found.inter_test_gap_s("", "slow")) == (4.0, 0.1)
     assert found.leg("new").start_s == 2.35, "a pool without legs is as all are"
-    assert found.gap_s("", "new") == 0.0035
-    assert found.gap_s("other suite", "linux") == 0.0
+    assert found.inter_test_gap_s("", "new") == 0.0035
+    assert found.inter_test_gap_s("other suite", "linux") == 0.0
 
 
 def test_a_leg_of_long_tests_and_one_of_short_ones_teach_the_same() -> None:
     """A ratio of a short leg's wall time would be multiplied onto a long test."""
     found = of_legs(*[leg(2.0, 1.0, cost(0.0), wall_s=wall_s) for wall_s in (4.0, 400.0, 5.0)])
     assert found.leg("linux") == LegCost(2.0, 1.0)
-    assert found.gap_s("", "linux") == 0.0
+    assert found.inter_test_gap_s("", "linux") == 0.0
 
 
 def test_how_far_legs_are_apart() -> None:

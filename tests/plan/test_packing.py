@@ -90,7 +90,7 @@ def test_every_unit_is_in_one_shard_and_no_indivisible_group_is_cut(
     assert sorted(placed) == sorted([*units, *(100 + shard for shard in loaded if shard < count)])
     assert len(found.shards) == count
     assert not {first // width for first in found.split_groups} & indivisible
-    for mine in found.held:
+    for mine in found.groups_by_shard:
         for group in mine:
             assert group.wall_s == pytest.approx(
                 costs.setup_s(group.members) + math.fsum(walls_s[unit] for unit in group.members)
@@ -184,7 +184,7 @@ def test_one_file_fills_all_shards() -> None:
 
 def test_a_group_is_cut_where_its_shard_reaches_the_target() -> None:
     found = by_file([10, 10, 10], 2)
-    assert [[one.members for one in mine] for mine in found.held] == [
+    assert [[one.members for one in mine] for mine in found.groups_by_shard] == [
         [tuple(range(10)), tuple(range(20, 25))],
         [tuple(range(10, 20)), tuple(range(25, 30))],
     ]

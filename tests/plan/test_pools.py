@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plan.making import GIB, planned, suite
+from plan.plan_factories import GIB, planned, suite
 
 from ciguard.codec.history import History, of_columns
 from ciguard.codec.history_runs import HistoryLeg, HistoryRun
-from ciguard.codec.inventory import InventoryUnit
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import UsageError
 from ciguard.model import Pool, Runner
-from ciguard.plan.pools import learned
+from ciguard.plan.pools import with_observed_capacity
 
 SMALL = Pool("small", memory_bytes=8 * GIB, reserve_bytes=GIB, usd_per_minute=0.01)
 LARGE = Pool("large", memory_bytes=64 * GIB, reserve_bytes=GIB, usd_per_minute=0.08)
@@ -40,8 +40,8 @@ def test_the_cheapest_pool_that_keeps_the_target() -> None:
     cheap = planned(units, pools=POOLS, pool_of=FREE, target_wall_s=120.0)
     assert {shard.pool for shard in cheap.plan.shards} == {"small"}
     slow = {"small": replace(SMALL, concurrency=1), "large": LARGE}
-    dear = planned(units, pools=slow, pool_of=FREE, target_wall_s=120.0)
-    assert {shard.pool for shard in dear.plan.shards} == {"large"}
+    expensive = planned(units, pools=slow, pool_of=FREE, target_wall_s=120.0)
+    assert {shard.pool for shard in expensive.plan.shards} == {"large"}
 
 
 def test_without_all_prices_the_first_pool_is_taken() -> None:
@@ -116,7 +116,9 @@ def test_pools_learn_what_their_machines_have() -> None:
     codes = ("outcome", "ending", "measured_by", "try_number")
     columns |= {name: np.zeros(0, np.uint8) for name in codes}
     history = History(of_columns(columns), (HistoryRun(1, legs=legs),))
-    found = learned({"small": Pool("x"), "said": Pool("y", cpus=1, memory_bytes=5)}, history)
+    found = with_observed_capacity(
+        {"small": Pool("x"), "said": Pool("y", cpus=1, memory_bytes=5)}, history
+    )
     assert found["small"] == Pool("x", cpus=2, memory_bytes=8)
     assert found["said"] == Pool("y", cpus=1, memory_bytes=5)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plan.making import planned, suite
+from plan.plan_factories import planned, suite
 
-from ciguard.codec.inventory import InventoryUnit
+from ciguard.codec.inventory_file import InventoryUnit
 
 if TYPE_CHECKING:
     from ciguard.model import Plan
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 Suites = list[tuple[float, list[float]]]
 
 
-def made(told: Suites, shards: int) -> Plan:
-    names = [f"suite{place}" for place in range(len(told))]
+def made(reported: Suites, shards: int) -> Plan:
+    names = [f"suite{place}" for place in range(len(reported))]
     suites = {
         name: replace(suite(setup_s), command=(name,))
-        for name, (setup_s, _) in zip(names, told, strict=True)
+        for name, (setup_s, _) in zip(names, reported, strict=True)
     }
     pairs = [
         (InventoryUnit(f"t{place}", name), wall_s)
-        for name, (_, walls_s) in zip(names, told, strict=True)
+        for name, (_, walls_s) in zip(names, reported, strict=True)
         for place, wall_s in enumerate(walls_s)
     ]
     pool_of = dict.fromkeys(suites, "linux")
@@ -60,18 +60,18 @@ WALLS = st.lists(st.floats(0.0, 100.0), min_size=1, max_size=6)
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 100.0), WALLS), min_size=1, max_size=3), st.integers(0, 6))
-def test_no_other_division_has_a_smaller_bound(told: Suites, more: int) -> None:
-    count = min(len(told) + more, sum(len(walls_s) for _, walls_s in told))
+def test_no_other_division_has_a_smaller_bound(reported: Suites, more: int) -> None:
+    count = min(len(reported) + more, sum(len(walls_s) for _, walls_s in reported))
     bounds_s = [
         max(
             max(sum(walls_s) / shards, *walls_s) + setup_s
-            for shards, (setup_s, walls_s) in zip(shares, told, strict=True)
+            for shards, (setup_s, walls_s) in zip(shares, reported, strict=True)
         )
-        for shares in product(range(1, count + 1), repeat=len(told))
+        for shares in product(range(1, count + 1), repeat=len(reported))
         if sum(shares) == count
-        and all(shards <= len(one[1]) for shards, one in zip(shares, told, strict=True))
+        and all(shards <= len(one[1]) for shards, one in zip(shares, reported, strict=True))
     ]
-    assert made(told, count).lower_bound_s == pytest.approx(min(bounds_s), abs=1e-5)
+    assert made(reported, count).lower_bound_s == pytest.approx(min(bounds_s), abs=1e-5)
 
 
 @pytest.mark.parametrize("shards", range(1, 9))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from run.legs import plan_of, start
+from run.leg_runner import plan_of, start
 
-from ciguard.codec.plan import decode
+from ciguard.codec.plan_file import decode
 from ciguard.errors import InputError
 from ciguard.model import UnitKey
-from ciguard.plan.static import BEGIN, END, filled_in
-from ciguard.run.remainder import place
+from ciguard.plan.static import BEGIN, END, fill_matrix
+from ciguard.run.unplanned import shard_by_hash
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,34 +30,34 @@ def test_the_matrix_stands_between_its_marks_and_again_the_next_time() -> None:
     text = (
         f"jobs:\n  legs:\n    strategy:\n      {BEGIN}\n      old: 1\n      {END}\n    steps: []\n"
     )
-    once = filled_in(text, MATRIX, "w.yml")
+    once = fill_matrix(text, MATRIX, "w.yml")
     assert yaml.safe_load(once)["jobs"]["legs"] == {"strategy": {"matrix": MATRIX}, "steps": []}
-    assert filled_in(once, MATRIX, "w.yml") == once
+    assert fill_matrix(once, MATRIX, "w.yml") == once
     assert BEGIN in once
 
 
 @pytest.mark.parametrize("text", ["jobs: {}\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{BEGIN}\n{END}\n"])
 def test_a_workflow_without_the_marks_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="has no place for a matrix"):
-        filled_in(text, MATRIX, "w.yml")
+        fill_matrix(text, MATRIX, "w.yml")
 
 
 def test_lines_end_as_those_around_them() -> None:
-    found = filled_in(f"a:\r\n  {BEGIN}\r\n  {END}\r\n", MATRIX, "w.yml")
+    found = fill_matrix(f"a:\r\n  {BEGIN}\r\n  {END}\r\n", MATRIX, "w.yml")
     assert found.count("\n") == found.count("\r\n") == 6
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(b"\xff\xfe", "no UTF-8"), (b"jobs: {}\n", "no place for a matrix")]
+    ("content", "output"), [(b"\xff\xfe", "no UTF-8"), (b"jobs: {}\n", "no place for a matrix")]
 )
 def test_a_workflow_that_cannot_be_filled_in_is_said_before_anything_is_planned(
-    tmp_path: Path, ciguard: Ciguard, content: bytes, said: str
+    tmp_path: Path, ciguard: Ciguard, content: bytes, output: str
 ) -> None:
     (tmp_path / "w.yml").write_bytes(content)
     (tmp_path / "test_a.py").write_text("raise SystemExit('collected')\n")
     found = ciguard("plan", *NONE, "--static", "w.yml", "-o", "plan.json", cwd=tmp_path, expect=3)
     assert found.stderr.startswith("ciguard plan: w.yml: ")
-    assert said in found.stderr
+    assert output in found.stderr
     assert "collected" not in found.stderr
     assert not (tmp_path / "plan.json").exists()
 
@@ -65,10 +65,10 @@ def test_a_workflow_that_cannot_be_filled_in_is_said_before_anything_is_planned(
 def test_every_unit_falls_to_one_shard_wherever_it_is_asked() -> None:
     shards = ["01", "02", "03"]
     units = [UnitKey("", "", f"t{number}") for number in range(300)]
-    counts = [sum(place(unit, shards) == shard for unit in units) for shard in shards]
+    counts = [sum(shard_by_hash(unit, shards) == shard for unit in units) for shard in shards]
     assert sum(counts) == 300
     assert min(counts) > 60, "nearly even"
-    assert place(UnitKey("s", "v", "tëst\ud800"), shards) in shards
+    assert shard_by_hash(UnitKey("s", "v", "tëst\ud800"), shards) in shards
 
 
 def test_what_is_newer_than_the_plan_runs_once(tmp_path: Path, ciguard: Ciguard) -> None:
@@ -96,8 +96,8 @@ def test_what_is_newer_than_the_plan_runs_once(tmp_path: Path, ciguard: Ciguard)
     ]
     ran = sorted(line["unit"] for line in lines if line["type"] == "result")
     assert ran == sorted([*new, "test_a.py::test_1", "test_a.py::test_2"])
-    told = [line["unit"] for line in lines if line.get("kind") == "unplanned"]
-    assert sorted(told) == new
+    reported = [line["unit"] for line in lines if line.get("kind") == "unplanned"]
+    assert sorted(reported) == new
     done = ciguard("guard", "--plan", ".ciguard", "--records", "records", cwd=tmp_path)
     assert "units with results that nobody planned" in done.stdout
     (tmp_path / "test_b.py").write_text("def test_new(): assert 0\n")
@@ -189,8 +189,8 @@ def test_a_kept_plan_that_is_older_than_the_configuration_is_said_to_be(
     assert "kept plan" not in ciguard(*guard, cwd=tmp_path).stdout
     changed = '[suite.unit]\nargs = ["-x"]\n[suite.unit.variant.fast]\n[suite.slow]\n'
     (tmp_path / "ciguard.toml").write_text(changed)
-    said = ciguard(*guard, cwd=tmp_path, expect=13).stdout
-    assert said.startswith("INCOMPLETE: ")
-    assert 'suite "slow" is newer than the kept plan: no shard runs it' in said
-    assert 'suite "unit", variant "fast", is newer than the kept plan' in said
-    assert 'suite "unit" ran as the kept plan has it, not as configured: args' in said
+    output = ciguard(*guard, cwd=tmp_path, expect=13).stdout
+    assert output.startswith("INCOMPLETE: ")
+    assert 'suite "slow" is newer than the kept plan: no shard runs it' in output
+    assert 'suite "unit", variant "fast", is newer than the kept plan' in output
+    assert 'suite "unit" ran as the kept plan has it, not as configured: args' in output

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.plan.packing import Costs, Group, Packing, Preassigned, form_groups, pack_balanced
-from ciguard.plan.sticky import GAP, _match_numbers, pack_sticky
+from ciguard.plan.sticky import MAX_GAP, _match_numbers, pack_sticky
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,7 +86,7 @@ def test_where_moves_do_not_help_a_fresh_plan_is_numbered_like_the_base() -> Non
     groups = singles(9, 5, 4, 3, 3, 3)
     homes = {0: 1, 1: 1, 2: 0, 3: 0, 4: 0, 5: 0}
     shards = stays(groups, homes, 2)
-    assert makespan(groups, shards) <= fresh_s(groups, 2) * (1 + GAP)
+    assert makespan(groups, shards) <= fresh_s(groups, 2) * (1 + MAX_GAP)
     assert 0 in shards[1], "most of its time is where it was"
 
 
@@ -109,7 +109,7 @@ def test_every_unit_once_no_empty_shard_and_near_a_fresh_plan(
     assert sorted(unit for shard in shards for unit in shard) == list(range(len(units)))
     assert len(shards) == count
     assert all(shards)
-    assert makespan(groups, shards) <= fresh_s(groups, count) * (1 + GAP) + 1e-6
+    assert makespan(groups, shards) <= fresh_s(groups, count) * (1 + MAX_GAP) + 1e-6
 
 
 WIDTH = 10
@@ -144,7 +144,7 @@ def test_of_many_small_files_no_more_move_than_must(before: int, count: int, slo
     homes = {unit: place for place, shard in enumerate(first.shards) for unit in shard}
     walls_s = [slower * took if homes[unit] == 0 else took for unit, took in enumerate(walls_s)]
     fresh, found = files(walls_s, homes, count)
-    most_s = fresh.makespan_s * (1 + GAP)
+    most_s = fresh.makespan_s * (1 + MAX_GAP)
     assert found.makespan_s <= most_s
     at_home_s = [math.fsum(walls_s[unit] for unit in shard) for shard in first.shards]
     moved_s = math.fsum(
@@ -187,13 +187,13 @@ def test_of_a_file_that_grew_a_part_goes_and_nothing_else_moves() -> None:
         unit for place, shard in enumerate(found.shards) for unit in shard if homes[unit] != place
     ]
     assert moved == [7, 8, 9]
-    assert found.makespan_s <= fresh.makespan_s * (1 + GAP)
+    assert found.makespan_s <= fresh.makespan_s * (1 + MAX_GAP)
 
 
 def test_more_shards_are_filled_from_the_longest() -> None:
     homes = {unit: unit // 20 for unit in range(40)}
     fresh, found = files([1.0] * 40, homes, 3)
-    assert found.makespan_s <= fresh.makespan_s * (1 + GAP)
+    assert found.makespan_s <= fresh.makespan_s * (1 + MAX_GAP)
     assert not found.has_empty_shard
 
 
@@ -209,5 +209,5 @@ def test_parts_of_files_are_each_in_one_shard_near_a_fresh_plan(
     fresh, found = files([wall_s for wall_s, _ in units], homes, count)
     everything = list(range(len(units)))
     assert sorted(unit for shard in found.shards for unit in shard) == everything
-    assert found.makespan_s <= fresh.makespan_s * (1 + GAP) + 1e-6
+    assert found.makespan_s <= fresh.makespan_s * (1 + MAX_GAP) + 1e-6
     assert all(found.shards)

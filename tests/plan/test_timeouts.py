@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from ciguard.codec.inventory import InventoryUnit
-from ciguard.plan.estimates import Past, no_past
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.plan.estimates import Observations, no_observations
 from ciguard.plan.inventory import inventory
-from ciguard.plan.timeouts import LimitRule, unit_limits
+from ciguard.plan.timeouts import TimeoutRule, unit_timeouts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,31 +28,31 @@ def found() -> Inventory:
     return inventory(units, exclude={}, ordered=True)
 
 
-def past() -> Past:
+def past() -> Observations:
     """quick took 2 and 3 s; slow 20 and 30 s; stopped, which is known only to take over 99 s."""
     wall_s = np.array([2.0, 3.0, 20.0, 30.0, 99.0, 50.0])
     nothing = np.full(6, np.nan)
     stopped = np.array([False] * 4 + [True, False])
-    return Past(np.array([0, 0, 1, 1, 2, 4], np.int32), wall_s, nothing, nothing, stopped)
+    return Observations(np.array([0, 0, 1, 1, 2, 4], np.int32), wall_s, nothing, nothing, stopped)
 
 
 @pytest.mark.parametrize(
     ("rule", "setup_s", "expected"),
     [
-        (LimitRule(600.0), 0.0, (600.0, 600.0, 600.0, 600.0, None)),
-        (LimitRule(None, 10.0), 0.0, (60.0, 300.0, None, None, None)),
-        (LimitRule(None, 10.0), 45.5, (105.5, 345.5, None, None, None)),
-        (LimitRule(100.0, 10.0), 0.0, (60.0, 100.0, 100.0, 100.0, None)),
+        (TimeoutRule(600.0), 0.0, (600.0, 600.0, 600.0, 600.0, None)),
+        (TimeoutRule(None, 10.0), 0.0, (60.0, 300.0, None, None, None)),
+        (TimeoutRule(None, 10.0), 45.5, (105.5, 345.5, None, None, None)),
+        (TimeoutRule(100.0, 10.0), 0.0, (60.0, 100.0, 100.0, 100.0, None)),
     ],
 )
-def test_limits(rule: LimitRule, setup_s: float, expected: tuple[float | None, ...]) -> None:
-    assert unit_limits(found(), past(), {"": rule}, {"": setup_s, "other": 9.0}) == expected
+def test_limits(rule: TimeoutRule, setup_s: float, expected: tuple[float | None, ...]) -> None:
+    assert unit_timeouts(found(), past(), {"": rule}, {"": setup_s, "other": 9.0}) == expected
 
 
 def test_without_a_rule_there_is_none_and_without_a_past_only_the_configured() -> None:
-    assert unit_limits(found(), past(), {"": LimitRule(), "other": LimitRule()}, {}) == ()
-    both = {"": LimitRule(5.0, 3.0), "other": LimitRule(None, 3.0)}
-    assert unit_limits(found(), no_past(), both, {}) == (5.0, 5.0, 5.0, 5.0, None)
+    assert unit_timeouts(found(), past(), {"": TimeoutRule(), "other": TimeoutRule()}, {}) == ()
+    both = {"": TimeoutRule(5.0, 3.0), "other": TimeoutRule(None, 3.0)}
+    assert unit_timeouts(found(), no_observations(), both, {}) == (5.0, 5.0, 5.0, 5.0, None)
 
 
 def test_the_past_of_a_real_history_with_its_shared_set_ups(

@@ -52,15 +52,19 @@ def document(rows: int) -> list[Headline | Section]:
 
 def test_rows_go_before_sections() -> None:
     """And both are counted where they are missing."""
-    whole = as_markdown(document(100), place="the report")
-    assert "t99" in whole
+    complete = as_markdown(document(100), full_text_location="the report")
+    assert "t99" in complete
     fewer = as_markdown(
-        document(100), limit=SizeLimit(len(whole) - 1, utf16_units), place="the report"
+        document(100),
+        limit=SizeLimit(len(complete) - 1, utf16_units),
+        full_text_location="the report",
     )
     assert "t49" in fewer
     assert "t50" not in fewer
     assert "...and 50 more tests in the report." in fewer
-    short = as_markdown(document(100), limit=SizeLimit(300, utf16_units), place="the report")
+    short = as_markdown(
+        document(100), limit=SizeLimit(300, utf16_units), full_text_location="the report"
+    )
     assert "t14" in short
     assert "i14" not in short
     assert "Left out to stay within GitHub's limit; see the report: 100 warnings." in short
@@ -68,7 +72,9 @@ def test_rows_go_before_sections() -> None:
 
 def test_the_headline_stays() -> None:
     """Where nothing else fits."""
-    text = as_markdown(document(3), limit=SizeLimit(80, utf8_bytes), place="the report")
+    text = as_markdown(
+        document(3), limit=SizeLimit(80, utf8_bytes), full_text_location="the report"
+    )
     assert text == "### :x: FAILED: x\n\nThe rest does not fit here; see the report.\n"
 
 

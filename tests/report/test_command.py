@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from compare.making import case, files_of
+from compare.compare_factories import case, files_of
 from fakegithub.actions import add_artifact, add_job
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
-from guard.world import World, make_leg
+from guard.fixtures import World, make_leg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,8 +79,8 @@ def test_what_is_printed_may_be_the_page(job: Job) -> None:
     assert done.stdout.startswith("<!doctype html>")
     page = (job.folder / "page.html").read_text("utf-8")
     assert page.count("a.t::two") == done.stdout.count("a.t::two") > 0
-    kept = job.report(*words, "-o", "same.html", expect=10)
-    assert kept.stdout.startswith("FAILED: 1 of 8 units failed")
+    stored = job.report(*words, "-o", "same.html", expect=10)
+    assert stored.stdout.startswith("FAILED: 1 of 8 units failed")
     assert (job.folder / "same.html").read_text("utf-8") == page
     # The summary is Markdown whatever is printed.
     assert (job.folder / "summary.md").read_text("utf-8").startswith("### :x: FAILED")
@@ -115,7 +115,7 @@ def test_without_a_pull_request_there_is_no_comment(job: Job, server: FakeGitHub
     (job.folder / "event.json").write_text("{}")
     done = job.report("--comment", GITHUB_EVENT_NAME="push")
     assert "no pull request" in done.stderr
-    assert server.asked() == []
+    assert server.request_log() == []
 
 
 def test_github_is_told_in_its_own_ways(job: Job) -> None:
@@ -143,7 +143,7 @@ def test_a_run_without_a_plan_is_incomplete_and_its_comment_says_so(
 
 
 @pytest.mark.parametrize(
-    ("words", "config", "said"),
+    ("words", "config", "output"),
     [
         ((), "[plan]\nshards = 0\n", (2, "ciguard.toml")),
         (("--needs", "[]"), "", (3, "--needs: expected an object")),
@@ -152,12 +152,12 @@ def test_a_run_without_a_plan_is_incomplete_and_its_comment_says_so(
     ],
 )
 def test_a_run_that_cannot_be_judged_leaves_no_green_comment(
-    words: tuple[str, ...], config: str, said: tuple[int, str], job: Job, server: FakeGitHub
+    words: tuple[str, ...], config: str, output: tuple[int, str], job: Job, server: FakeGitHub
 ) -> None:
     job.report("--comment")
     (job.folder / "ciguard.toml").write_text(config)
-    done = job.report(*words, "--comment", "--html", "page.html", expect=said[0])
-    assert said[1] in done.stderr
+    done = job.report(*words, "--comment", "--html", "page.html", expect=output[0])
+    assert output[1] in done.stderr
     (body,) = server.bodies()
     assert "### :warning: INCOMPLETE: this run could not be judged\n" in body
     assert "PASSED" not in body
@@ -170,17 +170,17 @@ def test_the_policy_of_the_comparison_decides_where_the_guard_passes(
 ) -> None:
     plan, records = job.world.write(tmp_path)
     history = ("--history", tmp_path / "history")
-    said = ("--sha", "1" * 40, "--branch", "main", "--at", "2026-11-01T10:00:00Z")
-    ciguard("history", "add", records, *history, *said, cwd=tmp_path)
+    output = ("--sha", "1" * 40, "--branch", "main", "--at", "2026-11-01T10:00:00Z")
+    ciguard("history", "add", records, *history, *output, cwd=tmp_path)
     done = ciguard(
         *("report", "--plan", plan, "--records", records, *history, "-o", "out/comment.md"),
         cwd=tmp_path,
     )
-    whole = (tmp_path / "out" / "comment.md").read_text()
+    complete = (tmp_path / "out" / "comment.md").read_text()
     verdict, compared = done.stdout.splitlines()
-    assert f" {verdict}\n" in whole
+    assert f" {verdict}\n" in complete
     assert verdict.startswith("PASSED: ")
-    assert compared in html.unescape(whole)
+    assert compared in html.unescape(complete)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_the_run_before_confirms_what_this_one_shows(
 
 def calls(server: FakeGitHub) -> list[str]:
     """Without those to the storage, which GitHub does not count."""
-    return [one for one in server.asked() if "/storage/" not in one]
+    return [one for one in server.request_log() if "/storage/" not in one]
 
 
 def outputs(job: Job) -> dict[str, str]:

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from compare.making import case, run_of
-from guard.world import MIB, World, make_leg, make_plan
+from compare.compare_factories import case, run_of
+from guard.fixtures import MIB, World, make_leg, make_plan
 
-from ciguard.codec.gathering import read_records
-from ciguard.compare.comparing import compare_run
-from ciguard.compare.pairs import EACH, pairs
-from ciguard.compare.records import runs_of
-from ciguard.compare.scatter import Pair, Pairs, scatter
-from ciguard.guard.verdict import Leg, Offender
+from ciguard.codec.record.reader import read_records
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.scatter import Pair, Sample, scatter
+from ciguard.compare.scatter_sample import PER_CRITERION, sample_pairs
+from ciguard.guard.verdict import Hotspot, Leg
 from ciguard.model import SampleLine
 from ciguard.report import charts
-from ciguard.report.contents import Contents, Judging
-from ciguard.report.markdown import Limit, characters, markdown
+from ciguard.report.data import PolicyInfo, ReportData
+from ciguard.report.fitted_markdown import SizeLimit, markdown, utf16_units
+from ciguard.report.links import Links
 from ciguard.report.page import html
-from ciguard.report.site import Site
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -32,7 +32,7 @@ SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN", r"sha256-[^']+": "sha256-HASH"}
 STYLE = re.compile(r"<style>.*?</style>|<script>.*?</script>", re.DOTALL)
 
 
-def hurt() -> tuple[Contents, World]:
+def hurt() -> tuple[ReportData, World]:
     """A shard without a record, a failure at a known line, and a base to compare with."""
     world = World()
     base = World(world.plan, {key: make_leg(world.plan, key, run=6) for key in world.legs})
@@ -40,14 +40,16 @@ def hurt() -> tuple[Contents, World]:
     world.result("03", "d.t::six", outcome="failed", ending="timeout", message="over its limit")
     del world.legs["02"]
     candidate, before = (
-        runs_of(read_records(one.files().items()), name)[-1]
+        runs_from_records(read_records(one.files().items()), name)[-1]
         for one, name in ((world, "this run"), (base, "base"))
     )
     compared = compare_run(candidate, None, [before], plan=world.plan)
     jobs = {"01": "https://github.com/octo-org/shop/actions/runs/7/job/1001"}
-    site = Site("https://github.com/octo-org/shop", 7, 2, "a" * 40, jobs)
-    judging = Judging("the base commit bbbbbbbbbb", ("new-failure", "oom"))
-    contents = Contents(world.plan, world.prove(), compared, site=site, judging=judging, claim=True)
+    site = Links("https://github.com/octo-org/shop", 7, 2, "a" * 40, jobs)
+    policy_info = PolicyInfo("the base commit bbbbbbbbbb", ("new-failure", "oom"))
+    contents = ReportData(
+        world.plan, world.prove(), compared, links=site, policy_info=policy_info, from_fork=True
+    )
     return contents, world
 
 
@@ -55,7 +57,7 @@ def test_both_formats(golden: Golden) -> None:
     contents, world = hurt()
     text = html(contents, read_records(world.files().items()))
     golden(STYLE.sub("", text), SAMPLES / "hurt.html", scrub=SCRUB)
-    text = markdown(contents, Limit(65_536, characters))
+    text = markdown(contents, SizeLimit(65_536, utf16_units))
     golden(text, SAMPLES / "hurt.md", scrub=SCRUB)
 
 
@@ -88,15 +90,15 @@ def test_curves_stand_below_their_limit_and_the_nearest_comes_first() -> None:
             SampleLine(at / 100, tree_bytes=peak * MIB if at == 77 else 50 * MIB)
             for at in range(1000)
         ]
-    found, left_out = charts.curves(plan, read_records(world.files().items()))
+    found, left_out = charts.memory_chart(plan, read_records(world.files().items()))
     assert [one.shard for one in found] == ["03", "02", "01"]
-    assert [one.is_over for one in found] == [True, False, False]
+    assert [one.exceeds_limit for one in found] == [True, False, False]
     assert left_out == 0
     for one in found:
         heights = [float(point.partition(",")[2]) for point in one.points.split()]
         assert len(heights) <= charts.POINTS
         assert one.limit_y is not None
-        assert (min(heights) < one.limit_y) == one.is_over, "the one high sample is not lost"
+        assert (min(heights) < one.limit_y) == one.exceeds_limit, "the one high sample is not lost"
     assert found[1].title == "shard 02: 590 MiB of 600 MiB budget"
 
 
@@ -106,14 +108,14 @@ def test_bars_and_stacks() -> None:
         Leg("02", False, "unknown", 3, 0, 80.0, None),
         Leg("03", True, "timeout", 3, 3, None, None, wall_s=90.0),
     ]
-    found = charts.walls(legs)
+    found = charts.wall_chart(legs)
     assert [one.label for one in found.bars] == ["01", "03", "02"]
     assert [one.width for one in found.bars] == [660.0, 594.0, 0.0]
     assert [one.mark_x for one in found.bars] == [96.0 + 330.0, None, 96.0 + 528.0]
     assert [one.is_bad for one in found.bars] == [False, True, True]
-    many = charts.walls([replace(legs[0], shard=str(n)) for n in range(256)])
-    assert (len(many.bars), many.left_out) == (charts.MOST_LEGS, 256 - charts.MOST_LEGS)
-    (one,) = charts.stacks([Offender("a.t", timeouts=1, out_of_memory=1, failures=2)])
+    many = charts.wall_chart([replace(legs[0], shard=str(n)) for n in range(256)])
+    assert (len(many.bars), many.omitted) == (charts.MAX_LEGS, 256 - charts.MAX_LEGS)
+    (one,) = charts.hotspot_chart([Hotspot("a.t", timeouts=1, out_of_memory=1, failures=2)])
     assert [part.width for part in one.parts] == [99.0, 99.0, 198.0]
     assert one.parts[1].x == one.parts[0].x + 99.0
 
@@ -131,7 +133,7 @@ def test_dots_stand_where_their_times_are(
     values: list[tuple[float, float]], expected: list[tuple[float, float]] | None
 ) -> None:
     shown = tuple(Pair("t", before, after) for before, after in values)
-    found = scatter(Pairs(shown, len(shown)))
+    found = scatter(Sample(shown, len(shown)))
     dots = None if found is None else [(dot.x, dot.y) for dot in found.dots]
     assert dots == expected
 
@@ -140,9 +142,9 @@ def test_of_many_tests_the_telling_ones_are_in_the_picture() -> None:
     names = [f"t{number:04}" for number in range(3000)]
     base = run_of({"01": [case(name, 0.2) for name in names]})
     head = run_of({"01": [case(n, 9.0 if n == "t1234" else 0.2) for n in names]}, run_id=2)
-    found = pairs(base, head)
-    assert found.of == 3000
-    assert len(found.shown) <= 3 * EACH
+    found = sample_pairs(base, head)
+    assert found.total == 3000
+    assert len(found.shown) <= 3 * PER_CRITERION
     assert Pair("t1234", 0.2, 9.0) in found.shown
 
 
@@ -158,14 +160,15 @@ def test_files_that_lead_out_have_no_address() -> None:
         ("..\\a.t", None),
     ):
         expected = f"https://github.com/octo-org/shop/blob/{'a' * 40}/{shown}#L3" if shown else ""
-        assert contents.place(replace(result, file=file)) == expected
+        assert contents.link_to(replace(result, file=file)) == expected
 
 
 @pytest.mark.parametrize(
-    ("runs", "said"), [(2, ""), (9, ""), (12, "0.2 confirmed peaks"), (20, "0.05 confirmed peaks")]
+    ("runs", "output"),
+    [(2, ""), (9, ""), (12, "0.2 confirmed peaks"), (20, "0.05 confirmed peaks")],
 )
 def test_how_often_it_is_wrong_is_said_where_anything_can_be_confirmed(
-    runs: int, said: str
+    runs: int, output: str
 ) -> None:
     contents, _ = hurt()
     assert contents.comparison is not None
@@ -173,13 +176,13 @@ def test_how_often_it_is_wrong_is_said_where_anything_can_be_confirmed(
     facts = replace(contents.comparison.baseline, runs=(name,) * runs)
     unjudged = "" if runs > 2 else "too few"
     found = replace(contents.comparison, baseline=facts, unjudged=unjudged)
-    told = replace(contents, comparison=found).false_alarms
-    assert said in told
-    assert bool(told) == bool(said)
+    reported = replace(contents, comparison=found).false_alarms
+    assert output in reported
+    assert bool(reported) == bool(output)
 
 
 def test_a_plan_of_a_hundred_shards() -> None:
     world = World(make_plan({f"{n:03}": (f"a{n}.t::one",) for n in range(110)}))
-    text = html(Contents(world.plan, world.prove()), read_records(world.files().items()))
-    assert text.count("<polyline") == charts.MOST_CURVES
+    text = html(ReportData(world.plan, world.prove()), read_records(world.files().items()))
+    assert text.count("<polyline") == charts.MAX_CURVES
     assert "86 other shards came less near" in text

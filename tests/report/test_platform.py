@@ -10,8 +10,8 @@ from fakegithub.actions import REPOSITORY, add_job
 from fakegithub.conformance import description_path, mistakes, read_description
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
-from guard.platform import TOKEN, environ_of
-from guard.world import World, make_leg, make_plan
+from guard.fake_jobs import TOKEN, environ_of
+from guard.fixtures import World, make_leg, make_plan
 
 from ciguard.model import EndLine, ProcessEndLine, Result
 
@@ -102,12 +102,12 @@ def test_a_report_says_why_each_leg_died_in_few_calls(run: Run, server: FakeGitH
     assert f"([page](https://github.com/{REPOSITORY}/actions/runs/7/job/1002))" in text
     (body,) = server.bodies()
     assert "superseded" in body
-    asked = [one for one in server.asked() if "/storage/" not in one]
-    assert asked.count(JOBS) == 1
-    assert [one for one in asked if one.endswith("/logs")] == [
+    requested = [one for one in server.request_log() if "/storage/" not in one]
+    assert requested.count(JOBS) == 1
+    assert [one for one in requested if one.endswith("/logs")] == [
         f"GET /repos/{REPOSITORY}/actions/jobs/1002/logs"
     ]
-    assert len(asked) <= 6 + 2 * 2
+    assert len(requested) <= 6 + 2 * 2
 
 
 def test_the_guard_s_text_and_json(run: Run, server: FakeGitHub) -> None:
@@ -151,8 +151,8 @@ def test_a_run_that_was_repeated_while_github_is_silent_is_no_proof(
     run: Run, server: FakeGitHub
 ) -> None:
     server.faults.append(Fault(path="/jobs", status=404, message="Not Found"))
-    again = make_leg(run.world.plan, "03", attempt=2)
-    run.world.legs["03 again"] = again
+    rerun = make_leg(run.world.plan, "03", attempt=2)
+    run.world.legs["03 again"] = rerun
     done = run.call("guard", expect=13, GITHUB_RUN_ATTEMPT="2")
     assert "whether it ran again is not known" in done.stdout.replace("\n    ", " ")
 
@@ -162,7 +162,7 @@ def test_without_a_token_it_says_what_is_not_known(run: Run, server: FakeGitHub)
     assert "GitHub was not asked how the jobs of this run ended: there is no token" in text.replace(
         "\n    ", " "
     )
-    assert server.asked() == []
+    assert server.request_log() == []
 
 
 def test_a_fork_s_run_is_explained_although_it_may_not_comment(
@@ -183,7 +183,7 @@ def test_a_workflow_run_judges_the_run_that_it_tells_of(run: Run, server: FakeGi
     run.happens("workflow_run", {"workflow_run": {"id": 7, "run_attempt": 1}})
     done = run.call("guard", expect=13, GITHUB_RUN_ID="99")
     assert "(superseded)" in done.stdout
-    assert server.asked()[0] == JOBS
+    assert server.request_log()[0] == JOBS
 
 
 def test_a_merge_queue_s_run(run: Run, server: FakeGitHub) -> None:

@@ -18,9 +18,9 @@ from fakegithub.actions import add_artifact, add_job
 from fakegithub.conformance import description_path, mistakes, read_description
 from fakegithub.server import serving
 from fakegithub.state import FakeGitHub, Fault, Login
-from guard.world import World, make_leg
+from guard.fixtures import World, make_leg
 
-from ciguard.codec import plan as plan_codec
+from ciguard.codec import plan_file as plan_codec
 from ciguard.model import EndLine
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Ciguard
-    from guard.world import Leg
+    from guard.fixtures import Leg
 
 TOKEN = "ghs_TheTokenThatMustStaySecret"
 REPOSITORY = "octo-org/shop"
@@ -135,9 +135,9 @@ def test_an_earlier_attempt_is_judged_as_it_was(
     call: Call, server: FakeGitHub, world: World
 ) -> None:
     """In attempt 2 shard 02 ran again and was cut; in attempt 1 all was well."""
-    again = make_leg(world.plan, "02", attempt=2)
-    again.own = [line for line in again.own if not isinstance(line, EndLine)]
-    upload(server, world, again, attempt=2)
+    rerun = make_leg(world.plan, "02", attempt=2)
+    rerun.own = [line for line in rerun.own if not isinstance(line, EndLine)]
+    upload(server, world, rerun, attempt=2)
     add_job(server, "tests (02)", "failure", attempt=2)
     call("guard", "--run", "7/1", expect=0)
     call("guard", "--run", "7", expect=13)
@@ -148,13 +148,13 @@ def test_a_hostile_artifact_makes_the_run_incomplete(
     call: Call, server: FakeGitHub, world: World, name: str
 ) -> None:
     """Even one beside the records of all legs: what it would have said is not known."""
-    content, said = HOSTILE[name]
+    content, output = HOSTILE[name]
     add_artifact(server, f"ciguard-record-{world.plan.id}-02-1-checkpoint-01", content)
     found = json.loads(call("guard", "--format", "json", expect=13).stdout)
     (finding,) = found["findings"]
     assert finding["kind"] == "not_read"
     assert "-02-1-checkpoint-01" in finding["what"]
-    assert said in finding["what"]
+    assert output in finding["what"]
     assert found["missing"] == []
 
 
@@ -191,7 +191,7 @@ def test_a_run_without_a_plan_is_incomplete_for_a_report(call: Call, server: Fak
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (("--run", "7", "--records", "x"), "both --run and --records"),
         (("--run", "branch:main"), "expected a run"),
@@ -199,8 +199,8 @@ def test_a_run_without_a_plan_is_incomplete_for_a_report(call: Call, server: Fak
         (("--run", "https://git.example/o/r/actions/runs/7"), "not sent to another server"),
     ],
 )
-def test_what_cannot_be_meant(call: Call, words: tuple[str, ...], said: str) -> None:
-    assert said in call("guard", *words, expect=2).stderr
+def test_what_cannot_be_meant(call: Call, words: tuple[str, ...], output: str) -> None:
+    assert output in call("guard", *words, expect=2).stderr
 
 
 def test_one_of_plan_and_run_is_needed(tmp_path: Path, ciguard: Ciguard) -> None:
@@ -215,7 +215,7 @@ def test_without_a_token_it_says_which(tmp_path: Path, ciguard: Ciguard) -> None
 # --- What the run itself ran again ----------------------------------------------------------------
 
 SUSPECT = "a.t::two"
-AGAIN = {
+CONFIRMATION = {
     "schema": 1,
     "complete": True,
     "ended": "all runs",
@@ -253,10 +253,12 @@ def suspected(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub) -> None:
         add_job(server, f"tests ({key})")
 
 
-def again(server: FakeGitHub, verdict: str, name: str = "ciguard-confirmation-7-1") -> None:
+def upload_confirmation(
+    server: FakeGitHub, verdict: str, name: str = "ciguard-confirmation-7-1"
+) -> None:
     key = {"suite": "", "variant": "", "unit": SUSPECT, "case": SUSPECT}
     row = {"key": key, "measure": "peak_delta_bytes", "p": 0.001, "verdict": verdict}
-    content = json.dumps({**AGAIN, "rows": [row]}).encode()
+    content = json.dumps({**CONFIRMATION, "rows": [row]}).encode()
     add_artifact(server, name, {"ciguard-confirmation.json": content})
 
 
@@ -268,8 +270,10 @@ def again(server: FakeGitHub, verdict: str, name: str = "ciguard-confirmation-7-
 def test_what_the_run_itself_ran_again_is_told_as_its_own_claim(
     call: Call, server: FakeGitHub, verdict: str, tier: str, head: str
 ) -> None:
-    again(server, verdict)
-    again(server, "more memory", "ciguard-confirmation-8-1")  # another run's, whoever put it there
+    upload_confirmation(server, verdict)
+    upload_confirmation(
+        server, "more memory", "ciguard-confirmation-8-1"
+    )  # another run's, whoever put it there
     text = unescape(call("report", "--history", "h").stdout)
     assert f"### {head}" in text
     assert f"| {tier} 20.0 MiB → 40.0 MiB" in text

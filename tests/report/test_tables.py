@@ -7,12 +7,12 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from compare.making import case, run_of
+from compare.compare_factories import case, run_of
 from report.browser import dumped, needs_browser
 
 from ciguard.compare.command import FORMATS
-from ciguard.compare.comparing import compare_run
-from ciguard.rendering import ROWS
+from ciguard.compare.compare_runs import compare_run
+from ciguard.template_loader import MAX_ROWS_WITHOUT_SCRIPT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ document.body.innerHTML = "<pre></pre>";
 document.querySelector("pre").textContent = JSON.stringify(told);
 </script></body>"""
 # Rows, as said and counted; the first test; whether one may not go back, or on.
-TOLD = {
+EXPECTED_TABLE_STATES = {
     "start": ["1 to 500 of 1,200 rows", 500, "t.py::test_0000", True, False],
     "second": ["501 to 1,000 of 1,200 rows", 500, "t.py::test_0500", False, False],
     "third": ["1,001 to 1,200 of 1,200 rows", 200, "t.py::test_1000", False, True],
@@ -70,18 +70,19 @@ def page(tests: int = TESTS) -> str:
 def test_without_scripts_there_are_the_first_rows_and_how_many_more() -> None:
     text = page()
     shown, _, rest = text.partition('<script type="text/plain">')
-    assert shown.count("<tr><td>newly failing</td>") == ROWS
+    assert shown.count("<tr><td>newly failing</td>") == MAX_ROWS_WITHOUT_SCRIPT
     assert shown.rstrip().endswith(
-        f"and {TESTS - ROWS} more: where scripts run they are here, and all are in the JSON"
+        f"and {TESTS - MAX_ROWS_WITHOUT_SCRIPT} more:"
+        " where scripts run they are here, and all are in the JSON"
     )
     rest = rest.partition("</script>")[0]
-    assert len(re.findall(r"^<tr>", rest, flags=re.MULTILINE)) == TESTS - ROWS
+    assert len(re.findall(r"^<tr>", rest, flags=re.MULTILINE)) == TESTS - MAX_ROWS_WITHOUT_SCRIPT
     assert "<b>" not in rest
-    assert "and 1 more" not in page(ROWS)
+    assert "and 1 more" not in page(MAX_ROWS_WITHOUT_SCRIPT)
 
 
 def test_a_page_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ciguard.rendering.MOST", 700)
+    monkeypatch.setattr("ciguard.template_loader.MAX_ROWS", 700)
     text = page()
     assert 'data-left="and 500 more: all are in the JSON"' in text
     assert text.count("<tr><td>newly failing</td>") == 700
@@ -92,4 +93,4 @@ def test_with_scripts_all_rows_are_there(tmp_path: Path) -> None:
     text = POLICY.sub("", page()).replace("</body>", PERSON)
     found = re.search(r"<pre>(.*?)</pre>", dumped(text, tmp_path))
     assert found is not None
-    assert json.loads(entities.unescape(found[1])) == TOLD
+    assert json.loads(entities.unescape(found[1])) == EXPECTED_TABLE_STATES

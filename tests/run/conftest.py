@@ -31,10 +31,10 @@ def _candidates(version: str) -> list[Path]:
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     prefixes = sorted((root / "versions").glob(f"{version}.*"))
     if shutil.which("pyenv"):
-        told = subprocess.run(
+        reported = subprocess.run(
             ["pyenv", "prefix", version], capture_output=True, text=True, check=False
         )
-        prefixes += [Path(told.stdout.strip())] if told.returncode == 0 else []
+        prefixes += [Path(reported.stdout.strip())] if reported.returncode == 0 else []
     return found + [prefix / "bin" / f"python{version}" for prefix in prefixes]
 
 

@@ -12,11 +12,9 @@ from ciguard.model import (
     StartLine,
     Suite,
 )
-from ciguard.run.actions import Start
-from ciguard.run.policy import (
-    next_action,
-)
-from ciguard.run.state import MIB, State
+from ciguard.run.policy.actions import Start
+from ciguard.run.policy.rules import next_action
+from ciguard.run.policy.state import MIB, State
 
 OFF = LegPolicy(guard_rail="off")
 GIB = 1024 * MIB

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from run.legs import no_survivor, plan_of, start_shard
-from run.replaying import replays
+from run.leg_runner import no_survivor, plan_of, start_shard
+from run.replay import replays
 
 from ciguard.model import PlannedUnit, Suite
 

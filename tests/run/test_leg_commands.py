@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from run.legs import LEG, MARK, clean_environ, no_survivor, plan_of, start, start_shard
-from run.replaying import replays
+from run.leg_runner import LEG, MARK, clean_environ, no_survivor, plan_of, start, start_shard
+from run.replay import replays
 
-from ciguard.codec import plan as plan_codec
+from ciguard.codec import plan_file as plan_codec
 from ciguard.model import LegPolicy, MetricLine, PlannedUnit, Suite, Variant
 from ciguard.run.frameworks import command
 
@@ -116,8 +116,8 @@ def test_a_crash_without_start_lines_is_searched_for(tmp_path: Path, through: li
     assert leg.outcomes() == {
         unit.unit: "died" if unit.unit == "kills" else "passed" for unit in planned
     }
-    (victim,) = (result for result in leg.record().results if result.outcome == "died")
-    assert "killed by SIGABRT" in (victim.message or "")
+    (culprit,) = (result for result in leg.record().results if result.outcome == "died")
+    assert "killed by SIGABRT" in (culprit.message or "")
     replays(leg.record_folder, plan)
 
 
@@ -125,9 +125,9 @@ def test_a_hang_without_start_lines_is_stopped_where_it_is_alone(tmp_path: Path)
     suite = Suite("command", (sys.executable, "-c", SILENT))
     planned = [PlannedUnit("hangs", suite="s", timeout_s=0.5)]
     leg = start_shard(tmp_path, plan_of(planned, suites={"s": suite})).wait(10)
-    (victim,) = leg.record().results
-    assert (victim.unit, victim.ending) == ("hangs", "timeout")
-    assert 0.5 <= (victim.wall_s or 0) < 5
+    (culprit,) = leg.record().results
+    assert (culprit.unit, culprit.ending) == ("hangs", "timeout")
+    assert 0.5 <= (culprit.wall_s or 0) < 5
 
 
 def test_a_start_line_without_a_time_is_given_one(tmp_path: Path) -> None:
@@ -193,9 +193,9 @@ def test_a_command_gets_the_environment_of_the_leg_and_nothing_that_slows_it(
     environ = {"LC_ALL": "C.UTF-8", "OWN": "b\u00fccher"}
     start(tmp_path, "--record", "record", "--", *alone, **environ).wait(0)
     inside = json.loads((tmp_path / "record" / "process-001.log").read_text())
-    told = {name: value for name, value in inside.items() if not name.startswith("CIGUARD_")}
-    assert told.pop(MARK)
-    assert told == clean_environ(**environ)
+    reported = {name: value for name, value in inside.items() if not name.startswith("CIGUARD_")}
+    assert reported.pop(MARK)
+    assert reported == clean_environ(**environ)
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_a_command_gets_the_environment_of_the_leg_and_nothing_that_slows_it(
 )
 def test_a_command_reads_what_the_leg_was_given(tmp_path: Path, redirected: str, read: str) -> None:
     (tmp_path / "words").write_text("hello\n")
-    asks = 'read word; echo "got [$word]"'
-    words = shlex.join([*LEG, "--record", "record", "--", "sh", "-c", asks])
+    requests = 'read word; echo "got [$word]"'
+    words = shlex.join([*LEG, "--record", "record", "--", "sh", "-c", requests])
     subprocess.run(
         ["sh", "-c", f"{words} {redirected}"],
         cwd=tmp_path,
@@ -236,8 +236,8 @@ def test_a_command_gets_the_locale_that_the_leg_was_given(
     tmp_path: Path, given: dict[str, str]
 ) -> None:
     words = [*LEG, "--record", "record", "--", "env"]
-    others = {name: text for name, text in clean_environ().items() if not is_of_the_locale(name)}
-    subprocess.run(words, cwd=tmp_path, env={**others, **given}, check=True, capture_output=True)
+    rest = {name: text for name, text in clean_environ().items() if not is_of_the_locale(name)}
+    subprocess.run(words, cwd=tmp_path, env={**rest, **given}, check=True, capture_output=True)
     printed = (tmp_path / "record" / "process-001.log").read_text().splitlines()
     assert {line for line in printed if is_of_the_locale(line)} == {
         f"{name}={text}" for name, text in given.items()

@@ -6,16 +6,16 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import no_survivor, plan_of, start_shard
+from run.leg_runner import no_survivor, plan_of, start_shard
 
-from ciguard.codec.plan import decode
-from ciguard.files import read_record_tree
-from ciguard.guard.proof import prove
+from ciguard.codec.plan_file import decode
+from ciguard.guard.prove import prove
+from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from run.legs import Leg
+    from run.leg_runner import Leg
 
     from ciguard.guard.verdict import Verdict
 
@@ -66,8 +66,10 @@ def test_removes():
 def test_last(): pass
 """)
     leg = start_shard(tmp_path, plan_of(units_of("first", "removes", "last"))).wait(13)
-    said = "unknown: the record was removed while tests ran: pass a folder outside of the checkout"
-    assert leg.printed.count(said) == 1
+    output = (
+        "unknown: the record was removed while tests ran: pass a folder outside of the checkout"
+    )
+    assert leg.printed.count(output) == 1
     no_survivor(leg)
 
 
@@ -84,11 +86,11 @@ def test_removes(): shutil.rmtree("record")
 FAILS = """
 import os, sys, time, types
 from ciguard.run import leg
-from ciguard.run.platforms.table import HERE
+from ciguard.run.platforms.current import CURRENT
 def wait(*words):
     if os.path.exists("started"): raise ZeroDivisionError("not foreseen")
-    return HERE.wait(*words)
-platform = types.SimpleNamespace(**{**vars(HERE), "wait": wait})
+    return CURRENT.wait(*words)
+platform = types.SimpleNamespace(**{**vars(CURRENT), "wait": wait})
 plan = leg.read_plan("plan.json")
 found = leg.run_shard(
     plan, "01", "record", dict(os.environ), origin_s=time.monotonic(), platform=platform
@@ -100,8 +102,8 @@ sys.exit(int(found.exit_code))
 FAILS_LAST = """
 import os, sys, time
 from ciguard.run import leg, supervisor
-def verdict(*words, **more): raise ZeroDivisionError("not foreseen")
-supervisor.verdict = verdict
+def judge_leg(*words, **more): raise ZeroDivisionError("not foreseen")
+supervisor.judge_leg = judge_leg
 plan = leg.read_plan("plan.json")
 found = leg.run_shard(plan, "01", "record", dict(os.environ), origin_s=time.monotonic())
 sys.exit(int(found.exit_code))
@@ -131,8 +133,8 @@ def test_last(): pass
 """)
     plan = plan_of(units_of("first", "slow", "last"))
     leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", FAILS)).wait(13)
-    said = "ciguard itself failed, please report it: ZeroDivisionError: not foreseen\n"
-    assert said in leg.printed
+    output = "ciguard itself failed, please report it: ZeroDivisionError: not foreseen\n"
+    assert output in leg.printed
     assert "did not run test_takes.py::test_slow: the leg failed while it ran\n" in leg.printed
     assert "ZeroDivisionError: not foreseen" in detail_of(leg, "internal_error")
     assert leg.outcomes() == {units_of("first")[0]: "passed"}

@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import PYTEST, no_survivor, plan_of, start_shard
-from run.replaying import replays
+from run.leg_runner import PYTEST, no_survivor, plan_of, start_shard
+from run.replay import replays
 
 from ciguard.model import LegPolicy, PlannedUnit, Suite
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from run.legs import Leg
+    from run.leg_runner import Leg
 
 GATE = "def pytest_sessionfinish(session, exitstatus):\n    session.exitstatus = {code}\n"
 WRITES = """
@@ -99,9 +99,9 @@ def test_a_failed_result_explains_the_exit_of_its_own_process(tmp_path: Path) ->
     leg = command_leg(tmp_path, code, tries=2)
     assert leg.process.returncode == 0
     assert unexplained(leg) == []
-    again = command_leg(new(tmp_path, "again"), code.replace("exit(first)", "exit(1)"), tries=2)
-    assert again.process.returncode == 10
-    assert [process for process, _ in unexplained(again)] == [2]
+    rerun = command_leg(new(tmp_path, "again"), code.replace("exit(first)", "exit(1)"), tries=2)
+    assert rerun.process.returncode == 10
+    assert [process for process, _ in unexplained(rerun)] == [2]
 
 
 LATE = """
@@ -219,8 +219,8 @@ def test_the_last_output_is_in_the_first_line_of_a_death(tmp_path: Path) -> None
     leg = command_leg(
         tmp_path, WRITES + 'say(type="start", unit="a"); print("enough"); sys.exit(0)', units="a"
     )
-    (victim,) = leg.record().results
-    first = (victim.message or "").partition("\n")[0]
+    (culprit,) = leg.record().results
+    first = (culprit.message or "").partition("\n")[0]
     assert first == "the process died (exit code 0); last output: enough"
 
 
@@ -241,8 +241,8 @@ def test_results_without_times_are_timed_by_the_leg(tmp_path: Path) -> None:
 
 
 def test_what_a_program_measured_is_left_to_it(tmp_path: Path) -> None:
-    told = {"type": "result", "outcome": "passed", "wall_s": 7.0}
-    code = WRITES + f"for unit in units: say(unit=unit, **{json.dumps(told)})\n"
+    reported = {"type": "result", "outcome": "passed", "wall_s": 7.0}
+    code = WRITES + f"for unit in units: say(unit=unit, **{json.dumps(reported)})\n"
     leg = command_leg(tmp_path, code)
     assert [(one.wall_s, one.at_s) for one in leg.record().results] == [(7.0, None)] * 2
     assert "heard" not in {event.kind for event in leg.record().events}
@@ -251,8 +251,9 @@ def test_what_a_program_measured_is_left_to_it(tmp_path: Path) -> None:
 # A leg that waits for what would not end as long as a test can.
 HURRIED = """
 import os, sys, time
-from ciguard.run import leg, policy
-policy.EXIT_S = 1.0
+from ciguard.run import leg
+from ciguard.run.policy import rules
+rules.EXIT_S = 1.0
 plan = leg.read_plan("plan.json")
 found = leg.run_shard(plan, "01", "record", dict(os.environ), origin_s=time.monotonic())
 sys.exit(int(found.exit_code))
@@ -282,8 +283,8 @@ def test_leaves_a_thread():
     plan = plan_of(["test_thread.py::test_leaves_a_thread"])
     leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", HURRIED)).wait(10)
     assert leg.outcomes() == {"test_thread.py::test_leaves_a_thread": "passed"}
-    said = "timeout: all its units are done, and it has not ended for 1 s"
-    assert said in leg.printed
+    text = "timeout: all its units are done, and it has not ended for 1 s"
+    assert text in leg.printed
     assert "most recent call first" in leg.printed, "where"
     (end,) = leg.record().process_ends
     assert end.ending == "timeout"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import PYTEST, clean_environ, no_survivor, plan_of, start_shard
+from run.leg_runner import PYTEST, clean_environ, no_survivor, plan_of, start_shard
 
 from ciguard.model import PlannedUnit, Variant
 

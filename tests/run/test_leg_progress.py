@@ -15,10 +15,10 @@ from fcntl import ioctl
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import PYTEST, clean_environ, plan_of, start_shard
+from run.leg_runner import PYTEST, clean_environ, plan_of, start_shard
 from run.terminal import Terminal
 
-from ciguard.codec import plan as plan_codec
+from ciguard.codec import plan_file as plan_codec
 from ciguard.model import PlannedUnit, Suite
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # The program itself, with lines as often as a test can wait for.
 OFTEN = """
 import sys
-from ciguard.run import console
+from ciguard.run.output import leg_console as console
 console.PLAIN_EVERY_S = 0.3
 from ciguard.run.__main__ import main
 main(sys.argv[1:])
@@ -57,9 +57,9 @@ def test_plain_lines_in_ci_outside_of_folds(tmp_path: Path, processes: int) -> N
     plan = naps(tmp_path, processes)
     leg = start_shard(tmp_path, plan, program=PROGRAM, CI="true", GITHUB_ACTIONS="true").wait(10)
     counts = r"progress: (\d)/8 units(?:, 1 failed)?, tests \d+ MiB, headroom .*"
-    told = rf"{counts}, 0:0\d of about 0:01(?:: .*)?"
+    reported = rf"{counts}, 0:0\d of about 0:01(?:: .*)?"
     lines = leg.printed.splitlines()
-    done = [int(found[1]) for line in lines if (found := re.fullmatch(told, line))]
+    done = [int(found[1]) for line in lines if (found := re.fullmatch(reported, line))]
     assert len(done) >= 2, leg.printed
     assert done == sorted(done)
     assert done[-1] > done[0]
@@ -136,10 +136,10 @@ sys.exit(1)
     assert len(errors) == 10
     assert errors[0] == "::error title=u%2C0::failed: a%250A%0D"
     assert errors[-1] == "::error ::and 3 more: see the step's log"
-    assert "::error" not in start_shard_again(tmp_path, plan)
+    assert "::error" not in run_same_leg(tmp_path, plan)
 
 
-def start_shard_again(folder: Path, plan: Plan) -> str:
+def run_same_leg(folder: Path, plan: Plan) -> str:
     """What the same leg prints where nobody reads annotations."""
     (folder / "again").mkdir()
     return start_shard(folder / "again", plan).wait(10).printed

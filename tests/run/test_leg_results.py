@@ -9,12 +9,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from run.legs import clean_environ, no_survivor, plan_of, start, until
+from run.leg_runner import clean_environ, no_survivor, plan_of, start, until
 
-from ciguard.codec import plan as plan_codec
+from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError
-from ciguard.files import read_record_tree
 from ciguard.model import PlannedUnit, Suite
+from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +81,7 @@ sys.exit(1)
 
 
 @pytest.mark.parametrize(
-    ("writes", "said"),
+    ("writes", "output"),
     [
         ('(out / "a.xml").write_text(cases("one", bad=["one"]))', "; 1 result file in the record"),
         ("", "; no result file was written that --results names"),
@@ -89,13 +89,13 @@ sys.exit(1)
     ids=["one", "none"],
 )
 def test_a_command_that_ends_with_0_has_its_files_told(
-    tmp_path: Path, writes: str, said: str
+    tmp_path: Path, writes: str, output: str
 ) -> None:
     (tmp_path / "run.py").write_text(f"{WRITES}\n{writes}\n")
     words = ("--record", "record", "--results", "out/**/*.xml", "--", sys.executable, "run.py")
     leg = start(tmp_path, *words).wait(0)
     (line,) = (line for line in leg.printed.splitlines() if line.startswith("command: 1 passed in"))
-    assert said in line
+    assert output in line
 
 
 def test_what_a_killed_command_left_is_copied_and_its_cut_file_never_complete(
@@ -172,8 +172,8 @@ def test_a_suite_may_say_its_results_in_files_alone(tmp_path: Path) -> None:
     assert (code, verdict["findings"]) == (10, [])
     assert verdict["counts"] == {"passed": 2, "failed": 1}
     # A step that goes on has nothing to do, stays red, and takes the files along.
-    again = start(tmp_path, *shard, "--record", "records/2", "--resume-from", "records").wait(10)
-    assert "resumed: 3 of 3 units ended before" in again.printed
+    rerun = start(tmp_path, *shard, "--record", "records/2", "--resume-from", "records").wait(10)
+    assert "resumed: 3 of 3 units ended before" in rerun.printed
     assert (tmp_path / "ran").read_text() == "a b c\n"
     (tmp_path / "records" / "1").rename(tmp_path / "first")
     assert guard(tmp_path)[1]["counts"] == {"passed": 2, "failed": 1}

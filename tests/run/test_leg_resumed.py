@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import Leg, clean_environ, no_survivor, plan_of, start, until
-from run.replaying import replays
+from run.leg_runner import Leg, clean_environ, no_survivor, plan_of, start, until
+from run.replay import replays
 
-from ciguard.codec import plan as plan_codec
-from ciguard.files import read_plan, read_record_tree
+from ciguard.codec import plan_file as plan_codec
 from ciguard.model import LegPolicy, PlannedUnit, Suite
+from ciguard.sources.local import read_plan, read_record_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,16 +103,16 @@ def outcomes(record: Record) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("again", [1, 2], ids=["same attempt", "next attempt"])
+@pytest.mark.parametrize("rerun", [1, 2], ids=["same attempt", "next attempt"])
 @pytest.mark.parametrize("processes", [1, 2])
 def test_only_what_did_not_end_runs_again(
-    tmp_path: Path, number: int, again: int, processes: int
+    tmp_path: Path, number: int, rerun: int, processes: int
 ) -> None:
     plan = plan_of(UNITS, processes=processes)
     lay_out(tmp_path, plan)
     interrupted(tmp_path, number, **attempt(1))
     before = ran(tmp_path)
-    leg = shard(tmp_path, "a-second", "--resume-from", "records", **attempt(again)).wait(10)
+    leg = shard(tmp_path, "a-second", "--resume-from", "records", **attempt(rerun)).wait(10)
     found = re.search(r"resumed: (\d) of 6 units ended before, in 1 record\n", leg.printed)
     assert found, leg.printed
     after = ran(tmp_path) - before
@@ -212,14 +212,14 @@ def test_the_clock_goes_on_and_the_deadline_is_that_of_the_step(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "output"),
     [
         ({"plan_id": "other"}, "is of plan other, not "),
         ({"run_id": 6}, "is of run 6, not 7"),
     ],
 )
 def test_records_of_something_else_are_refused(
-    tmp_path: Path, change: dict[str, object], said: str
+    tmp_path: Path, change: dict[str, object], output: str
 ) -> None:
     lay_out(tmp_path, plan_of(UNITS))
     plan_id = read_plan(tmp_path / "plan.json").id
@@ -227,7 +227,7 @@ def test_records_of_something_else_are_refused(
     (tmp_path / "records" / "deep" / "er").mkdir(parents=True)
     (tmp_path / "records" / "deep" / "er" / "supervisor.jsonl").write_text(json.dumps(line))
     leg = shard(tmp_path, "2", "--resume-from", "records", **attempt(1)).wait(3)
-    assert said in leg.printed
+    assert output in leg.printed
     assert "fix: pass a folder with records of this plan's run only" in leg.printed
     assert not (tmp_path / "records" / "2").exists()
 
@@ -257,9 +257,9 @@ def test_nap(n):
     assert len(record.results) == done
     assert record.end is None, "nobody may take the leg for ended"
     assert record.events[-1].kind == "paused"
-    (said,) = [event for event in record.events if event.kind == "checkpoint"]
-    assert re.fullmatch(r"3 s are over, as asked: \d+ units left for another step", said.detail)
-    assert f"checkpoint: {said.detail}" in first.printed
+    (output,) = [event for event in record.events if event.kind == "checkpoint"]
+    assert re.fullmatch(r"3 s are over, as asked: \d+ units left for another step", output.detail)
+    assert f"checkpoint: {output.detail}" in first.printed
     replays(tmp_path / "records" / "1", plan, for_s=3.0)
     code, verdict = guard(tmp_path)
     assert code == 13

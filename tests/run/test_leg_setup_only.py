@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import PYTEST, plan_of, start_shard
+from run.leg_runner import PYTEST, plan_of, start_shard
 
 if TYPE_CHECKING:
     from pathlib import Path

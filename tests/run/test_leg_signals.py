@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import LEG, MARK, build_pyz, no_survivor, pids_with, plan_of, start_shard, until
-from run.replaying import replays
+from run.leg_runner import LEG, MARK, build_pyz, no_survivor, pids_with, plan_of, start_shard, until
+from run.replay import replays
 
-from ciguard.run.tested import SILENT_S, TestedProcess
+from ciguard.run.process.spawn import SILENT_S, SupervisedProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from run.legs import Leg
+    from run.leg_runner import Leg
 
 SLOW = """
 import os, pathlib, subprocess, sys, time, pytest
@@ -90,10 +90,10 @@ def test_a_cancelled_step_has_its_results_on_disk(tmp_path: Path) -> None:
     build_pyz(tmp_path / "ciguard-run.pyz")
     (tmp_path / "step.sh").write_text(f'exec "{sys.executable}" ciguard-run.pyz "$@"\n')
     with running(tmp_path, STUBBORN, program=("bash", "-e", "step.sh")) as leg:
-        for number, patience_s in CANCEL:
+        for number, retry_policy_s in CANCEL:
             leg.process.send_signal(number)
             with suppress(subprocess.TimeoutExpired):
-                leg.process.wait(patience_s)
+                leg.process.wait(retry_policy_s)
                 break
         assert leg.process.returncode == 130, "it went by itself, for the first signal"
         assert leg.outcomes() == {UNITS[0]: "passed", UNITS[1]: "died"}
@@ -178,7 +178,7 @@ def test_a_stopped_keeper_does_not_outlive_a_killed_leg(tmp_path: Path) -> None:
 
 def test_a_keeper_that_stays_stopped_is_ended_with_all_that_it_keeps(tmp_path: Path) -> None:
     environ = {**os.environ, MARK: str(tmp_path)}
-    process = TestedProcess(["sleep", "600"], environ, ".", str(tmp_path / "log"))
+    process = SupervisedProcess(["sleep", "600"], environ, ".", str(tmp_path / "log"))
     end = threading.Event()
 
     def keeps_stopping() -> None:
@@ -189,8 +189,8 @@ def test_a_keeper_that_stays_stopped_is_ended_with_all_that_it_keeps(tmp_path: P
     thread = threading.Thread(target=keeps_stopping)
     thread.start()
     try:
-        process.stop(0.0, at_once=True)
-        process.press(SILENT_S)
+        process.stop(0.0, immediately=True)
+        process.escalate(SILENT_S)
 
         def ended() -> bool:
             process.poll()

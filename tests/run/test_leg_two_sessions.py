@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import PYTEST, no_survivor, plan_of, start_shard
-from run.replaying import replays
+from run.leg_runner import PYTEST, no_survivor, plan_of, start_shard
+from run.replay import replays
 
 if TYPE_CHECKING:
     from pathlib import Path

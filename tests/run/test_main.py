@@ -7,12 +7,12 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import PYTEST, SCRUBBED, plan_of
+from run.leg_runner import PYTEST, SCRUBBED, plan_of
 
-from ciguard.codec import plan as plan_codec
-from ciguard.files import read_record_tree
+from ciguard.codec import plan_file as plan_codec
 from ciguard.model import PlannedUnit, Suite
 from ciguard.run.__main__ import main, run
+from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +101,7 @@ def test_a_wrapped_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "output"),
     [
         (("--help",), 0, "--record DIR"),
         (("--record", "r"), 2, "nothing to run"),
@@ -124,10 +124,10 @@ def test_mistakes(
     capfd: pytest.CaptureFixture[str],
     words: tuple[str, ...],
     code: int,
-    said: str,
+    output: str,
 ) -> None:
     assert run(words) == code
-    assert said in "".join(capfd.readouterr())
+    assert output in "".join(capfd.readouterr())
 
 
 def test_the_program_exits_with_its_code(folder: Path) -> None:

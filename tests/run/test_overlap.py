@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from run.legs import plan_of, start_shard
-from run.replaying import replays
+from run.leg_runner import plan_of, start_shard
+from run.replay import replays
 
 from ciguard.model import LegPolicy, PlannedUnit, ProcessEndLine, Result, StartLine, Suite
-from ciguard.run.actions import Start, Wait
-from ciguard.run.endings import died
-from ciguard.run.policy import next_action
-from ciguard.run.state import State
+from ciguard.run.policy.actions import Start, Wait
+from ciguard.run.policy.rules import next_action
+from ciguard.run.policy.state import State
+from ciguard.run.process.exit_status import culprit_results
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,29 +41,29 @@ def result(unit: str, case: str = "") -> Result:
 
 def test_of_several_that_were_open_each_may_be_the_culprit() -> None:
     state = state_of(begin("a", 1.0), begin("b", 2.0), begin("c", 3.0), result("b"))
-    assert state.victims(1) == (0, 2)
-    victims = died(state, 1, "crash", exit_code=-11, now_s=5.0, output="")
-    assert [(one.unit, one.concurrent, one.wall_s) for one in victims] == [
+    assert state.culprits(1) == (0, 2)
+    culprits = culprit_results(state, 1, "crash", exit_code=-11, now_s=5.0, output="")
+    assert [(one.unit, one.concurrent, one.wall_s) for one in culprits] == [
         ("a", 2, 4.0),
         ("c", 2, 2.0),
     ]
-    assert "one of 2 units that ran at the time" in (victims[0].message or "")
+    assert "one of 2 units that ran at the time" in (culprits[0].message or "")
 
 
 def test_cases_of_two_units_may_alternate() -> None:
     """The first case of one says nothing of the other, which may still have cases to come."""
     lines = (begin("a", 1.0), begin("b", 1.0), result("a", "a1"), result("b", "b1"))
     state = state_of(*lines, begin("c", 2.0), result("a", "a2"))
-    assert state.victims(1) == (2,), "the others have reported: c is the likely one"
-    for victim in died(state, 1, "crash", exit_code=-11, now_s=5.0, output=""):
-        state.observe(victim)
+    assert state.culprits(1) == (2,), "the others have reported: c is the likely one"
+    for culprit in culprit_results(state, 1, "crash", exit_code=-11, now_s=5.0, output=""):
+        state.observe(culprit)
     state.observe(ProcessEndLine(1, "crash", -11))
     assert state.waiting == [0, 1, 3], "nobody knows whether a and b were through"
 
 
 def test_when_all_have_reported_all_are_the_set() -> None:
     lines = (begin("a", 1.0), begin("b", 1.0), result("a", "a1"), result("b", "b1"))
-    assert state_of(*lines).victims(1) == (0, 1)
+    assert state_of(*lines).culprits(1) == (0, 1)
 
 
 def test_one_that_has_reported_is_not_stopped_for_its_time() -> None:
@@ -76,13 +76,13 @@ def test_a_clean_end_closes_them_all() -> None:
     state = state_of(*lines)
     state.observe(ProcessEndLine(1, "completed", 0))
     assert state.tries == {0: 1, 1: 1}
-    assert state.unanswered == {2, 3}
+    assert state.without_result == {2, 3}
 
 
 def test_one_after_the_other_is_no_overlap() -> None:
     state = state_of(begin("a", 1.0), result("a", "a1"), begin("b", 2.0), result("b", "b1"))
-    assert state.running[1].closed == {0}
-    assert state.victims(1) == (1,)
+    assert state.running[1].finished == {0}
+    assert state.culprits(1) == (1,)
 
 
 THREADS = """

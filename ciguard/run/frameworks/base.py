@@ -32,7 +32,7 @@ class Invocation:
 
 
 @dataclass(frozen=True, **SLOTS)
-class Batch:
+class ProcessFiles:
     """The files through which a leg and one tested process talk.
 
     Attributes:
@@ -44,7 +44,7 @@ class Batch:
         record_file: append-only JSON Lines, `process-NNN.jsonl`.
         stop_file: appears when the process is to stop behind the unit that it is at.
         stacks_file: start of the names of files in which processes write their stacks when asked.
-        inside_folder: holds the files of `run/inside/`, and nothing else.
+        inside_folder: holds the files of `run/plugins/`, and nothing else.
         suite, variant, process: identity of the lines.
         origin_s: the leg's start on the clock that cannot be set back.
     """
@@ -86,10 +86,10 @@ if TYPE_CHECKING:
         """The part of a framework that running needs."""
 
         @property
-        def ANNOUNCES(self) -> bool:
+        def REPORTS_STARTS(self) -> bool:
             """Whether a start line comes before each unit, whatever the project does."""
 
-        def execution(self, suite: Suite, variant: str, batch: Batch) -> Invocation:
+        def execution(self, suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
             """The program that runs a batch and appends to its record file."""
 
         def file_of(self, unit: str) -> str:
@@ -98,10 +98,10 @@ if TYPE_CHECKING:
         def advice(self, output: str) -> str:
             """What to do where what a process printed before its first unit says so; else ""."""
 
-        def says_timeout(self, exit_code: int, output: str) -> bool:
+        def hit_own_timeout(self, exit_code: int, output: str) -> bool:
             """Whether something in the process has ended it as its unit was over a limit there."""
 
-        def is_clean(self, exit_code: int, *, had_results: bool) -> bool:
+        def is_normal_exit(self, exit_code: int, *, had_results: bool) -> bool:
             """Whether the framework ends so when it has said all it had to say.
 
             An interpreter that finds no framework ends with 1, as one whose tests failed.
@@ -114,7 +114,7 @@ if TYPE_CHECKING:
         IS_DEFAULT: bool
         FILE_PATTERNS: tuple[str, ...]
         DEFAULT_COMMAND: tuple[str, ...]
-        READS_LINES: bool  # reads `Batch.lines_file`: no id of its may hold a line feed
+        IDS_ONE_PER_LINE: bool  # reads `ProcessFiles.lines_file`: no id of its may hold a line feed
 
         def listing(
             self, suite: Suite, variant: str, answer_file: str, inside_folder: str
@@ -124,7 +124,7 @@ if TYPE_CHECKING:
         def read_listing(self, suite: Suite, answer: bytes, printed: bytes, code: int) -> Listing:
             """Read its answer; a program that failed gives errors, never fewer units."""
 
-        def kin(self, unit: str) -> tuple[str, ...]:
+        def ancestors(self, unit: str) -> tuple[str, ...]:
             """Names of the groups a unit belongs to, nearest first: function, class, file, folders.
 
             Units that share a name are siblings. Each is the beginning of the unit's id; the last
@@ -133,12 +133,12 @@ if TYPE_CHECKING:
 
 
 # Who may reset the memory marks of a process: the leg with this pid, or "self".
-MARKED_BY: Final = "CIGUARD_MARKED_BY"
+PEAK_RESET_BY: Final = "CIGUARD_MARKED_BY"
 
 # What a leg says to its own process: one inside a tested process must not hand on the outer one's.
 LEG_VARIABLES: Final = (
     "CIGUARD_COLLECT_FILE",
-    MARKED_BY,
+    PEAK_RESET_BY,
     "CIGUARD_OOM_FILE",
     "CIGUARD_ORIGIN_AT",
     "CIGUARD_ORIGIN_CLOCK",

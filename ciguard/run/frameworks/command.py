@@ -16,22 +16,22 @@ from ciguard.run.frameworks.base import Invocation, ListedUnit, Listing, variant
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import Batch
+    from ciguard.run.frameworks.base import ProcessFiles
 
 NAME: Final = "command"
 IS_DEFAULT: Final = False
 FILE_PATTERNS: Final[tuple[str, ...]] = ()
 DEFAULT_COMMAND: Final[tuple[str, ...]] = ()
-READS_LINES: Final = True
-ANNOUNCES: Final = False  # the project's own program may or may not
+IDS_ONE_PER_LINE: Final = True
+REPORTS_STARTS: Final = False  # the project's own program may or may not
 
 PASSED, FAILED = 0, 1
 
 
-def _filled(words: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
+def _substitute(arguments: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
     """Put values for `{name}`; other braces (awk, JSON) stay as they are."""
     found = []
-    for word in words:
+    for word in arguments:
         for name, value in values.items():
             word = word.replace("{" + name + "}", value)  # noqa: PLW2901
         found.append(word)
@@ -40,7 +40,7 @@ def _filled(words: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:  # noqa: ARG001
     """The suite's own list command; its answer is what it prints."""
-    argv = _filled(suite.list_command, {"variant": variant})
+    argv = _substitute(suite.list_command, {"variant": variant})
     return Invocation(argv, {"CIGUARD_VARIANT": variant})
 
 
@@ -68,12 +68,14 @@ def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> List
             except ValueError as error:
                 errors.append(f"line {number} of the list: {error}: {line:.80}")
     if code != 0:
-        said = "\n".join(line for line in lines if line.strip())[-2000:] or "it printed nothing"
-        errors.append(f"the list command ended with exit code {code}:\n{said}")
+        output_text = (
+            "\n".join(line for line in lines if line.strip())[-2000:] or "it printed nothing"
+        )
+        errors.append(f"the list command ended with exit code {code}:\n{output_text}")
     return Listing(tuple(units), tuple(errors))
 
 
-def execution(suite: Suite, variant: str, batch: Batch) -> Invocation:
+def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     """The suite's command with its placeholders filled; the same values are in the environment."""
     values = {
         "units_file": batch.lines_file,
@@ -81,7 +83,7 @@ def execution(suite: Suite, variant: str, batch: Batch) -> Invocation:
         "results_file": batch.record_file,
         "variant": variant,
     }
-    argv = _filled((*suite.command, *variant_args(suite, variant)), values)
+    argv = _substitute((*suite.command, *variant_args(suite, variant)), values)
     env = {
         "CIGUARD_UNITS_FILE": batch.lines_file,
         "CIGUARD_RECORD_FILE": batch.record_file,
@@ -104,17 +106,17 @@ def advice(output: str) -> str:  # noqa: ARG001
     return ""
 
 
-def says_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
+def hit_own_timeout(exit_code: int, output: str) -> bool:  # noqa: ARG001
     """Nobody knows how the program would say so, if not by a result."""
     return False
 
 
-def is_clean(exit_code: int, *, had_results: bool) -> bool:
+def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
     """Whether the program had said all that it had to say."""
     return exit_code == PASSED or (exit_code == FAILED and had_results)
 
 
-def kin(unit: str) -> tuple[str, ...]:
+def ancestors(unit: str) -> tuple[str, ...]:
     """Everything before each separator that test names use, from the right; at last all."""
     ends = [index for index, character in enumerate(unit) if character in "/.:[("]
     return (*(unit[:end] for end in reversed(ends) if end), "")

@@ -21,27 +21,27 @@ def check_pattern(pattern: str, *, where: str) -> None:
         raise UsageError(f"no pattern of result files: {pattern!r}", where=where, fix=fix)
 
 
-def matches(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     """Whether a path is what a pattern says; `**` stands for any folders, hidden ones excepted."""
-    if not wanted:
+    if not pattern:
         return not parts
-    if wanted[0] == "**":
-        deeper = bool(parts) and not parts[0].startswith(".") and matches(parts[1:], wanted)
-        return deeper or matches(parts, wanted[1:])
-    return bool(parts) and _fits(parts[0], wanted[0]) and matches(parts[1:], wanted[1:])
+    if pattern[0] == "**":
+        deeper = bool(parts) and not parts[0].startswith(".") and matches(parts[1:], pattern)
+        return deeper or matches(parts, pattern[1:])
+    return bool(parts) and _fits(parts[0], pattern[0]) and matches(parts[1:], pattern[1:])
 
 
-def leads_to(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+def may_match_below(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     """Whether something below a folder may match."""
     if not parts:
-        return bool(wanted)
-    if not wanted:
+        return bool(pattern)
+    if not pattern:
         return False
-    if wanted[0] == "**":
-        return not parts[0].startswith(".") or leads_to(parts, wanted[1:])
-    return _fits(parts[0], wanted[0]) and leads_to(parts[1:], wanted[1:])
+    if pattern[0] == "**":
+        return not parts[0].startswith(".") or may_match_below(parts, pattern[1:])
+    return _fits(parts[0], pattern[0]) and may_match_below(parts[1:], pattern[1:])
 
 
-def _fits(part: str, wanted: str) -> bool:
-    hidden = part.startswith(".") and not wanted.startswith(".")
-    return not hidden and fnmatch.fnmatchcase(part, wanted)
+def _fits(part: str, pattern: str) -> bool:
+    hidden = part.startswith(".") and not pattern.startswith(".")
+    return not hidden and fnmatch.fnmatchcase(part, pattern)

@@ -2,7 +2,7 @@
 
 No path is added to the user's command line. Node ids are relative to pytest's rootdir, which only
 pytest knows, and file arguments would choose another rootdir, other ini-file and other conftests
-than the listing had: the plugin in `run/inside/` restricts what is collected instead.
+than the listing had: the plugin in `run/plugins/` restricts what is collected instead.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Iterator
 
-from ciguard.run.frameworks.base import MARKED_BY, Invocation, ListedUnit, Listing, variant_args
+from ciguard.run.frameworks.base import PEAK_RESET_BY, Invocation, ListedUnit, Listing, variant_args
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
-    from ciguard.run.frameworks.base import Batch
+    from ciguard.run.frameworks.base import ProcessFiles
 
 NAME: Final = "pytest"
 IS_DEFAULT: Final = True
 FILE_PATTERNS: Final[tuple[str, ...]] = ("test_*.py", "*_test.py")
 DEFAULT_COMMAND: Final[tuple[str, ...]] = ("python", "-m", "pytest")
-READS_LINES: Final = False
-ANNOUNCES: Final = True
+IDS_ONE_PER_LINE: Final = False
+REPORTS_STARTS: Final = True
 
 PLUGIN: Final = tuple(
     word
-    for name in ("pytest", "selected", "stacks", "coverage")
+    for name in ("pytest", "selection", "stacks", "coverage")
     for word in ("-p", f"ciguard_{name}")
 )
 LISTING: Final = ("-p", "ciguard_listing")
@@ -76,8 +76,8 @@ def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> List
         errors.append(f"{what}: the suite's command must start pytest once; {ONE_SUITE_EACH}")
     if not ends:
         last = printed.decode("utf-8", "replace").strip().splitlines()[-LAST_LINES:]
-        said = "\n".join(last) or "it printed nothing"
-        errors.append(f"collecting ended with exit code {code} and no inventory:\n{said}")
+        output_text = "\n".join(last) or "it printed nothing"
+        errors.append(f"collecting ended with exit code {code} and no inventory:\n{output_text}")
     rootdir = str(ends[0].get("rootdir", "")) if ends else ""
     return Listing(
         units=tuple(
@@ -93,7 +93,7 @@ def read_listing(suite: Suite, answer: bytes, printed: bytes, code: int) -> List
     )
 
 
-def execution(suite: Suite, variant: str, batch: Batch) -> Invocation:
+def execution(suite: Suite, variant: str, batch: ProcessFiles) -> Invocation:
     """Runs a batch: the plugin reads the ids, orders, measures and records."""
     argv = (
         *suite.command,
@@ -111,7 +111,7 @@ def execution(suite: Suite, variant: str, batch: Batch) -> Invocation:
         "CIGUARD_PROCESS": str(batch.process),
         "CIGUARD_TRIES_FILE": batch.tries_file,
         "CIGUARD_ORIGIN_S": repr(batch.origin_s),
-        MARKED_BY: "self",
+        PEAK_RESET_BY: "self",
     }
     return Invocation(argv, env, {"PYTHONPATH": batch.inside_folder})
 
@@ -131,13 +131,13 @@ def advice(output: str) -> str:
     )
 
 
-def says_timeout(exit_code: int, output: str) -> bool:
+def hit_own_timeout(exit_code: int, output: str) -> bool:
     """Whether pytest-timeout did with its method "thread", which leaves by os._exit."""
     last = output.rstrip().rpartition("\n")[2]
     return exit_code == FAILED and TIMEOUT.fullmatch(last) is not None
 
 
-def is_clean(exit_code: int, *, had_results: bool) -> bool:
+def is_normal_exit(exit_code: int, *, had_results: bool) -> bool:
     """Whether pytest ended by itself after its last test.
 
     2 is an interruption, by `pytest.exit` in a test too: what it kept from running goes to a fresh
@@ -146,16 +146,16 @@ def is_clean(exit_code: int, *, had_results: bool) -> bool:
     return exit_code in (PASSED, NONE_COLLECTED) or (exit_code == FAILED and had_results)
 
 
-def kin(unit: str) -> tuple[str, ...]:
+def ancestors(unit: str) -> tuple[str, ...]:
     """Function without parameters, classes, file, folders, all; `[...]` may hold anything."""
     file, _, rest = unit.partition("::")
     names = rest.partition("[")[0].split("::") if rest else []
     inner = [f"{file}::{'::'.join(names[:count])}" for count in range(len(names), 0, -1)]
-    return (*inner, *_around(file))
+    return (*inner, *_enclosing(file))
 
 
 @lru_cache(maxsize=4096)  # asked for once a unit, and a file has many
-def _around(file: str) -> tuple[str, ...]:
+def _enclosing(file: str) -> tuple[str, ...]:
     folders = file.split("/")[:-1]
     outer = ["/".join(folders[:count]) + "/" for count in range(len(folders), 0, -1)]
     return (*filter(None, (file,)), *outer, "")

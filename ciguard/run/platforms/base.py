@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from ciguard.errors import ExitCode
     from ciguard.model import PeakLine, Result, StartLine
 
-KEEPER_LOST: Final = "its keeper was killed"
+REAPER_LOST: Final = "its keeper was killed"
 NOT_STARTED: Final = 127  # what a shell says of a program that it cannot start
 
 # For every file that lines are written to or read from: Windows would turn "\n" into "\r\n".
 FILE_FLAGS: Final[int] = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 # A C library with text mode remembers that a file was at its end until one seeks (seen under Wine).
-REMEMBERS_END: Final = hasattr(os, "O_BINARY")
+EOF_IS_STICKY: Final = hasattr(os, "O_BINARY")
 
 
 @dataclass(frozen=True, **SLOTS)
-class Ended:
+class ExitInfo:
     """How the operating system saw the end; `error` where it could not even be started.
 
     `exit_code`: below 0 the signal; a Windows status as it is, 0xC0000005. `peak_bytes`: the
@@ -57,7 +57,7 @@ class MachineMemory:
 UNKNOWN: Final = MachineMemory(None, None, None, None)
 
 
-class Instruments:
+class MemoryInstruments:
     """What one leg measures with, besides sizes of trees; as it stands here: nothing.
 
     Args:
@@ -67,11 +67,11 @@ class Instruments:
     def __init__(self, environ: Mapping[str, str]) -> None:
         pass
 
-    def windows(self, tree: Tree) -> Optional[Windows]:  # noqa: ARG002
+    def windows(self, tree: Tree) -> Optional[PeakTracker]:  # noqa: ARG002
         """For a tree whose processes do not measure themselves."""
         return None
 
-    def look(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:  # noqa: ARG002
+    def poll(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:  # noqa: ARG002
         """Fields of a sample that are asked for rarely, once an answer has come; never waits."""
         return {}
 
@@ -121,25 +121,25 @@ class Headroom:
 
 if TYPE_CHECKING:
 
-    class Tested(Protocol):
+    class Process(Protocol):
         """A running program and all that it starts, its end, and the ways to bring that about."""
 
         root: int  # the process whose descendants are the tree; itself may be ours
         pid: Optional[int]  # None: it could not be started, and `ended` says why
-        ended: Optional[Ended]
-        stopped_s: Optional[float]  # when it was first told to end
-        lack: str  # what may outlive it here, and why; "" where nothing can
+        ended: Optional[ExitInfo]
+        stop_requested_s: Optional[float]  # when it was first told to end
+        limitation: str  # what may outlive it here, and why; "" where nothing can
 
         def poll(self) -> None:
             """Take in its end, without waiting."""
 
-        def ask_for_stacks(self, path: str) -> None:
+        def request_stacks(self, path: str) -> None:
             """Have each process of it that can answer write its stacks to `path`-PID."""
 
-        def stop(self, now_s: float, *, at_once: bool = False) -> None:
+        def stop(self, now_s: float, *, immediately: bool = False) -> None:
             """Begin to end it, politely first; `press` goes on."""
 
-        def press(self, now_s: float) -> None:
+        def escalate(self, now_s: float) -> None:
             """Do what is due."""
 
         def close(self) -> None:
@@ -154,21 +154,23 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Give descriptors back."""
 
-    class Windows(Protocol):
+    class PeakTracker(Protocol):
         """Peaks of a tree from outside, between looks at what it says."""
 
         peak_bytes: int  # the largest of one process so far; 0: nothing could be measured
 
-        def look(self, now_s: float) -> None:
+        def poll(self, now_s: float) -> None:
             """Before its lines are read."""
 
         def end(self, peak_bytes: Optional[int]) -> None:
-            """The process has ended, before its last lines are read; `peak_bytes` as of `Ended`."""
+            """The process has ended, before its last lines are read; `peak_bytes` as of
+            `ExitInfo`.
+            """
 
-        def hear(self, line: Union[StartLine, Result]) -> None:
+        def add_line(self, line: Union[StartLine, Result]) -> None:
             """A line that was read."""
 
-        def told(self) -> Sequence[PeakLine]:
+        def take_peaks(self) -> Sequence[PeakLine]:
             """All are read: what its results lack."""
 
         def close(self) -> None:
@@ -178,8 +180,8 @@ if TYPE_CHECKING:
         """One operating system. Modules satisfy it by having the names."""
 
         NAME: str
-        LACKS: Tuple[str, ...]  # what cannot be measured or guarded on any machine of it
-        EXIT_OF: Mapping[signal.Signals, ExitCode]  # signals that end a leg
+        LIMITATIONS: Tuple[str, ...]  # what cannot be measured or guarded on any machine of it
+        EXIT_CODE_BY_SIGNAL: Mapping[signal.Signals, ExitCode]  # signals that end a leg
 
         def start(
             self,
@@ -189,7 +191,7 @@ if TYPE_CHECKING:
             log: str,
             *,
             stdin: Optional[int] = None,
-        ) -> Tested:
+        ) -> Process:
             """Start a program, from the main thread only.
 
             `stdin`: the descriptor that it reads from; None for nothing to read.
@@ -201,10 +203,10 @@ if TYPE_CHECKING:
         def adopt_orphans(self) -> None:
             """Become the parent of what loses its own, where the system lets us."""
 
-        def tree(self, process: Tested) -> Tree:
+        def tree(self, process: Process) -> Tree:
             """The memory of what it runs."""
 
-        def instruments(self, environ: Mapping[str, str]) -> Instruments:
+        def instruments(self, environ: Mapping[str, str]) -> MemoryInstruments:
             """What there is to measure with, for a leg with that environment."""
 
         def headroom(self, meminfo: Optional[str]) -> Headroom:
@@ -213,7 +215,7 @@ if TYPE_CHECKING:
         def wakeup(self) -> ContextManager[int]:
             """A descriptor that wakes `wait` when a signal arrives; -1 where there is none."""
 
-        def wait(self, wakeup: int, processes: Sequence[Tested], timeout_s: float) -> bool:
+        def wait(self, wakeup: int, processes: Sequence[Process], timeout_s: float) -> bool:
             """Until a signal arrives or a process has something for `poll`; True then."""
 
         def cpus(self) -> Optional[int]:

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Any, Final, Mapping, Optional, Sequence, Tuple
 
 assert sys.platform != "win32"
 
-from ciguard.run import marks
-from ciguard.run.gpus import Gpus
-from ciguard.run.guardrail import Guardrail
-from ciguard.run.keeper import become_subreaper
-from ciguard.run.platforms.base import Instruments
-from ciguard.run.probes import Pressure, TreeMemory
-from ciguard.run.tested import EXIT_OF, TestedProcess, wait, wakeup
+from ciguard.run.memory import peak_windows
+from ciguard.run.memory.gpus import Gpus
+from ciguard.run.memory.headroom import LinuxHeadroom
+from ciguard.run.memory.process_tree import Pressure, TreeMemory
+from ciguard.run.platforms.base import MemoryInstruments
+from ciguard.run.process.reaper import become_subreaper
+from ciguard.run.process.spawn import EXIT_CODE_BY_SIGNAL, SupervisedProcess, wait, wakeup
 
 if TYPE_CHECKING:
     from typing import List
 
-    from ciguard.run.platforms.base import Tested, Tree, Windows
+    from ciguard.run.platforms.base import PeakTracker, Process, Tree
 
-__all__ = ["EXIT_OF", "LACKS", "NAME", "adopt_orphans", "cpus", "headroom"]
+__all__ = ["EXIT_CODE_BY_SIGNAL", "LIMITATIONS", "NAME", "adopt_orphans", "cpus", "headroom"]
 __all__ += ["instruments", "start", "tree", "wait", "wakeup"]
 
 NAME: Final = "linux"
-LACKS: Final[Tuple[str, ...]] = ()
+LIMITATIONS: Final[Tuple[str, ...]] = ()
 
 
-class LinuxInstruments(Instruments):
+class LinuxInstruments(MemoryInstruments):
     """Marks that can be reset, pressure, GPUs."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -36,14 +36,14 @@ class LinuxInstruments(Instruments):
         self._gpus = Gpus(environ.get("PATH"))
         self._pressure = Pressure()
 
-    def windows(self, tree: Tree) -> Optional[Windows]:
-        """Of the processes that have this leg's pid as MARKED_BY."""
-        return marks.Windows(cast("TreeMemory", tree), str(os.getpid()))
+    def windows(self, tree: Tree) -> Optional[PeakTracker]:
+        """Of the processes that have this leg's pid as PEAK_RESET_BY."""
+        return peak_windows.PeakTracker(cast("TreeMemory", tree), str(os.getpid()))
 
-    def look(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:
+    def poll(self, now_s: float, trees: Sequence[Tree]) -> Mapping[str, Any]:
         """Ask for the memory of GPUs when it is due."""
         pids: List[int] = [pid for tree in trees for pid in cast("TreeMemory", tree).pids()]
-        gpu_bytes = self._gpus.look(now_s, pids)
+        gpu_bytes = self._gpus.poll(now_s, pids)
         return {"gpu_bytes": gpu_bytes} if gpu_bytes else {}
 
     def pressure(self) -> Mapping[str, float]:
@@ -59,8 +59,8 @@ class LinuxInstruments(Instruments):
         self._pressure.close()
 
 
-start = TestedProcess
-headroom = Guardrail
+start = SupervisedProcess
+headroom = LinuxHeadroom
 instruments = LinuxInstruments
 
 
@@ -69,7 +69,7 @@ def adopt_orphans() -> None:
     become_subreaper()
 
 
-def tree(process: Tested) -> Tree:
+def tree(process: Process) -> Tree:
     """From kept `statm` descriptors."""
     return TreeMemory(process.root)
 

@@ -16,20 +16,28 @@ from typing import TYPE_CHECKING, Final, Optional, Tuple
 
 assert sys.platform != "win32"
 
-from ciguard.run import keeper
-from ciguard.run.platforms.base import Headroom, Instruments
-from ciguard.run.tested import EXIT_OF, TestedProcess, wait, wakeup
+from ciguard.run.platforms.base import Headroom, MemoryInstruments
+from ciguard.run.process import reaper
+from ciguard.run.process.spawn import EXIT_CODE_BY_SIGNAL, SupervisedProcess, wait, wakeup
 
 if TYPE_CHECKING:
     from typing import Callable, Dict
 
-    from ciguard.run.platforms.base import Tested, Tree
+    from ciguard.run.platforms.base import Process, Tree
 
-__all__ = ["EXIT_OF", "LACKS", "NAME", "PsTree", "adopt_orphans", "cpus", "footprint_of"]
+__all__ = [
+    "EXIT_CODE_BY_SIGNAL",
+    "LIMITATIONS",
+    "NAME",
+    "PsTree",
+    "adopt_orphans",
+    "cpus",
+    "footprint_of",
+]
 __all__ += ["footprints", "headroom", "instruments", "start", "tree", "wait", "wakeup"]
 
 NAME: Final = "macos"
-LACKS: Final[Tuple[str, ...]] = (
+LIMITATIONS: Final[Tuple[str, ...]] = (
     "a guard rail (Linux, Windows): memory that runs out is not noticed before",
     "a look at memory more often than once a second (Linux, Windows)",
 )
@@ -45,14 +53,14 @@ def footprints() -> Optional[Callable[[int], Optional[int]]]:
     try:
         import ctypes  # noqa: PLC0415  # not every Python has it
 
-        ask = ctypes.CDLL(None).proc_pid_rusage
+        proc_pid_rusage = ctypes.CDLL(None).proc_pid_rusage
     except (ImportError, OSError, AttributeError, TypeError):
         return None
 
     def footprint(pid: int) -> Optional[int]:
         # Longer than any version of the structure: none can be written past its end.
         content = ctypes.create_string_buffer(1024)
-        if ask(ctypes.c_int(pid), ctypes.c_int(RUSAGE_INFO_V0), content) != 0:
+        if proc_pid_rusage(ctypes.c_int(pid), ctypes.c_int(RUSAGE_INFO_V0), content) != 0:
             return None
         return footprint_of(content.raw)
 
@@ -80,9 +88,9 @@ class PsTree:
         """Memory of the tree now, or up to a second ago; None where no process of it was found."""
         if now_s - self._listed_s >= PS_EVERY_S:
             self._listed_s = now_s
-            listed = keeper.listed_by_ps()
+            listed = reaper.list_by_ps()
             parents = {pid: (parent, 0) for pid, (parent, _) in listed.items()}
-            self._sizes = {pid: listed[pid][1] for pid in keeper.below(self._root, parents)}
+            self._sizes = {pid: listed[pid][1] for pid in reaper.below(self._root, parents)}
         if self._footprint is not None:
             for pid, size in tuple(self._sizes.items()):
                 now = self._footprint(pid)
@@ -103,9 +111,9 @@ class MachineSize(Headroom):
         return None
 
 
-start = functools.partial(TestedProcess, bare=True)
+start = functools.partial(SupervisedProcess, bare=True)
 headroom = MachineSize
-instruments = Instruments
+instruments = MemoryInstruments
 cpus = os.cpu_count  # there is no container and no taskset
 
 
@@ -113,6 +121,6 @@ def adopt_orphans() -> None:
     """There is no subreaper."""
 
 
-def tree(process: Tested) -> Tree:
+def tree(process: Process) -> Tree:
     """By `ps`."""
     return PsTree(process.root, footprints())

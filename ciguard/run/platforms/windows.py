@@ -24,10 +24,10 @@ from ciguard.errors import ExitCode
 from ciguard.run.platforms.base import (
     NOT_STARTED,
     UNKNOWN,
-    Ended,
+    ExitInfo,
     Headroom,
-    Instruments,
     MachineMemory,
+    MemoryInstruments,
 )
 from ciguard.run.platforms.windows_api import (
     ACCOUNTING,
@@ -36,7 +36,7 @@ from ciguard.run.platforms.windows_api import (
     DWORD,
     EXTENDED_LIMITS,
     KILL_ON_JOB_CLOSE,
-    MOST_PROCESSES,
+    MAX_PROCESSES,
     PROCESS_IDS,
     QUERY_LIMITED_INFORMATION,
     TICKS_A_SECOND,
@@ -45,10 +45,10 @@ from ciguard.run.platforms.windows_api import (
     MemoryCounters,
     MemoryStatus,
     ProcessIds,
-    folded,
-    left_bytes,
+    case_folded_env,
+    headroom_bytes_of,
     memory_of,
-    place_of,
+    resolve_program,
 )
 
 assert sys.platform == "win32"
@@ -58,20 +58,22 @@ import _winapi  # subprocess and multiprocessing wait with it, too
 if TYPE_CHECKING:
     from typing import List
 
-    from ciguard.run.platforms.base import Tested, Tree
+    from ciguard.run.platforms.base import Process, Tree
 
 NAME: Final = "windows"
-LACKS: Final[Tuple[str, ...]] = ()
-EXIT_OF: Final[Mapping[signal.Signals, ExitCode]] = {
+LIMITATIONS: Final[Tuple[str, ...]] = ()
+EXIT_CODE_BY_SIGNAL: Final[Mapping[signal.Signals, ExitCode]] = {
     signal.SIGINT: ExitCode.INTERRUPTED,
     signal.SIGBREAK: ExitCode.TERMINATED,  # what a runner sends after 7.5 s
     signal.SIGTERM: ExitCode.TERMINATED,
 }
 # In seconds after the first; the runner gives 7.5 s, then 2.5 s.
-POLITELY: Final = ((0.0, "break"), (4.0, "kill"))
-AT_ONCE: Final = ((0.0, "kill"),)
-MOST_HANDLES: Final = 60  # WaitForMultipleObjects takes 64
-GONE_S: Final = 5.0  # what has been terminated goes in milliseconds, unless a driver holds it
+GRACEFUL_SIGNALS: Final = ((0.0, "break"), (4.0, "kill"))
+IMMEDIATE_SIGNALS: Final = ((0.0, "kill"),)
+MAX_HANDLES: Final = 60  # WaitForMultipleObjects takes 64
+TERMINATION_TIMEOUT_S: Final = (
+    5.0  # what has been terminated goes in milliseconds, unless a driver holds it
+)
 CLOSE_S: Final = 20.0  # what a driver holds cannot be waited for
 NO_JOB: Final = "a job object: what a test starts may outlive it"
 
@@ -102,7 +104,7 @@ def _libraries() -> Tuple[Any, Any]:
 KERNEL32, NTDLL = _libraries()
 
 
-class Job:
+class JobObject:
     """A job object whose end is the end of all that is in it.
 
     Raises:
@@ -121,25 +123,25 @@ class Job:
             self.close()
             raise error
 
-    def take(self, process: int) -> bool:
+    def assign(self, process: int) -> bool:
         """Put a process into it, by its handle; False where the process's own job forbids it."""
         return bool(KERNEL32.AssignProcessToJobObject(self._handle, process))
 
     def terminate(self) -> None:
         """End all that is in it, and wait until it has gone."""
         KERNEL32.TerminateJobObject(self._handle, DBG_TERMINATE_PROCESS)
-        end_s = time.monotonic() + GONE_S
+        end_s = time.monotonic() + TERMINATION_TIMEOUT_S
         while self._accounting().active_processes and time.monotonic() < end_s:
             time.sleep(0.001)
 
-    def _ask(self, kind: int, answer: ctypes.Structure) -> None:
+    def _query(self, kind: int, answer: ctypes.Structure) -> None:
         # Where it fails the answer stays 0, as where nothing was measured.
         size = ctypes.sizeof(answer)
         KERNEL32.QueryInformationJobObject(self._handle, kind, ctypes.byref(answer), size, None)
 
     def _accounting(self) -> Accounting:
         found = Accounting()
-        self._ask(ACCOUNTING, found)
+        self._query(ACCOUNTING, found)
         return found
 
     def cpu_s(self) -> Optional[float]:
@@ -151,14 +153,14 @@ class Job:
     def peak_bytes(self) -> Optional[int]:
         """The most that was committed at once."""
         found = ExtendedLimits()
-        self._ask(EXTENDED_LIMITS, found)
+        self._query(EXTENDED_LIMITS, found)
         return int(found.peak_job_memory_used) or None
 
     def pids(self) -> Tuple[int, ...]:
         """The processes in it now; of very many the first."""
         found = ProcessIds()
-        self._ask(PROCESS_IDS, found)
-        return tuple(found.ids[: min(int(found.listed), MOST_PROCESSES)])
+        self._query(PROCESS_IDS, found)
+        return tuple(found.ids[: min(int(found.listed), MAX_PROCESSES)])
 
     def close(self) -> None:
         """Give the handle back: all that is in it dies."""
@@ -194,27 +196,29 @@ class WindowsProcess:
     ) -> None:
         self.root = 0
         self.pid: Optional[int] = None
-        self.ended: Optional[Ended] = None
-        self.stopped_s: Optional[float] = None
-        self.lack = ""
+        self.ended: Optional[ExitInfo] = None
+        self.stop_requested_s: Optional[float] = None
+        self.limitation = ""
         self.handle = 0
         self._steps: List[Tuple[float, str]] = []
         self._started_s = time.monotonic()
-        self.job: Optional[Job] = None
+        self.job: Optional[JobObject] = None
         try:
-            self.job = Job()
+            self.job = JobObject()
         except OSError:
-            self.lack = NO_JOB
-        environ = folded(env)
+            self.limitation = NO_JOB
+        environ = case_folded_env(env)
         reads = subprocess.DEVNULL if stdin is None else stdin
         try:
-            self._process = self._spawn(place_of(argv, environ, cwd), environ, cwd, log, reads)
+            self._process = self._spawn(
+                resolve_program(argv, environ, cwd), environ, cwd, log, reads
+            )
         except OSError as error:
-            self.ended = Ended(NOT_STARTED, error=f"{argv[0]}: {error.strerror or error}")
+            self.ended = ExitInfo(NOT_STARTED, error=f"{argv[0]}: {error.strerror or error}")
             return
         self.root = self.pid = self._process.pid
         self.handle = int(self._process._handle)  # type: ignore[attr-defined]
-        self._let_run()
+        self._resume()
 
     def _spawn(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str, stdin: int
@@ -238,12 +242,12 @@ class WindowsProcess:
         finally:
             os.close(output)
 
-    def _let_run(self) -> None:
+    def _resume(self) -> None:
         if self.job is None:
             return
-        if not self.job.take(self.handle):
+        if not self.job.assign(self.handle):
             self.job.close()
-            self.job, self.lack = None, NO_JOB
+            self.job, self.limitation = None, NO_JOB
         if NTDLL.NtResumeProcess(self.handle) < 0:
             self._process.kill()
 
@@ -256,22 +260,22 @@ class WindowsProcess:
             return
         wall_s = time.monotonic() - self._started_s
         if self.job is None:
-            self.ended = Ended(code, wall_s)
+            self.ended = ExitInfo(code, wall_s)
             return
         self.job.terminate()
-        self.ended = Ended(code, wall_s, self.job.cpu_s(), self.job.peak_bytes())
+        self.ended = ExitInfo(code, wall_s, self.job.cpu_s(), self.job.peak_bytes())
 
-    def ask_for_stacks(self, path: str) -> None:
+    def request_stacks(self, path: str) -> None:
         """No signal asks: nobody answers."""
 
-    def stop(self, now_s: float, *, at_once: bool = False) -> None:
+    def stop(self, now_s: float, *, immediately: bool = False) -> None:
         """Begin to end it; `press` goes on."""
-        steps = AT_ONCE if at_once else POLITELY
+        steps = IMMEDIATE_SIGNALS if immediately else GRACEFUL_SIGNALS
         self._steps = [(now_s + delay_s, step) for delay_s, step in steps]
-        self.stopped_s = self.stopped_s or now_s
-        self.press(now_s)
+        self.stop_requested_s = self.stop_requested_s or now_s
+        self.escalate(now_s)
 
-    def press(self, now_s: float) -> None:
+    def escalate(self, now_s: float) -> None:
         """Do what is due."""
         while self._steps and self._steps[0][0] <= now_s and self.ended is None:
             if self._steps.pop(0)[1] == "break":
@@ -338,12 +342,12 @@ class CommitLimit(Headroom):
 
     def headroom_bytes(self, machine: MachineMemory) -> Optional[int]:
         """Memory that is free, and half of what can be committed beyond it."""
-        return left_bytes(machine)
+        return headroom_bytes_of(machine)
 
 
 start = WindowsProcess
 headroom = CommitLimit
-instruments = Instruments
+instruments = MemoryInstruments
 cpus = os.cpu_count
 
 
@@ -351,7 +355,7 @@ def adopt_orphans() -> None:
     """There are none: they are in the job."""
 
 
-def tree(process: Tested) -> Tree:
+def tree(process: Process) -> Tree:
     """The processes of its job."""
     assert isinstance(process, WindowsProcess)
     return CommittedTree(process)
@@ -365,14 +369,14 @@ def wakeup() -> Iterator[int]:
     yield -1
 
 
-def wait(wakeup: int, processes: Sequence[Tested], timeout_s: float) -> bool:  # noqa: ARG001
+def wait(wakeup: int, processes: Sequence[Process], timeout_s: float) -> bool:  # noqa: ARG001
     """Until a process ends; a signal is taken in when the time is over, or before."""
     handles = [one.handle for one in processes if isinstance(one, WindowsProcess) and one.handle]
     if not handles:
         time.sleep(timeout_s)
         return False
     try:
-        found = _winapi.WaitForMultipleObjects(handles[:MOST_HANDLES], False, int(timeout_s * 1000))
+        found = _winapi.WaitForMultipleObjects(handles[:MAX_HANDLES], False, int(timeout_s * 1000))
     except OSError:  # interrupted by Ctrl-C, whose handler has run
         return True
     return found != _winapi.WAIT_TIMEOUT

@@ -20,7 +20,7 @@ KILL_ON_JOB_CLOSE: Final = 0x2000
 QUERY_LIMITED_INFORMATION: Final = 0x1000
 CREATE_SUSPENDED: Final = 0x4  # subprocess has no name for it
 DBG_TERMINATE_PROCESS: Final = 0x40010004  # the exit code Windows gives what it ends at log-off
-MOST_PROCESSES: Final = 1024  # of a job that are looked at
+MAX_PROCESSES: Final = 1024  # of a job that are looked at
 TICKS_A_SECOND: Final = 10_000_000
 
 
@@ -77,7 +77,7 @@ class Accounting(ctypes.Structure):
 class ProcessIds(ctypes.Structure):
     """JOBOBJECT_BASIC_PROCESS_ID_LIST with room for many."""
 
-    _fields_ = (("assigned", DWORD), ("listed", DWORD), ("ids", SIZE * MOST_PROCESSES))
+    _fields_ = (("assigned", DWORD), ("listed", DWORD), ("ids", SIZE * MAX_PROCESSES))
 
 
 class MemoryCounters(ctypes.Structure):
@@ -123,7 +123,7 @@ def memory_of(status: MemoryStatus) -> MachineMemory:
     return MachineMemory(int(status.total_physical), available, None, beyond)
 
 
-def left_bytes(machine: MachineMemory) -> Optional[int]:
+def headroom_bytes_of(machine: MachineMemory) -> Optional[int]:
     """Headroom: free memory and half of what lies beyond, never more than can be committed."""
     if machine.available_bytes is None:
         return None
@@ -131,7 +131,7 @@ def left_bytes(machine: MachineMemory) -> Optional[int]:
     return machine.available_bytes + (beyond if beyond < 0 else beyond // 2)
 
 
-def folded(env: Mapping[str, str]) -> Dict[str, str]:
+def case_folded_env(env: Mapping[str, str]) -> Dict[str, str]:
     """Variables by one spelling of their names; of two that differ in case the later one counts.
 
     Windows takes `Path` and `PATH` for the same, and from a block with both it takes either.
@@ -143,7 +143,7 @@ def folded(env: Mapping[str, str]) -> Dict[str, str]:
     return found
 
 
-def place_of(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> List[str]:
+def resolve_program(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> List[str]:
     """The command line with its program's whole path, as a shell finds it.
 
     CreateProcess adds `.exe` alone to a name (not `.cmd`, which npm has), and looks for a relative

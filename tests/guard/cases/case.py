@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fakegithub.state import Fault
-    from guard.world import World
+    from guard.fixtures import World
 
     from ciguard.guard.verdict import State
     from ciguard.model import Ending
@@ -37,11 +37,11 @@ class Case:
 
     verdict: State
     happens: tuple[Callable[[World], None], ...] = ()
-    says: str = ""
+    expected_headline: str = ""
     ending: Ending = "completed"
     shard: str = "03"
     jobs: tuple[Job, ...] = ()
-    said: tuple[str, ...] = ()
+    expected_texts: tuple[str, ...] = ()
     log: str | None = None
     legs: str = ""
     shows: str = ""

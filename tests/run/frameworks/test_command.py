@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from run.frameworks.test_table import batch
+from run.frameworks.test_registry import batch
 
 from ciguard.model import Suite, Variant
 from ciguard.run.frameworks import command
@@ -69,8 +69,8 @@ def test_a_list_command_that_failed_is_an_error() -> None:
     [(0, False, True), (1, True, True), (1, False, False), (2, True, False), (-9, True, False)],
 )
 def test_which_exit_codes_say_that_all_was_said(code: int, had_results: bool, clean: bool) -> None:
-    assert command.is_clean(code, had_results=had_results) is clean
+    assert command.is_normal_exit(code, had_results=had_results) is clean
 
 
 def test_the_groups_of_a_unit() -> None:
-    assert command.kin("Shop.Cart.Adds(1)") == ("Shop.Cart.Adds", "Shop.Cart", "Shop", "")
+    assert command.ancestors("Shop.Cart.Adds(1)") == ("Shop.Cart.Adds", "Shop.Cart", "Shop", "")

@@ -8,14 +8,14 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from run.frameworks.test_table import batch
-from run.legs import clean_environ
+from run.frameworks.test_registry import batch
+from run.leg_runner import clean_environ
 
 from ciguard.model import Suite, Variant
 from ciguard.run.frameworks import pytest as adapter
-from ciguard.run.frameworks.asking import asked
 from ciguard.run.frameworks.base import Invocation, ListedUnit, environment
-from ciguard.run.frameworks.entering import lay_out
+from ciguard.run.frameworks.listing import list_units
+from ciguard.run.frameworks.plugin_files import extract_plugins
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def test_no_path_is_added_to_the_users_command() -> None:
     assert invocation == Invocation(
         argv=(
             *("python", "-m", "pytest", "-x", "-q"),
-            *("-p", "ciguard_pytest", "-p", "ciguard_selected", "-p", "ciguard_stacks"),
+            *("-p", "ciguard_pytest", "-p", "ciguard_selection", "-p", "ciguard_stacks"),
             *("-p", "ciguard_coverage"),
             "--continue-on-collection-errors",
         ),
@@ -53,7 +53,7 @@ def test_no_path_is_added_to_the_users_command() -> None:
 def listed(folder: Path, suite: Suite, variant: str = "") -> Listing:
     """Ask the real pytest."""
     answer = folder / "answer.jsonl"
-    inside = lay_out(str(folder / "private"))
+    inside = extract_plugins(str(folder / "private"))
     invocation = adapter.listing(suite, variant, str(answer), inside)
     done = subprocess.run(
         invocation.argv,
@@ -154,7 +154,7 @@ def test_a_cut_answer_is_an_error() -> None:
     + [(code, True, False) for code in (2, 3, 4, -9, 137)],
 )
 def test_which_exit_codes_say_that_all_was_said(code: int, had_results: bool, clean: bool) -> None:
-    assert adapter.is_clean(code, had_results=had_results) is clean
+    assert adapter.is_normal_exit(code, had_results=had_results) is clean
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,11 @@ def test_which_exit_codes_say_that_all_was_said(code: int, had_results: bool, cl
     ],
 )
 def test_what_pytest_timeout_says_last(code: int, output: str, timed_out: bool) -> None:
-    assert adapter.says_timeout(code, output) is timed_out
+    assert adapter.hit_own_timeout(code, output) is timed_out
 
 
 def test_the_groups_of_a_unit() -> None:
-    assert adapter.kin("a/b/test_x.py::TestC::test_m[p/q::r]") == (
+    assert adapter.ancestors("a/b/test_x.py::TestC::test_m[p/q::r]") == (
         "a/b/test_x.py::TestC::test_m",
         "a/b/test_x.py::TestC",
         "a/b/test_x.py",
@@ -180,13 +180,13 @@ def test_the_groups_of_a_unit() -> None:
         "a/",
         "",
     )
-    assert adapter.kin("test_x.py::test_m") == ("test_x.py::test_m", "test_x.py", "")
+    assert adapter.ancestors("test_x.py::test_m") == ("test_x.py::test_m", "test_x.py", "")
 
 
 def test_a_listing_without_its_plugin_says_what_keeps_it_out(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     suite = Suite("pytest", (sys.executable, "-I", "-m", "pytest"))
-    assert "take -I or -E out" in asked_errors(tmp_path, suite)
+    assert "take -I or -E out" in listing_errors(tmp_path, suite)
 
 
 def test_an_id_that_no_line_can_hold_is_an_error_of_the_listing(tmp_path: Path) -> None:
@@ -195,16 +195,16 @@ import pytest
 @pytest.mark.parametrize("n", [1], ids=["x" * 600_000])
 def test_a(n): pass
 """)
-    said = asked_errors(tmp_path, real())
-    assert "has 600019 characters, too many for a line of the record" in said
-    assert len(said) < 1000
+    text = listing_errors(tmp_path, real())
+    assert "has 600019 characters, too many for a line of the record" in text
+    assert len(text) < 1000
 
 
-def asked_errors(folder: Path, suite: Suite) -> str:
+def listing_errors(folder: Path, suite: Suite) -> str:
     """What `plan` is told of a suite in this folder."""
-    private, inside = folder / "private", lay_out(str(folder / "inside"))
+    private, inside = folder / "private", extract_plugins(str(folder / "inside"))
     private.mkdir()
-    listing = asked(
+    listing = list_units(
         adapter,
         suite,
         "",

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import MARK, no_survivor, pids_with, plan_of, start_shard, until
+from run.leg_runner import MARK, no_survivor, pids_with, plan_of, start_shard, until
 
 from ciguard.model import PlannedUnit
-from ciguard.run import keeper
-from ciguard.run.guardrail import Guardrail
+from ciguard.run.memory.headroom import LinuxHeadroom
+from ciguard.run.memory.process_tree import TreeMemory
 from ciguard.run.platforms import macos
-from ciguard.run.probes import TreeMemory
-from ciguard.run.tested import keeper_command
+from ciguard.run.process import reaper
+from ciguard.run.process.spawn import reaper_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ def holder() -> Iterator[int]:
 
 
 def test_columns_without_the_dead() -> None:
-    assert keeper.parse_ps(PRINTED) == {
+    assert reaper.parse_ps(PRINTED) == {
         1: (0, 13648 << 10),
         412: (1, 2064 << 10),
         413: (412, 1024 << 10),
@@ -56,16 +56,16 @@ def test_columns_without_the_dead() -> None:
 
 def test_below_a_process_is_all_that_comes_from_it() -> None:
     table = {2: (1, 0), 3: (2, 0), 4: (3, 0), 5: (1, 0)}
-    assert keeper.below(2, table) == {3, 4}
-    assert keeper.below(5, table) == set()
+    assert reaper.below(2, table) == {3, 4}
+    assert reaper.below(5, table) == set()
 
 
 def test_ps_tells_what_proc_tells(holder: int) -> None:
-    listed = keeper.listed_by_ps()
+    listed = reaper.list_by_ps()
     assert listed[holder][0] == os.getpid()
-    parents = keeper.parents(bare=True)
-    assert keeper.below(holder, parents) == keeper.tree(holder)
-    assert keeper.below(os.getpid(), parents) == {holder, *keeper.tree(holder)}, "itself left out"
+    parents = reaper.parents(without_proc=True)
+    assert reaper.below(holder, parents) == reaper.tree(holder)
+    assert reaper.below(os.getpid(), parents) == {holder, *reaper.tree(holder)}, "itself left out"
 
 
 def test_a_tree_is_as_large_by_ps_as_by_proc(holder: int) -> None:
@@ -77,11 +77,11 @@ def test_a_tree_is_as_large_by_ps_as_by_proc(holder: int) -> None:
 
 
 def test_between_two_listings_the_footprint_is_asked() -> None:
-    asked: list[int] = []
+    requested: list[int] = []
 
     def footprint(pid: int) -> int | None:
-        asked.append(pid)
-        return 1000 * len(asked) if pid == child.pid else None
+        requested.append(pid)
+        return 1000 * len(requested) if pid == child.pid else None
 
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         tree = macos.PsTree(os.getpid(), footprint)
@@ -107,7 +107,7 @@ def test_without_libproc_there_is_no_footprint() -> None:
 
 def test_the_machine_is_as_large_as_meminfo_says() -> None:
     memory = macos.headroom(None)
-    guardrail = Guardrail()
+    guardrail = LinuxHeadroom()
     assert memory.memory_bytes() == guardrail.machine().total_bytes
     assert memory.headroom_bytes(memory.machine()) is None, "nothing is guarded"
     guardrail.close()
@@ -123,7 +123,7 @@ time.sleep(600)
 """
     log = tmp_path / "log"
     with subprocess.Popen(
-        keeper_command(),
+        reaper_command(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={MARK: str(tmp_path), "PATH": os.environ["PATH"]},
@@ -183,8 +183,8 @@ def test_a_leg_without_proc(tmp_path: Path) -> None:
     assert [end.ending for end in record.process_ends] == ["crash", "timeout", "completed"]
     assert max(sample.tree_bytes or 0 for sample in record.samples) > 60 << 20, "ps was asked"
     assert {sample.headroom_bytes for sample in record.samples} == {None}
-    lacks = [event.detail for event in record.events if event.kind == "lacks"]
-    assert [lack.split(" (")[0] for lack in lacks if not lack.startswith("malloc")] == [
+    misses = [event.detail for event in record.events if event.kind == "lacks"]
+    assert [miss.split(" (")[0] for miss in misses if not miss.startswith("malloc")] == [
         "a guard rail",
         "a look at memory more often than once a second",
         "a subreaper",

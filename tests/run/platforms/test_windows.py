@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from run.legs import Leg, build_pyz, plan_of, start_shard, until
+from run.leg_runner import Leg, build_pyz, plan_of, start_shard, until
 
 from ciguard.model import PlannedUnit, Suite
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.codec.record import decode
+from ciguard.codec.record.lines import decode
 from ciguard.model import LegPolicy as Policy
 from ciguard.model import PlannedUnit, Prediction, Result, Shard, Suite
-from ciguard.run.actions import Start
-from ciguard.run.endings import ending_of, exit_words, killed_by
 from ciguard.run.platforms import windows_api as api
 from ciguard.run.platforms.base import UNKNOWN
-from ciguard.run.platforms.windows_api import folded, place_of
-from ciguard.run.policy import next_action
-from ciguard.run.state import State
+from ciguard.run.platforms.windows_api import case_folded_env, resolve_program
+from ciguard.run.policy.actions import Start
+from ciguard.run.policy.rules import next_action
+from ciguard.run.policy.state import State
+from ciguard.run.process.exit_status import classify_exit, describe_exit, fatal_signal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,11 +68,11 @@ def test_headroom_is_what_can_be_committed(physical: int, committable: int, left
     machine = api.memory_of(status)
     assert machine.total_bytes == 16 * gib
     assert machine.available_bytes == physical * gib
-    assert api.left_bytes(machine) == left * gib
+    assert api.headroom_bytes_of(machine) == left * gib
 
 
 def test_without_an_answer_nothing_is_known() -> None:
-    assert api.left_bytes(UNKNOWN) is None
+    assert api.headroom_bytes_of(UNKNOWN) is None
 
 
 @pytest.mark.parametrize(
@@ -86,14 +86,14 @@ def test_without_an_answer_nothing_is_known() -> None:
     ],
 )
 def test_a_status_is_said_in_words(code: int, words: str) -> None:
-    assert exit_words(code) == words
-    assert killed_by(code) == code
+    assert describe_exit(code) == words
+    assert fatal_signal(code) == code
 
 
 def test_an_exit_code_below_zero_is_no_status() -> None:
     """`exit(-1)` is 0xFFFFFFFF there."""
-    assert killed_by(0xFFFFFFFF) is None
-    assert exit_words(0xFFFFFFFF) == "exit code 4294967295"
+    assert fatal_signal(0xFFFFFFFF) is None
+    assert describe_exit(0xFFFFFFFF) == "exit code 4294967295"
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_a_status_ends_a_process_as_a_signal_does(code: int, ending: str) -> Non
     action = next_action(state, 0.0)
     assert isinstance(action, Start)
     state.apply(action)
-    assert ending_of(state.running[1], code, clean=False, out_of_memory=False) == ending
+    assert classify_exit(state.running[1], code, clean=False, out_of_memory=False) == ending
 
 
 def test_of_two_spellings_of_a_variable_the_later_counts() -> None:
-    env = folded({"PATH": "inherited", "Home": "h", "Path": "the suite's"})
+    env = case_folded_env({"PATH": "inherited", "Home": "h", "Path": "the suite's"})
     assert env == {"HOME": "h", "PATH": "the suite's"}
     assert list(env) == ["HOME", "PATH"]
 
@@ -120,9 +120,13 @@ def test_a_program_is_looked_for_as_a_shell_does(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     env = {"PATH": str(tmp_path)}
-    assert place_of(["lint", "-x"], env, "/") == [str(program), "-x"], "on its own PATH"
-    assert place_of(["./lint"], {}, str(tmp_path)) == [f"{tmp_path}/./lint"], "in its own folder"
-    assert place_of(["gone", "a"], env, "/") == ["gone", "a"], "starting it says that it is not"
+    assert resolve_program(["lint", "-x"], env, "/") == [str(program), "-x"], "on its own PATH"
+    assert resolve_program(["./lint"], {}, str(tmp_path)) == [f"{tmp_path}/./lint"], (
+        "in its own folder"
+    )
+    assert resolve_program(["gone", "a"], env, "/") == ["gone", "a"], (
+        "starting it says that it is not"
+    )
 
 
 def test_a_line_with_a_carriage_return_is_a_line() -> None:

@@ -1,0 +1,341 @@
+"""A record's lines: JSON <-> the line values of `model`. The one reader and the one writer.
+
+Types and keys that this schema does not know are skipped; a line that is not what it should be is
+a `LineError`. `gathering.py` reads whole files. Pure; standard library only, Python 3.8+ (travels
+in the leg).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import MISSING, fields
+from typing import Any, Callable, Final, Mapping, NamedTuple, cast
+
+from ciguard.model import (
+    ENDINGS,
+    MEASURED_BY,
+    OUTCOMES,
+    SCHEMA,
+    DefaultsLine,
+    EndLine,
+    EventLine,
+    Line,
+    MetricLine,
+    PeakLine,
+    ProcessEndLine,
+    ProcessLine,
+    Result,
+    Runner,
+    SampleLine,
+    ShardLine,
+    StartLine,
+)
+
+ESCAPED: Final = 12  # bytes of one character in JSON at most: two halves of a pair
+ROOM_BYTES: Final = (
+    64 << 10
+)  # of a line, for all that is no id: 4 KiB of message, escaped, and more
+MAX_LINE_BYTES: Final = 1 << 20  # a message is cut at 4 KiB when written: longer is an attack
+MAX_INTEGER: Final = 1 << 62  # what every column of the history can hold
+_JSON_NAME: Final[dict[str, str]] = {"try_number": "try"}
+
+
+class LineError(ValueError):
+    """A line that is no line of this schema; becomes an entry of `Record.damage`."""
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise LineError(f"expected text, found {value!r:.40}")
+    return value
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_INTEGER:
+        raise LineError(f"expected an integer, found {value!r:.40}")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise LineError(f"expected a number, found {value!r:.40}")
+    if abs(value) > MAX_INTEGER or math.isnan(value):
+        raise LineError(f"expected a number of at most {MAX_INTEGER:.1e}, found {value!r:.40}")
+    return float(value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise LineError(f"expected a list of texts, found {value!r:.40}")
+    return tuple(_text(item) for item in value)
+
+
+def _text_by_text(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise LineError(f"expected an object, found {value!r:.40}")
+    return {_text(key): _text(item) for key, item in value.items()}
+
+
+def _integer_by_text(value: Any) -> Mapping[str, int]:
+    if not isinstance(value, dict):
+        raise LineError(f"expected an object, found {value!r:.40}")
+    return {_text(key): _integer(item) for key, item in value.items()}
+
+
+def _one_of(allowed: tuple[str, ...]) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in allowed:
+            raise LineError(f"expected one of {', '.join(allowed)}; found {value!r:.40}")
+        return cast("str", value)
+
+    return check
+
+
+def flag(value: Any) -> bool:
+    """Check a truth value. Raises LineError."""
+    if not isinstance(value, bool):
+        raise LineError(f"expected true or false, found {value!r:.40}")
+    return value
+
+
+CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
+    "str": _text,
+    "str | None": _text,
+    "int": _integer,
+    "int | None": _integer,
+    "float": _number,
+    "float | None": _number,
+    "bool | None": flag,
+    "tuple[str, ...]": _texts,
+    "Mapping[str, str]": _text_by_text,
+    "Mapping[str, int]": _integer_by_text,
+    "Outcome": _one_of(OUTCOMES),
+    "Ending": _one_of(ENDINGS),
+    "MeasuredBy | None": _one_of(MEASURED_BY),
+}
+
+
+class Field(NamedTuple):
+    """How one field of a dataclass stands in JSON, and what its values may be."""
+
+    name: str
+    json_name: str
+    check: Callable[[Any], Any]
+    exact: Any  # a value of this very type needs no check but its range; None: always check
+    allowed: frozenset[str] | None  # a text of these needs none either
+    not_negative: bool
+
+
+_EXACT: Final[dict[str, Any]] = {
+    "str": str,
+    "str | None": str,
+    "int": int,
+    "int | None": int,
+    "float": float,
+    "float | None": float,
+    "Outcome": str,
+    "Ending": str,
+    "MeasuredBy | None": str,
+}
+_ALLOWED: Final[dict[str, frozenset[str]]] = {
+    "Outcome": frozenset(OUTCOMES),
+    "Ending": frozenset(ENDINGS),
+    "MeasuredBy | None": frozenset(MEASURED_BY),
+}
+
+
+class LineSchema:
+    """How one dataclass of `model` stands in JSON.
+
+    Args:
+        kind: the dataclass.
+        checks: annotation as written there -> what reads a value of that type or raises
+            LineError. A field of a type that is not there fails here, on import, so that somebody
+            decides how it is read.
+    """
+
+    def __init__(self, kind: Callable[..., Any], checks: Mapping[str, Callable[[Any], Any]]):
+        self.kind = kind
+        self.fields = tuple(
+            Field(
+                name=field.name,
+                json_name=_JSON_NAME.get(field.name, field.name),
+                check=checks[cast("str", field.type)],
+                exact=_EXACT.get(cast("str", field.type)),
+                allowed=_ALLOWED.get(cast("str", field.type)),
+                # Only what a test leaves behind may be less than nothing.
+                not_negative=field.name.endswith(("_s", "_bytes"))
+                and field.name != "retained_bytes"
+                and not cast("str", field.type).startswith("Mapping"),
+            )
+            for field in fields(cast("Any", kind))
+        )
+        self._by_json_name = {field.json_name: field for field in self.fields}
+        self._required = frozenset(
+            field.name
+            for field in fields(cast("Any", kind))
+            if field.default is MISSING and field.default_factory is MISSING
+        )
+
+    def build(self, content: Any, defaults: DefaultsLine | None = None) -> Any:
+        """The value that a JSON object says; unknown keys are skipped, null is an absent key.
+
+        Args:
+            defaults: for a line about a unit, what the first line of its file says of them all.
+
+        Raises:
+            LineError: with the path to the key that is missing or wrong.
+        """
+        if not isinstance(content, dict):
+            raise LineError(f"expected an object, found {content!r:.40}")
+        values: dict[str, Any] = {}
+        for word, item in content.items():
+            field = self._by_json_name.get(word)
+            if field is None or item is None:
+                continue
+            # Half of the time of reading a record is spent here: what is as it should be (NaN is
+            # not, by the comparison) pays for no call.
+            exact = field.exact
+            if type(item) is exact and (
+                0 <= item <= MAX_INTEGER
+                if exact is not str
+                else field.allowed is None or item in field.allowed
+            ):
+                values[field.name] = item
+            else:
+                values[field.name] = _checked(field, item)
+        if not self._required <= values.keys():
+            raise LineError(f"{min(self._required - values.keys())} is missing")
+        if defaults is not None and self.kind in _OF_UNITS:
+            _complete(values, defaults)
+            if self.kind is Result and not values.get("case"):
+                values["case"] = values["unit"]
+        return self.kind(**values)
+
+
+def _checked(field: Field, item: Any) -> Any:
+    try:
+        item = field.check(item)
+    except LineError as error:
+        raise LineError(f"{field.json_name}: {error}") from None
+    if field.not_negative and item < 0:
+        raise LineError(f"{field.json_name}: expected a number >= 0, found {item!r}")
+    return item
+
+
+def _complete(values: dict[str, Any], defaults: DefaultsLine) -> None:
+    """Fill what a program left out; the process is the first line's, whatever a later one claims.
+
+    Here and not in the line made of it: to copy that takes as long as to read it.
+    """
+    if defaults.suite and not values.get("suite"):
+        values["suite"] = defaults.suite
+    if defaults.variant and not values.get("variant"):
+        values["variant"] = defaults.variant
+    if defaults.process is not None:
+        values["process"] = defaults.process
+
+
+_OF_UNITS: Final = (StartLine, Result, EventLine, PeakLine)
+_RUNNER: Final = LineSchema(Runner, CHECKS)
+CHECKS["Runner"] = _RUNNER.build
+
+_LINES: Final[dict[str, Callable[..., Line]]] = {
+    "shard": ShardLine,
+    "defaults": DefaultsLine,
+    "process": ProcessLine,
+    "start": StartLine,
+    "result": Result,
+    "peak": PeakLine,
+    "sample": SampleLine,
+    "metric": MetricLine,
+    "event": EventLine,
+    "process_end": ProcessEndLine,
+    "end": EndLine,
+}
+_TYPE_NAME: Final[dict[Any, str]] = {kind: word for word, kind in _LINES.items()}
+LINE_SCHEMAS: Final[dict[Any, LineSchema]] = {
+    Runner: _RUNNER,
+    **{kind: LineSchema(kind, CHECKS) for kind in _LINES.values()},
+}
+
+
+def _as_json(value: Any) -> dict[str, Any]:
+    """The fields that say something: what was not measured is left out, never null or 0."""
+    found: dict[str, Any] = {}
+    for field in LINE_SCHEMAS[type(value)].fields:
+        item = getattr(value, field.name)
+        if item is None or (isinstance(item, (tuple, dict)) and not item):
+            continue
+        found[field.json_name] = _as_json(item) if isinstance(item, Runner) else item
+    return found
+
+
+def encode(line: Line) -> bytes:
+    """One line of a record, with its end of line, in ASCII (an id may hold a lone surrogate)."""
+    content = {"type": _TYPE_NAME[type(line)], **_as_json(line)}
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+
+
+def id_fits_in_line(unit: str) -> bool:
+    """Whether a reader takes a result of this unit: it holds the id as the unit and as the case."""
+    if len(unit) * 2 * ESCAPED + ROOM_BYTES < MAX_LINE_BYTES:
+        return True
+    return 2 * len(json.dumps(unit)) + ROOM_BYTES < MAX_LINE_BYTES
+
+
+def _refuse_constant(text: str) -> float:
+    raise LineError(f"{text} is not a number that can be measured")
+
+
+# Made once: json.loads would make one for each line that it is given a parse_constant for.
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _json(text: str) -> Any:
+    """What `json.loads` says, without its search for blanks around, which takes a sixth of it."""
+    try:
+        content, end = _DECODER.raw_decode(text)
+    except ValueError:
+        return _DECODER.decode(text)
+    return content if end == len(text) else _DECODER.decode(text)
+
+
+def _parsed(text: bytes) -> Any:
+    """What a line says as JSON.
+
+    Raises:
+        LineError: it is none.
+    """
+    try:
+        return _json(text.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, LineError):
+            raise
+        raise LineError("no JSON") from None
+
+
+def decode(text: bytes, defaults: DefaultsLine | None = None) -> Line | None:
+    """Read one line without its end; None for a type that this schema does not know.
+
+    Args:
+        defaults: what the first line of its file says of them all; None: read it as it stands.
+
+    Raises:
+        LineError: it is no JSON object with a type, or a value is not what its key says.
+    """
+    if len(text) > MAX_LINE_BYTES:
+        raise LineError(f"{len(text)} bytes in one line, {MAX_LINE_BYTES} are allowed")
+    content = _parsed(text)
+    if not isinstance(content, dict) or not isinstance(content.get("type"), str):
+        raise LineError("no object with a type")
+    kind = _LINES.get(content["type"])
+    if kind is None:
+        return None
+    line = cast("Line", LINE_SCHEMAS[kind].build(content, defaults))
+    if isinstance(line, ShardLine) and line.schema > SCHEMA:
+        raise LineError(f"schema {line.schema} is newer than {SCHEMA}: update ciguard")
+    return line

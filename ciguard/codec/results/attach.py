@@ -1,0 +1,148 @@
+"""Result files that lie in a record's folder -> results of its units. Pure.
+
+The leg copied them and said so (`result_file`); what it did not announce is not looked at. A case
+of a wrapped command is a row of its one unit; a case of a suite belongs to the unit that its name
+joins to, else it is a unit of its own, so that no failure is lost. What the record itself says of a
+case in that process counts more than any file. A file that is cut, missing or of no known format is
+damage: nobody knows what it would have said.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from ciguard.codec.history import ExternalName
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT, gunzip
+from ciguard.codec.results.formats import format_of
+from ciguard.codec.results.matching import match_units
+from ciguard.errors import InputError
+from ciguard.model import CaseKey, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ciguard.model import EventLine, Record, StartLine
+
+FOLDER: Final = "results"
+NAMING: Final = ("in_files", "not_run")  # events that name units without a result line
+MAX_UNPACKED_BYTES: Final = 1 << 30  # of one file: a gzip bomb ends here
+_ROW: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
+
+
+def attach_result_files(record: Record, files: Mapping[str, bytes]) -> Record:
+    """The record with what its result files say.
+
+    Args:
+        files: by `process-NNN/name`, as the leg announced them.
+    """
+    announced = dict.fromkeys(
+        (event.process or 0, event.suite, event.variant, event.detail)
+        for event in record.events
+        if event.kind == FILE
+    )
+    left_out = [one.detail for one in record.events if one.kind == RESULTS_LEFT_OUT]
+    if not announced and not left_out:
+        return record
+    damage = [f"{record.source}: left out of it: {detail}" for detail in left_out]
+    known = {(result.process, result.key) for result in record.results}
+    found: list[Result] = []
+    for process, suite, variant, detail in announced:
+        name = f"process-{process:03d}/{detail}"
+        if name not in files:
+            damage.append(f"{FOLDER}/{name} is missing")
+            continue
+        cases, problem = read_cases(files[name], f"{FOLDER}/{name}")
+        damage += [problem] if problem else []
+        suite_key = (suite, variant)
+        for result in _with_units(record, cases, suite_key):
+            one = replace(result, suite=suite, variant=variant, process=process)
+            if (process, one.key) not in known:
+                found.append(one)
+    return replace(
+        record,
+        results=(*record.results, *found),
+        damage=(*record.damage, *damage),
+    )
+
+
+def read_cases(content: bytes, source: str) -> tuple[list[Result], str]:
+    """The cases of a file as far as they can be read, and what is wrong with the rest."""
+    found: list[Result] = []
+    try:
+        stream = gunzip(io.BytesIO(content))
+        for result in format_of(stream, source).read(stream, source):
+            found.append(result)
+            if stream.tell() > MAX_UNPACKED_BYTES:
+                raise InputError(f"more than {MAX_UNPACKED_BYTES} bytes unpacked", where=source)
+    except InputError as error:
+        return found, f"{error.where or source}: {error.what}" if content else f"{source}: empty"
+    return found, ""
+
+
+def _with_units(
+    record: Record, cases: Sequence[Result], suite_key: tuple[str, str]
+) -> Iterator[Result]:
+    """The cases with the units that they belong to, in order."""
+    units = _units(record, suite_key)
+    header = record.header
+    if header is not None and not header.plan_id and len(units) == 1:
+        for case in cases:
+            yield replace(case, unit=units[0], case=case.case or case.unit)
+        return
+    inventory = [InventoryUnit(unit, *suite_key) for unit in units]
+    for case, (target, by_name) in zip(
+        cases, units_of_cases(cases, inventory, suite_key), strict=True
+    ):
+        if target is None:
+            yield replace(case, case=case.case or case.unit)
+        else:
+            yield replace(case, unit=target, case=case.case or (target if by_name else case.unit))
+
+
+def _units(record: Record, suite_key: tuple[str, str]) -> list[str]:
+    """The units of a suite and variant that the record names, sorted."""
+    named = [event for event in record.events if event.kind in NAMING]
+    lines: Iterable[StartLine | Result | EventLine] = chain(record.starts, record.results, named)
+    return sorted(
+        {line.unit for line in lines if line.unit and (line.suite, line.variant) == suite_key}
+    )
+
+
+def units_of_cases(
+    cases: Sequence[Result], inventory: Sequence[InventoryUnit], suite_key: tuple[str, str]
+) -> Iterator[tuple[str | None, bool]]:
+    """For each case its unit, and whether that has its name; (None, False) for nobody's.
+
+    A name that is nobody's may be a row: `t[1]`, `t(x: 1)` are rows of a unit `t`.
+    """
+    by_full_name = _match_units(cases, inventory, suite_key)
+    unmatched = [case for case, target in zip(cases, by_full_name, strict=True) if target is None]
+    rows = [_without_parameters(case) for case in unmatched]
+    stripped = iter(_match_units(rows, inventory, suite_key))
+    for case, target in zip(cases, by_full_name, strict=True):
+        if target is None:
+            yield next(stripped), False
+        else:
+            yield target, target != case.file
+
+
+def _without_parameters(case: Result) -> Result:
+    name = None if case.name is None else _ROW.sub("", case.name)
+    return replace(case, unit=_ROW.sub("", case.unit), name=name or case.name)
+
+
+def _match_units(
+    cases: Sequence[Result], inventory: Sequence[InventoryUnit], suite_key: tuple[str, str]
+) -> list[str | None]:
+    keys = [CaseKey(*suite_key, case.unit, str(number)) for number, case in enumerate(cases)]
+    spellings = {
+        key: ExternalName(case.classname, case.name, case.file)
+        for key, case in zip(keys, cases, strict=True)
+    }
+    targets = match_units(keys, spellings, inventory).targets
+    return [inventory[target[0]].unit if len(target) == 1 else None for target in targets]

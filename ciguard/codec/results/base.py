@@ -1,0 +1,101 @@
+"""What a file of another program must be able to do to be read. Pure."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from typing import IO, TYPE_CHECKING, Final, Protocol, cast
+
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ciguard.model import Result
+
+# Kinds of events with which a leg tells of result files in its record, and of those that are not.
+FILE: Final = "result_file"
+RESULTS_LEFT_OUT: Final = "results_left_out"
+HEAD_BYTES: Final = 4096
+MAX_MESSAGE_BYTES: Final = 4096
+GZIP: Final = b"\x1f\x8b"
+# What a truncated or damaged gzip stream raises while it is read.
+GZIP_ERRORS: Final = (gzip.BadGzipFile, EOFError, zlib.error)
+
+# What may stand before the first element: how it begins and how it ends.
+_BEFORE_ROOT: Final = ((b"<?", b"?>"), (b"<!--", b"-->"), (b"<!DOCTYPE", b">"))
+_NAME: Final = re.compile(rb"<([^\s/<>!?]{1,80})")
+_KNOWN_ROOT: Final = re.compile(rb"<(testsuites?|TestRun)[\s/>]")
+
+
+class ResultFormat(Protocol):
+    """Results of another program."""
+
+    NAME: str  # as a person calls it
+
+    def sniff(self, head: bytes) -> bool:
+        """Say whether a file whose first 4 KiB (unpacked) are `head` is of this format."""
+
+    def read(self, stream: IO[bytes], source: str) -> Iterator[Result]:
+        """Yield results in file order, in constant memory; raise InputError at `source`."""
+
+
+def gunzip(stream: IO[bytes]) -> IO[bytes]:
+    """The stream as it was before gzip; `stream` can seek."""
+    packed = stream.read(len(GZIP)) == GZIP
+    stream.seek(0)
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if packed else stream
+
+
+def peek(stream: IO[bytes], source: str) -> bytes:
+    """The first 4 KiB; the stream stays where it was, at its start."""
+    try:
+        head = stream.read(HEAD_BYTES)
+        stream.seek(0)
+    except GZIP_ERRORS as error:
+        raise damaged_gzip(error, source) from error
+    return head
+
+
+def read_limited(stream: IO[bytes], source: str, largest_bytes: int) -> bytes:
+    """All of a stream that is read whole.
+
+    Raises:
+        InputError: it is larger than `largest_bytes`, or damaged.
+    """
+    try:
+        content = stream.read(largest_bytes + 1)
+    except GZIP_ERRORS as error:
+        raise damaged_gzip(error, source) from error
+    if len(content) > largest_bytes:
+        raise InputError(f"larger than {largest_bytes} bytes", where=source, fix="split it")
+    return content
+
+
+def xml_root(head: bytes) -> str:
+    """The first element of XML that begins so, "" where there is none; UTF-16 as well."""
+    text = head.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
+    while before := next((pair for pair in _BEFORE_ROOT if text.startswith(pair[0])), None):
+        if before[0] == b"<!DOCTYPE" and 0 < text.find(b"[") < text.find(b">"):
+            before = (before[0], b"]>")
+        _, found, text = text.partition(before[1])
+        if not found:  # a comment that is longer than the head: its reader will say
+            later = _KNOWN_ROOT.search(head.replace(b"\0", b""))
+            return later[1].decode() if later else ""
+        text = text.lstrip()
+    root = _NAME.match(text)
+    return root[1].decode("utf-8", "replace") if root else ""
+
+
+def damaged_gzip(error: Exception, source: str) -> InputError:
+    """The one text for it."""
+    return InputError(f"damaged gzip: {error}", where=source, fix="write the file again")
+
+
+def truncate_message(message: str) -> str | None:
+    """A message as a record may hold it; None where it says nothing."""
+    text = message.strip()
+    if len(text) * 4 <= MAX_MESSAGE_BYTES:
+        return text or None
+    return text.encode("utf-8", "surrogatepass")[:MAX_MESSAGE_BYTES].decode("utf-8", "ignore")

@@ -1,0 +1,107 @@
+"""How a case of another program ended, by the type and message of its failure. Pure.
+
+Only where the whole type, or the start of the message, says it: a test may well fail because a
+request of its own timed out, and that is a failure like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.model import Ending
+
+MAX_CHARACTERS: Final = 1000  # characters of a message; its start says how the case ended
+
+# By the last part of a type's name, in lower case.
+_TYPES: Final[Mapping[str, Ending]] = {
+    **dict.fromkeys(
+        ("timeout", "testtimeout", "test timeout", "timedout", "testtimedoutexception"), "timeout"
+    ),
+    **dict.fromkeys(("testtimeoutexception", "threadtimeoutexception"), "timeout"),
+    **dict.fromkeys(
+        ("outofmemory", "outofmemoryerror", "outofmemoryexception", "out_of_memory"),
+        "out_of_memory",
+    ),
+    **dict.fromkeys(("insufficientmemoryexception", "memoryerror"), "out_of_memory"),
+    **dict.fromkeys(("crash", "crashed", "sigsegv", "segfault"), "crash"),
+}
+_MESSAGES: Final[tuple[tuple[Ending, re.Pattern[str]], ...]] = (
+    (
+        "out_of_memory",
+        re.compile(
+            r"Exception of type '?System\.(OutOf|Insufficient)Memory"
+            r"|(FATAL ERROR: )?.{0,80}JavaScript heap out of memory"
+            r"|Java heap space|CUDA out of memory|RESOURCE_EXHAUSTED: Out of memory"
+            r"|Out of memory|(E +)?MemoryError\s*$|std::bad_alloc"
+            r"|\[Errno 12\] Cannot allocate memory"
+            r"|.{0,80}Test host process crashed ?: Out of memory",
+            re.I,
+        ),
+    ),
+    (
+        "timeout",
+        re.compile(
+            r"Timeout( \(?>|$)"
+            r"|Test (timeout of|timed out (after|in)) "  # Playwright; JUnit 4, Vitest
+            r"|Test execution timed out after"  # xUnit
+            r"|Test exceeded (the )?(Timeout|CancelAfter) value"  # NUnit; MSTest
+            r"|Test '?.{1,300}?'? (exceeded execution timeout|(execution )?timed out after)"
+            r"|[\w.$]+\(.{0,200}\) timed out after \d"  # JUnit 5
+            r"|Method \S+ didn't finish within the time-out"  # TestNG
+            r"|Timeout of [\d,.]+ ?ms exceeded"  # Mocha
+            r"|Exceeded timeout of [\d,.]+ ?ms for a"  # Jest
+            r"|panic: test timed out after",  # Go
+            re.I,
+        ),
+    ),
+    (
+        "crash",
+        re.compile(
+            r"worker '\w+' crashed while running"
+            r"|.{0,80}Test host process (crashed|exited)"  # VSTest
+            r"|The forked VM terminated without"  # Surefire
+            r"|A jest worker process .{0,80}was terminated|Jest worker encountered \d+ child"
+            r"|Segmentation fault|SEGFAULT|(process|test) (crashed|abort(ed)? with)"
+            r"|SIG(SEGV|ABRT|BUS|ILL|FPE|KILL)\b|signal:? \d+\b",
+            re.I,
+        ),
+    ),
+)
+# What stands before the words that count: a type, or how a runner quotes another's message.
+_PREFIX: Final = re.compile(
+    r"(?:Test method \S+ threw exception:|failed on (?:setup|teardown) with|thrown:"
+    r"|One or more errors occurred\.|-+)\s*[\"(]?\s*"
+    r"|(?P<type>[\w.+$]*(?:Exception|Error|Failed|Failure|Timeout|OutOfMemory))\s?:\s+[\"]?"
+)
+_MAX_PREFIXES: Final = 4
+
+
+def ending_of_failure(kind: str, message: str) -> Ending:
+    """The ending of a case that failed; completed where nothing says another.
+
+    Args:
+        kind: the failure's type, as `System.OutOfMemoryException`; "" where none is said.
+        message: of which the start is looked at.
+    """
+    found = _ending_of_type(kind)
+    text = message[:MAX_CHARACTERS].strip()
+    for _ in range(_MAX_PREFIXES):
+        if found is not None:
+            return found
+        for ending, pattern in _MESSAGES:
+            if pattern.match(text):
+                return ending
+        before = _PREFIX.match(text)
+        if before is None:
+            break
+        found = _ending_of_type(before["type"] or "")
+        text = text[before.end() :]
+    return found or "completed"
+
+
+def _ending_of_type(kind: str) -> Ending | None:
+    return _TYPES.get(re.split(r"[.$+]", kind.strip())[-1].lower()) if kind else None

@@ -1,0 +1,320 @@
+"""JUnit XML, as many programs write it: bytes -> results, streamed through expat.
+
+There is no standard; what is read here is the part on which the writers agree: `testcase` with
+`classname`, `name`, `time`, `file`, `line`, and in it `failure`, `error` or `skipped`; what a suite
+counts; and what Surefire says of earlier tries. docs/formats.md says what each trait means. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+
+from ciguard.codec.results.base import MAX_MESSAGE_BYTES, truncate_message, xml_root
+from ciguard.codec.results.failure_kinds import ending_of_failure
+from ciguard.codec.results.xmlstream import MutableResult, XmlReader, seconds
+from ciguard.codec.results.xmlstream import read as read_xml
+from ciguard.errors import InputError
+from ciguard.model import BAD_OUTCOMES, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ciguard.model import Ending, Outcome
+
+NAME: Final = "JUnit XML"
+_ROOTS: Final = frozenset({"testsuites", "testsuite", "testcase"})
+_OUTCOME: Final[dict[str, Outcome]] = {
+    "failure": "failed",
+    "error": "errored",
+    "skipped": "skipped",
+}
+_BY_SEVERITY: Final = ("passed", "skipped", "failed", "errored")
+# Earlier tries of a case that is reported once.
+_TRIES: Final[dict[str, Outcome]] = {
+    "flakyFailure": "failed",
+    "flakyError": "errored",
+    "rerunFailure": "failed",
+    "rerunError": "errored",
+}
+# Nothing in them says how a case ended, and some writers put more of them than of cases.
+_PROPERTIES: Final = "properties"
+_OUTPUTS: Final = frozenset({"system-out", "system-err"})
+_SPELLED: Final = {name.lower(): name for name in (*_ROOTS, *_OUTCOME, *_TRIES)}
+# What an attribute `status` or `result` may say that no element says.
+_STATUS_OUTCOMES: Final[dict[str, Outcome]] = {
+    **dict.fromkeys(("", "run", "ran", "executed", "completed", "complete", "finished"), "passed"),
+    **dict.fromkeys(("pass", "passed", "ok", "success", "succeeded", "successful"), "passed"),
+    **dict.fromkeys(("fixed", "flaky", "warning", "true"), "passed"),
+    **dict.fromkeys(("notrun", "disabled", "suppressed", "ignored", "skipped"), "skipped"),
+    **dict.fromkeys(("skip", "pending", "todo", "untested", "notexecuted"), "skipped"),
+    **dict.fromkeys(("fail", "failed", "failure"), "failed"),
+    **dict.fromkeys(("error", "errored", "broken", "timeout", "timedout"), "errored"),
+    **dict.fromkeys(("aborted", "canceled", "cancelled", "incomplete", "interrupted"), "errored"),
+}
+
+# What Vitest writes of a file of tests, and no other writer in just these attributes.
+_VITEST_FILE: Final = frozenset(
+    {"name", "timestamp", "hostname", "tests", "failures", "errors", "skipped", "time"}
+)
+
+
+def sniff(head: bytes) -> bool:
+    """XML whose first element is one of JUnit's."""
+    return xml_root(head) in _ROOTS
+
+
+class _Suite(NamedTuple):
+    """An open suite: what it is called, what it counts, and what was there before it."""
+
+    name: str
+    file: str | None
+    tests: int
+    bad: int
+    cases_before: int
+    bad_before: int
+    is_lost: bool  # a file of Vitest whose worker was killed
+
+
+def _is_lost(attributes: dict[str, str]) -> bool:
+    """Say whether Vitest lost the worker of this file: only a file that ends gets a time.
+
+    Vitest writes a test that never ran as a passed one with `time="0"`. In a file that ended this
+    is a test below the resolution of a browser's clock.
+    """
+    return attributes.get("time") == "0" and attributes.keys() == _VITEST_FILE
+
+
+class _Try(NamedTuple):
+    outcome: Outcome
+    ending: Ending
+    message: str | None
+
+
+class _Reading(XmlReader):
+    """Expat's handlers."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.suites: list[_Suite] = []
+        self.cases = 0
+        self.bad = 0  # elements that say so
+        self.never_ran = 0  # cases of the innermost suite
+        self.case: dict[str, str] | None = None
+        self.text_element: str | None = None  # the element whose text is gathered
+        self.text = ""
+        self.orphan = False  # the case stands for a suite that has none
+        self.outcome: Outcome = "passed"
+        self.ending: Ending = "completed"
+        self.kind = ""
+        self.message: str | None = None
+        self.tries: list[_Try] = []
+
+    def is_outside(self) -> bool:
+        """Neither suite nor case is open."""
+        return not self.suites and self.case is None
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """A case, what it came to, or a suite; everything else is passed over."""
+        if tag == "testcase":
+            if self.case is not None:  # a case inside a case: neither is lost
+                self.finish(self.case)
+            self.begin(attributes)
+        elif tag in _OUTCOME:
+            self.start_outcome(tag, attributes)
+        elif tag in _TRIES:
+            self.bad += 1
+            message = attributes.get("message") or attributes.get("type", "")
+            ending = ending_of_failure(attributes.get("type", ""), message)
+            self.tries.append(_Try(_TRIES[tag], ending, truncate_message(message)))
+        elif tag in _ROOTS:
+            above = self.suites[-1].file if self.suites else None
+            bad = self.count(attributes, "failures") + self.count(attributes, "errors")
+            name, file = attributes.get("name", ""), attributes.get("file") or above
+            tests = self.count(attributes, "tests")
+            lost = _is_lost(attributes)
+            self.suites.append(_Suite(name, file, tests, bad, self.cases, self.bad, lost))
+            self.never_ran = 0
+        elif not self.suites and self.case is None:
+            known = ", ".join(f"<{root}>" for root in sorted(_ROOTS))
+            what = f"XML with the root <{tag:.80}>, which is not JUnit's"
+            raise InputError(what, where=self.position(), fix=f"its roots are {known}")
+        elif tag == _PROPERTIES:
+            # Expat makes no attributes that nobody hears.
+            self.parser.StartElementHandler = None
+            self.parser.EndElementHandler = self.end_in_properties
+        elif tag not in _OUTPUTS:
+            self.check_spelling(tag, _SPELLED)
+
+    def end(self, tag: str) -> None:
+        """What began ends."""
+        if tag == "testcase":
+            if self.case is not None:
+                self.finish(self.case)
+        elif tag == self.text_element:
+            self.finish_outcome()
+        elif tag in _ROOTS:
+            self.check_counters(self.suites.pop())
+
+    def end_in_properties(self, tag: str) -> None:
+        """Properties end, or one of them; what is none must not be lost in them."""
+        if tag == _PROPERTIES:
+            self.parser.StartElementHandler = self.start
+            self.parser.EndElementHandler = self.end
+        elif tag != "property" and tag.rpartition(":")[2].lower() in _SPELLED:
+            what = f"<{tag:.80}> among <{_PROPERTIES}>, so what it says of which case is not known"
+            raise InputError(what, where=self.position(), fix="let its writer put it beside them")
+
+    def finish_open_case(self) -> None:
+        """An open case that has failed has failed, whatever would have come behind."""
+        if self.case is not None and self.text_element is None and self.outcome in BAD_OUTCOMES:
+            self.finish(self.case)
+
+    def begin(self, attributes: dict[str, str], *, orphan: bool = False) -> None:
+        """A case, of which nothing is known yet."""
+        self.case = attributes
+        self.orphan = orphan
+        self.outcome, self.ending = "passed", "completed"
+        self.message = None
+
+    def start_outcome(self, tag: str, attributes: dict[str, str]) -> None:
+        """An element that says how the case, or without one its suite, ended: the worst counts."""
+        if self.case is None:
+            # What kept a whole suite from running is nobody's case, and must not be lost.
+            self.begin({"name": self.suites[-1].name if self.suites else ""}, orphan=True)
+        outcome = _OUTCOME[tag]
+        self.bad += outcome != "skipped"
+        if self.text_element is not None or _BY_SEVERITY.index(outcome) <= _BY_SEVERITY.index(
+            self.outcome
+        ):
+            return
+        self.outcome, self.kind = outcome, attributes.get("type", "")
+        self.message = attributes.get("message", "")
+        self.text_element, self.text = tag, ""
+        self.parser.CharacterDataHandler = self.gather
+
+    def gather(self, text: str) -> None:
+        """Text of an element that says how a case ended."""
+        if len(self.text) < MAX_MESSAGE_BYTES:
+            self.text += text[:MAX_MESSAGE_BYTES]
+
+    def finish_outcome(self) -> None:
+        """The element was read to its end: its type, message and text say what there is to say."""
+        message, text = self.message or "", self.text
+        if self.outcome != "skipped":
+            self.ending = ending_of_failure(self.kind, message)
+            if self.ending == "completed":
+                self.ending = ending_of_failure("", text)
+        # The first line is what people are shown: a trace begins with a line of code.
+        first = text.strip().partition("\n")[0]
+        self.message = truncate_message(text if message.strip() in first else f"{message}\n{text}")
+        self.parser.CharacterDataHandler = None
+        self.text_element = None
+        if self.orphan and self.case is not None:
+            self.finish(self.case)
+
+    def finish(self, case: dict[str, str]) -> None:
+        """The case was read to its end."""
+        self.case = None
+        self.cases += 1
+        classname, name = case.get("classname"), case.get("name")
+        if classname and name is None:
+            what = f"a case of {classname!r:.120} has no name"
+            raise InputError(what, where=self.position(), fix="let its writer name each case")
+        if self.outcome == "passed" and ("status" in case or "result" in case):
+            self.outcome = self.outcome_from_attributes(case)
+        if self.outcome == "skipped" and _is_not_run_by_ctest(case, self.message or ""):
+            self.outcome = "failed"
+        is_lost = bool(self.suites) and self.suites[-1].is_lost
+        if is_lost and self.outcome == "passed" and case.get("time") == "0":
+            self.never_ran += 1
+            return
+        result = MutableResult(
+            unit=f"{classname}::{name}" if classname else name or "unnamed",
+            outcome=self.outcome,
+            ending=self.ending,
+            wall_s=seconds(case.get("time")),
+            message=self.message,
+            classname=classname,
+            name=name,
+            file=case.get("file") or (self.suites[-1].file if self.suites else None),
+            line=_line(case["line"]) if "line" in case else None,
+        )
+        if self.tries:
+            result.try_number = len(self.tries) + 1
+            self.add_tries(result)
+        result.__class__ = Result
+        self.found_results.append(result)
+
+    def outcome_from_attributes(self, case: dict[str, str]) -> Outcome:
+        """What attributes say of a case without an element; the worse of two."""
+        outcomes: list[Outcome] = []
+        for key in ("status", "result"):
+            word = case.get(key, "")
+            if word.strip().lower() not in _STATUS_OUTCOMES:
+                known = ", ".join(filter(None, _STATUS_OUTCOMES))
+                what = f"{key}={word!r:.60} of a case is none that is known"
+                raise InputError(what, where=self.position(), fix=f"there are: {known}")
+            outcomes.append(_STATUS_OUTCOMES[word.strip().lower()])
+        return max(outcomes, key=_BY_SEVERITY.index)
+
+    def add_tries(self, final: Any) -> None:
+        """Tries before one that went right are results; of a case that stayed bad one is enough."""
+        if final.outcome not in BAD_OUTCOMES:
+            for number, (outcome, ending, message) in enumerate(self.tries, 1):
+                one = Result(
+                    final.unit,
+                    outcome,
+                    ending=ending,
+                    message=message,
+                    try_number=number,
+                    classname=final.classname,
+                    name=final.name,
+                    file=final.file,
+                    line=final.line,
+                )
+                self.found_results.append(one)
+        self.tries = []
+
+    def check_counters(self, suite: _Suite) -> None:
+        """A suite that counts more than it holds was not written, or not kept, to its end."""
+        cases = self.cases - suite.cases_before
+        if self.never_ran:
+            killed = f"Vitest's worker of {suite.name:.120} was killed"
+            self.set_incomplete(f"{killed}: no result for {self.never_ran:,} of {cases:,} tests")
+            self.never_ran = 0
+        if suite.tests > cases:
+            self.set_incomplete(f"its counters say tests={suite.tests:,}, and it holds {cases:,}")
+        elif suite.bad > (bad := self.bad - suite.bad_before):
+            found = f"{bad:,} of its cases" if bad else "no case in it"
+            verb = "say" if bad > 1 else "says"
+            self.set_incomplete(
+                f"its counters say that {suite.bad:,} failed, and {found} {verb} so"
+            )
+
+
+def _is_not_run_by_ctest(case: dict[str, str], message: str) -> bool:
+    """Say whether CTest could not start this test, which it counts as failed ("Not Run").
+
+    CTest writes it as skipped, with the reason as the message. Its real skips are `SKIP_*`; a
+    disabled test has no element. CTest alone gives a case its own name as its class.
+    """
+    is_ctest = case.get("status") == "notrun" and case.get("classname") == case.get("name")
+    return is_ctest and bool(message) and not message.startswith("SKIP_")
+
+
+def _line(text: str) -> int | None:
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
+
+
+def read(stream: IO[bytes], source: str) -> Iterator[Result]:
+    """Yield a file's results in its order, in constant memory; what precedes an error is yielded.
+
+    A unit is `classname::name`, or `name` alone; tries before one that passed are results of their
+    own. Measured by benchmarks/junit_read.py.
+
+    Raises:
+        InputError: as `xmlstream.read` does; its counters say more than the file holds; a root
+            that is not JUnit's.
+    """
+    return read_xml(stream, source, _Reading)

@@ -1,0 +1,147 @@
+"""Other programs' spellings -> the units of an inventory. Pure.
+
+First by unit id; else by a normalised key that makes `pkg/mod.py::Class::t[x]` and the pair
+(`pkg.mod.Class`, `t[x]`) the same, where exactly one unit has it. An entry without a name is the
+total of a class or of a file, and belongs in equal parts to all units of it. Never across suites
+or variants. O(units + entries).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard.codec.history import ExternalName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.codec.inventory_file import InventoryUnit
+    from ciguard.model import CaseKey
+
+_EXTENSION: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
+_NormalizedKey = tuple[str, str, str]  # suite, variant, normalised text
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Where each entry belongs: positions in the inventory, () where nowhere.
+
+    Where `targets[i]` are several, entry i is the total of them all.
+    """
+
+    targets: tuple[tuple[int, ...], ...]
+
+    @property
+    def joined(self) -> int:
+        """Entries that belong somewhere."""
+        return sum(1 for target in self.targets if target)
+
+    @property
+    def share(self) -> float:
+        """Entries that belong somewhere, of all; 1 where there are none."""
+        return self.joined / len(self.targets) if self.targets else 1.0
+
+
+def _to_dotted(path: str) -> str:
+    """A file's path as a module: without extension, dots for separators."""
+    plain = path.replace("\\", "/").removeprefix("./")
+    return _EXTENSION.sub("", plain).replace("/", ".").strip(".")
+
+
+def _normalize(unit: str) -> str:
+    """`a/b.py::C::t[x/y.z]` -> `a.b.C.t[x/y.z]`: parameters are kept as they are."""
+    head, bracket, parameters = unit.partition("[")
+    file, *names = head.split("::")
+    return ".".join((_to_dotted(file) if names else file, *names)) + bracket + parameters
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """An inventory, looked up by id and by normalised texts; positions ascending."""
+
+    by_id: Mapping[_NormalizedKey, int]
+    by_key: Mapping[_NormalizedKey, list[int]]
+    by_class: Mapping[_NormalizedKey, list[int]]
+    by_file: Mapping[_NormalizedKey, list[int]]
+
+    def find(self, suite: str, variant: str, unit: str, spelling: ExternalName) -> tuple[int, ...]:
+        """Positions for one entry."""
+        position = self.by_id.get((suite, variant, unit))
+        if position is not None:
+            return (position,)
+        # Our own records say in which file a unit is, and are no file's total for that.
+        if spelling.name is None and (spelling.classname or spelling.file == unit):
+            return self._group(suite, variant, spelling)
+        for text in _texts(unit, spelling):
+            found = self.by_key.get((suite, variant, text), ())
+            if len(found) == 1:
+                return (found[0],)
+        # A framework whose units are whole files reports cases inside them.
+        if spelling.file:
+            position = self.by_id.get((suite, variant, spelling.file))
+        return () if position is None else (position,)
+
+    def _group(self, suite: str, variant: str, spelling: ExternalName) -> tuple[int, ...]:
+        file = _to_dotted(spelling.file or "")
+        if not spelling.classname:
+            return tuple(self.by_file.get((suite, variant, file), ()))
+        name = spelling.classname.replace("::", ".")
+        text = f"{file}.{name}" if file else name
+        return tuple(self.by_class.get((suite, variant, text), ()))
+
+
+def _texts(unit: str, spelling: ExternalName) -> tuple[str, ...]:
+    """The normalised keys that an entry may stand for, the likeliest first."""
+    if spelling.name is None:
+        return (_normalize(unit),)
+    classname = (spelling.classname or "").replace("::", ".").replace("/", ".")
+    texts = [f"{classname}.{spelling.name}" if classname else spelling.name]
+    if spelling.file:
+        texts.append(f"{_to_dotted(spelling.file)}.{texts[0]}")
+    return tuple(texts)
+
+
+def _index(units: Sequence[InventoryUnit]) -> _Index:
+    by_id: dict[_NormalizedKey, int] = {}
+    by_key: dict[_NormalizedKey, list[int]] = defaultdict(list)
+    by_class: dict[_NormalizedKey, list[int]] = defaultdict(list)
+    by_file: dict[_NormalizedKey, list[int]] = defaultdict(list)
+    for position, unit in enumerate(units):
+        suite_key = (unit.suite, unit.variant)
+        by_id.setdefault((*suite_key, unit.unit), position)
+        text = _normalize(unit.unit)
+        by_key[(*suite_key, text)].append(position)
+        file, separator, _ = unit.unit.partition("::")
+        by_file[(*suite_key, _to_dotted(unit.file or file))].append(position)
+        class_name = text.partition("[")[0].rpartition(".")[0]
+        if separator and class_name:
+            by_class[(*suite_key, class_name)].append(position)
+    return _Index(by_id, by_key, by_class, by_file)
+
+
+def match_units(
+    keys: Sequence[CaseKey],
+    spellings: Mapping[CaseKey, ExternalName],
+    units: Sequence[InventoryUnit],
+) -> Matches:
+    """Find the inventory's units for a history's keys.
+
+    A unit that has an entry of its own is still part of its class's or file's total: whoever
+    shares a total out divides by all of the group.
+
+    Args:
+        keys: of the history (or of one foreign file).
+        spellings: how other programs spell some of them.
+        units: the inventory.
+    """
+    index = _index(units)
+    nothing = ExternalName()
+    return Matches(
+        tuple(
+            index.find(key.suite, key.variant, key.unit, spellings.get(key, nothing))
+            for key in keys
+        )
+    )

@@ -1,0 +1,165 @@
+"""Which result files of other jobs are meant, and of which shard each is: by its path. Pure.
+
+A pattern is a path with `*` and `?` within a folder's or file's name, `**` for any folders, and
+`{shard}`, `{suite}`, `{variant}` for a name that says whose the file is. Without `{shard}` the
+first part of the path that the pattern leaves open names it: of `artifacts/*/*.trx` and of
+`artifacts/**/*.trx` the folder below `artifacts`, as a download of all artifacts lays them out.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ciguard.codec import archive
+from ciguard.codec.results.base import GZIP, gunzip, peek, xml_root
+from ciguard.codec.results.formats import FORMATS
+from ciguard.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HELP: Final = (
+    "Instead: JUnit or TRX files of jobs of your own, as 'artifacts/{shard}/**/*.trx'; repeatable."
+)
+NAMES: Final = ("shard", "suite", "variant")
+_OPEN: Final = re.compile(r"\*\*|[*?]|\{\w*\}")
+# In an archive: names of what may well be empty, or begin like XML, and never was a result file.
+_NON_RESULT_SUFFIXES: Final = (
+    ".log",
+    ".txt",
+    ".out",
+    ".err",
+    ".md",
+    ".html",
+    ".htm",
+    ".svg",
+    ".json",
+    ".py",
+)
+_MISSPELLED: Final = re.compile(r"(?:.*:)?test(?:suites?|case|run)", re.IGNORECASE)
+_BYTE_ORDER_MARKS: Final = b"\xef\xbb\xbf\xff\xfe \t\r\n"  # of an encoding, and blanks
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFile:
+    """A result file, with what its path says of it; None where it says nothing."""
+
+    path: str
+    content: bytes
+    shard: str
+    suite: str | None = None
+    variant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """`begin` is the folder below which all of its files lie, "" for the working folder."""
+
+    text: str
+    begin: str
+    _path: re.Pattern[str] = field(repr=False)
+
+    def match(self, path: str) -> Mapping[str, str] | None:
+        """What a path below the working folder says of its file; None where it is not meant."""
+        found = self._path.fullmatch(path)
+        return found.groupdict() if found else None
+
+
+def pattern(text: str) -> Pattern:
+    """Read a pattern.
+
+    Raises:
+        UsageError: a placeholder that there is not, or nothing that could name a shard.
+    """
+    parts = text.replace("\\", "/").removeprefix("./").split("/")
+    opened = [place for place, part in enumerate(parts) if _OPEN.search(part)]
+    placeholders = set(re.findall(r"\{(\w*)\}", text))
+    fix = "put {shard} where the path says it, as in 'artifacts/{shard}/**/*.xml'"
+    if placeholders - {*NAMES}:
+        what = f"no placeholder {{{min(placeholders - {*NAMES})}}}"
+        raise UsageError(what, where=f"--results {text}", fix=f"there are {_listed()}")
+    first = opened[0] if opened else len(parts)
+    if "shard" not in placeholders and first >= len(parts) - (parts[-1] != "**"):
+        what = "nothing says to which shard a file belongs"
+        raise UsageError(what, where=f"--results {text}", fix=fix)
+    seen: set[str] = set()
+    found = []
+    for place, part in enumerate(parts):
+        is_last = place == len(parts) - 1
+        names_shard = "shard" not in placeholders and place == first
+        if part == "**":
+            any_folders = ".*" if is_last else "(?:.*/)?"
+            found.append(f"(?P<shard>[^/]+)/{any_folders}" if names_shard else any_folders)
+            continue
+        one = _of_part(part, seen)
+        found.append(f"(?P<shard>{one})" if names_shard else one)
+        found.append("" if is_last else "/")
+    return Pattern(text, "/".join(parts[:first]), re.compile("".join(found), re.DOTALL))
+
+
+def _listed() -> str:
+    return ", ".join(f"{{{name}}}" for name in NAMES)
+
+
+def _of_part(part: str, used_names: set[str]) -> str:
+    """The regular expression of one folder's or file's name."""
+    found, end = "", 0
+    for one in _OPEN.finditer(part):
+        found += re.escape(part[end : one.start()])
+        end = one.end()
+        name = one[0].strip("{}")
+        if name in NAMES:
+            found += f"(?P={name})" if name in used_names else f"(?P<{name}>[^/]+?)"
+            used_names.add(name)
+        else:
+            found += "[^/]" if one[0] == "?" else "[^/]*"
+    return found + re.escape(part[end:])
+
+
+def result_members(path: str, content: bytes) -> Iterator[tuple[str, bytes]]:
+    """The files in a zip archive that are results, by `path/member`; any other file as it is.
+
+    What is clearly something else is passed over, for jobs upload logs and pictures as well. What
+    may have been a result file and cannot be read as one is given: nobody knows what it would have
+    said.
+
+    Raises:
+        InputError: it is refused (see `archive`), or has no results in it.
+    """
+    if not content.startswith(archive.SIGNATURE):
+        yield path, content
+        return
+    found = 0
+    for name, inner in archive.members(io.BytesIO(content), path):
+        if _may_be_of_results(name, inner):
+            found += 1
+            yield f"{path}/{name}", inner
+    if not found:
+        raise InputError("no result file in it", where=path, fix="name an archive that has some")
+
+
+def _may_be_of_results(name: str, content: bytes) -> bool:
+    """By what it holds; where that does not say it (empty, cut, damaged), by its name as well."""
+    try:
+        head = peek(gunzip(io.BytesIO(content)), "")
+    except InputError:
+        return True  # of a gzip that is damaged nobody knows what is in it
+    if any(one.sniff(head) for one in FORMATS.values()):
+        return True
+    named = name.lower()
+    if named.endswith(".gz"):
+        if not content.startswith(GZIP):
+            return True
+        named = named[: -len(".gz")]
+    if not head.strip():
+        return not named.endswith(_NON_RESULT_SUFFIXES)
+    root = xml_root(head)
+    if root:  # of coverage, of a page: something else, unless its name is cut or only misspelled
+        is_cut = head.replace(b"\0", b"").endswith(f"<{root}".encode())
+        return is_cut or named.endswith(".trx") or _MISSPELLED.fullmatch(root) is not None
+    begins = head.replace(b"\0", b"").lstrip(_BYTE_ORDER_MARKS)
+    is_xml = begins.startswith(b"<?xml" if named.endswith(_NON_RESULT_SUFFIXES) else b"<")
+    return is_xml or named.endswith((".trx", ".xml"))

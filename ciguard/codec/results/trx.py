@@ -1,0 +1,340 @@
+"""TRX, the results of Visual Studio and `dotnet test`: bytes -> results, streamed through expat.
+
+A result names its test by an id; class and method stand in a definition, which `dotnet test` writes
+behind all results. So the file is read twice: first for definitions, then for results. A unit is
+the method with its class, as `--filter FullyQualifiedName=` takes it; rows of a theory are its
+cases. https://github.com/microsoft/vstest, TrxLogger; docs/formats.md. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
+
+from ciguard.codec.results.base import MAX_MESSAGE_BYTES, truncate_message, xml_root
+from ciguard.codec.results.failure_kinds import ending_of_failure
+from ciguard.codec.results.xmlstream import MAX_S, MutableResult, XmlReader
+from ciguard.codec.results.xmlstream import read as read_xml
+from ciguard.errors import InputError
+from ciguard.model import BAD_OUTCOMES, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ciguard.model import Ending, Outcome
+
+NAME: Final = "TRX"
+_ROOT: Final = "TestRun"
+
+# Every outcome of the format. What somebody else stopped died, and nobody knows what it would be.
+_OUTCOMES: Final[Mapping[str, tuple[Outcome, Ending]]] = {
+    "Passed": ("passed", "completed"),
+    "Completed": ("passed", "completed"),
+    "Warning": ("passed", "completed"),
+    "PassedButRunAborted": ("passed", "completed"),
+    "NotExecuted": ("skipped", "completed"),
+    "Inconclusive": ("skipped", "completed"),
+    "Failed": ("failed", "completed"),
+    "Error": ("errored", "completed"),
+    "NotRunnable": ("errored", "completed"),
+    "Timeout": ("failed", "timeout"),
+    "Aborted": ("died", "cancelled"),
+    "Disconnected": ("died", "lost_runner"),
+    "InProgress": ("died", "unknown"),
+    "Pending": ("died", "unknown"),
+}
+_NO_OUTCOME: Final = "Error"  # the writer leaves out what is its default
+_STOPPED: Final = ("PassedButRunAborted", "Aborted", "Disconnected", "InProgress", "Pending")
+# What a whole run comes to that came to its end; any other word, known or not, says it did not.
+_ENDED: Final = frozenset(
+    {"", "Completed", "Failed", "Inconclusive", "NotExecuted", "Passed", "Warning"}
+)
+# What VSTest says of it, as an error or as a warning. Of the exit codes of
+# Microsoft.Testing.Platform only that of failed tests leaves a run whole.
+_ABORTED: Final = re.compile(
+    r"test run was (aborted|cancell?ed)|(abort|cancell?)ing test run|test run (aborted|cancell?ed)|"
+    r"test ?host process (crashed|exited)|catastrophic failure|"
+    r"exit code indicates failure: '(?!2')",
+    re.IGNORECASE,
+)
+# What either reading passes over: expat makes no attributes where nobody hears them.
+_RESULTS: Final = frozenset({"Results", "TestEntries"})
+_DEFINITIONS: Final = frozenset({"TestDefinitions", "TestEntries"})
+_BAD_COUNTERS: Final = ("failed", "error", "timeout", "aborted", "notRunnable")
+_GOOD_COUNTERS: Final[Mapping[Outcome, tuple[str, ...]]] = {
+    "passed": ("passed", "warning", "completed"),
+    "skipped": ("notExecuted", "inconclusive"),
+}
+_STOPPED_COUNTERS: Final = ("passedButRunAborted", "disconnected", "inProgress", "pending")
+_TEXTS: Final = ("Message", "StackTrace", "Text")
+_SPELLED: Final = {
+    name.lower(): name
+    for name in ("UnitTestResult", "RunInfo", "ResultSummary", "Counters", *_DEFINITIONS, *_TEXTS)
+}
+_ROW: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
+_FAILED_LINE: Final = re.compile(r"\[xUnit\.net [\d:.]+\].*\[FAIL\]\s*$", re.DOTALL)
+MAX_BYTES: Final = 1 << 30  # unpacked: both readings go through all of it
+_DURATION: Final = re.compile(r"(?:(\d{1,8})\.)?(\d{1,8}):(\d{1,2}):(\d{1,2}(?:\.\d{1,9})?)")
+
+
+def sniff(head: bytes) -> bool:
+    """XML whose first element is TRX's."""
+    return xml_root(head) == _ROOT
+
+
+class Definition(NamedTuple):
+    """A test's class and method; either may be "" where nobody says it."""
+
+    classname: str
+    method: str
+
+
+class _Defining(XmlReader):
+    """Gathers the definitions, and nothing else."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.definitions: dict[str, Definition] = {}
+        self.test = ""
+        self.texts: dict[str, str] = {}  # a class's name once, not a method
+
+    def is_outside(self) -> bool:
+        """Where a document may not follow the second reading says so."""
+        return True
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """The test, then its method."""
+        if tag in _RESULTS:
+            self.parser.StartElementHandler = None
+        elif tag == "UnitTest":
+            self.test = attributes.get("id", "")
+        elif tag == "TestMethod" and self.test:
+            # Old ones add the assembly: `Shop.CartTests, Shop.Tests, Version=1.0.0.0, ...`.
+            classname = attributes.get("className", "").partition(",")[0].strip()
+            classname = self.texts.setdefault(classname, classname)
+            method = _without_class(_ROW.sub("", attributes.get("name", "")), classname)
+            self.definitions[self.test.lower()] = Definition(classname, method)
+
+    def end(self, tag: str) -> None:
+        """Its definition may be read."""
+        if tag in _RESULTS:
+            self.parser.StartElementHandler = self.start
+        elif tag == "UnitTest":
+            self.test = ""
+
+
+def _without_class(name: str, classname: str) -> str:
+    return name[len(classname) + 1 :] if classname and name.startswith(f"{classname}.") else name
+
+
+class _Case:
+    """An open result; `bad` and `inner` are of those inside it."""
+
+    __slots__ = ("attributes", "bad", "inner", "texts")
+
+    def __init__(self, attributes: dict[str, str]) -> None:
+        self.attributes = attributes
+        self.texts: dict[str, str] = {}
+        self.inner = 0
+        self.bad = 0
+
+
+class _Reading(XmlReader):
+    """Expat's handlers of the second reading."""
+
+    def __init__(self, source: str, definitions: Mapping[str, Definition]) -> None:
+        super().__init__(source)
+        self.definitions = definitions
+        self.outside = True
+        self.open: list[_Case] = []
+        self.results = 0
+        self.bad = 0
+        self.all_bad = 0  # the outer results of such as well
+        self.good: Counter[str] = Counter()  # by outcome, the outer results as well
+        self.counted_good: Counter[str] = Counter()
+        self.stopped = ""  # outcome of a result that somebody else stopped
+        self.run_info: str | None = None  # outcome of the message of the run that is open
+        self.text_element: str | None = None
+        self.text = ""
+        self.total, self.counted_bad, self.counted_stopped, self.outcome = 0, 0, 0, ""
+        self.aborted = ""  # what the run says of its end
+        self.error = ""  # the first that no case need explain
+
+    def is_outside(self) -> bool:
+        """Between two runs."""
+        return self.outside
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """A result, a text of it, or what is said of the whole run."""
+        if tag in _DEFINITIONS:
+            self.parser.StartElementHandler = None
+        elif _is_result(tag):
+            self.open.append(_Case(attributes))
+        elif tag in _TEXTS and (self.open or self.run_info is not None):
+            self.text_element, self.text = tag, ""
+            self.parser.CharacterDataHandler = self.gather
+        elif tag == "RunInfo":
+            self.run_info = attributes.get("outcome", "")
+        elif tag == "ResultSummary":
+            self.outcome = attributes.get("outcome", "")
+        elif tag == "Counters":
+            self.total += max(self.count(attributes, name) for name in ("total", "executed"))
+            self.counted_bad += sum(self.count(attributes, name) for name in _BAD_COUNTERS)
+            self.counted_stopped += sum(self.count(attributes, name) for name in _STOPPED_COUNTERS)
+            for outcome, names in _GOOD_COUNTERS.items():
+                self.counted_good[outcome] += sum(self.count(attributes, name) for name in names)
+        elif self.outside:
+            if tag != _ROOT:
+                what = f"XML with the root <{tag:.80}>, which is not TRX's"
+                raise InputError(what, where=self.position(), fix=f"its root is <{_ROOT}>")
+            self.outside = False
+        else:
+            self.check_spelling(tag, _SPELLED)
+
+    def gather(self, text: str) -> None:
+        """Text of an element that says how something ended."""
+        if len(self.text) < MAX_MESSAGE_BYTES:
+            self.text += text[:MAX_MESSAGE_BYTES]
+
+    def end(self, tag: str) -> None:
+        """What began ends."""
+        if tag in _DEFINITIONS:
+            self.parser.StartElementHandler = self.start
+        elif tag == self.text_element:
+            self.parser.CharacterDataHandler = None
+            self.text_element = None
+            if self.open:
+                self.open[-1].texts.setdefault(tag, self.text)
+            else:
+                self.run_message(self.text.strip())
+        elif _is_result(tag):
+            if self.open:
+                self.finish(self.open.pop())
+        elif tag == "RunInfo":
+            self.run_info = None
+        elif tag == _ROOT:
+            self.check_counters()
+            self.outside = True
+
+    def run_message(self, text: str) -> None:
+        """A message of the run: its end, or an error that a failed case explains."""
+        if _ABORTED.search(text):
+            self.aborted = self.aborted or text
+        elif self.run_info == "Error" and not _FAILED_LINE.match(text):
+            self.error = self.error or text
+
+    def finish(self, case: _Case) -> None:
+        """A result was read to its end; one with inner results is only their sum."""
+        self.results += 1
+        word = case.attributes.get("outcome") or _NO_OUTCOME
+        if word not in _OUTCOMES:
+            what = f"outcome {word!r:.60} is none that is known"
+            known = ", ".join(_OUTCOMES)
+            raise InputError(what, where=self.position(), fix=f"there are: {known}")
+        outcome, ending = _OUTCOMES[word]
+        self.stopped = self.stopped or (word if word in _STOPPED else "")
+        is_bad = outcome in BAD_OUTCOMES
+        self.all_bad += is_bad
+        self.good[outcome] += 1
+        if not case.inner or (is_bad and not case.bad):
+            self.found_results.append(self.result(case, outcome, ending))
+            self.bad += is_bad
+        if self.open:
+            self.open[-1].inner += 1
+            self.open[-1].bad += is_bad or case.bad
+
+    def result(self, case: _Case, outcome: Outcome, ending: Ending) -> Result:
+        """One case, with the unit that its definition names."""
+        attributes, texts = case.attributes, case.texts
+        test = attributes.get("testId", "").lower()
+        classname, method = self.definitions.get(test, _NOTHING)
+        row = _without_class(attributes.get("testName", ""), classname)
+        unit = _qualified(classname, method or _ROW.sub("", row)) or "unnamed"
+        qualified_name = _qualified(classname, row) or unit
+        message = texts.get("Message", "").strip()
+        if outcome in BAD_OUTCOMES and ending == "completed":
+            ending = ending_of_failure("", message)
+        stack = texts.get("StackTrace", "").rstrip() if outcome in BAD_OUTCOMES else ""
+        result = MutableResult(
+            unit=unit,
+            outcome=outcome,
+            case=qualified_name if qualified_name != unit else "",
+            ending=ending,
+            wall_s=_seconds(attributes.get("duration")),
+            message=truncate_message(f"{message}\n{stack}") if texts else None,
+            classname=classname or None,
+            name=row or None,
+        )
+        result.__class__ = Result
+        return result  # type: ignore[no-any-return]
+
+    def check_counters(self) -> None:
+        """The run is read to its end: what it says of itself against what was found."""
+        why = self.aborted or self.stopped
+        if not why and self.outcome not in _ENDED:
+            why = f"its outcome is {self.outcome}"
+        if not why and self.counted_stopped:
+            why = f"its counters say so of {self.counted_stopped:,}"
+        if why:
+            self.set_incomplete(f"its run did not come to its end: {' '.join(why.split()):.300}")
+        elif self.total > self.results:
+            self.set_incomplete(
+                f"its counters say {self.total:,} results, and it holds {self.results:,}"
+            )
+        elif few := [one for one in _GOOD_COUNTERS if self.counted_good[one] > self.good[one]]:
+            counted, found_count = self.counted_good[few[0]], self.good[few[0]]
+            self.set_incomplete(
+                f"its counters say {counted:,} {few[0]}, and it holds {found_count:,}"
+            )
+        elif self.counted_bad > self.all_bad > 0:
+            bad = f"{self.all_bad:,} of its cases {'say' if self.all_bad > 1 else 'says'}"
+            self.set_incomplete(f"its counters say that {self.counted_bad:,} failed, and {bad} so")
+        elif not self.bad and (self.counted_bad or self.error or self.outcome == "Failed"):
+            why = f": {' '.join(self.error.split()):.300}" if self.error else ""
+            self.set_incomplete(f"its run failed, and no case in it says so{why}")
+
+
+_NOTHING: Final = Definition("", "")
+
+
+def _is_result(tag: str) -> bool:
+    return tag.endswith("TestResult") or tag == "TestResultAggregation"
+
+
+def _qualified(classname: str, name: str) -> str:
+    return f"{classname}.{name}" if classname and name else name
+
+
+def _seconds(text: str | None) -> float | None:
+    """`[days.]hh:mm:ss[.fffffff]` in seconds; None for anything else."""
+    found = _DURATION.fullmatch(text or "")
+    if found is None:
+        return None
+    days, hours, minutes, rest = found.groups()
+    value = (int(days or 0) * 24 + int(hours)) * 3600.0 + int(minutes) * 60 + float(rest)
+    return round(value, 7) if value <= MAX_S else None
+
+
+def read(stream: IO[bytes], source: str) -> Iterator[Result]:
+    """Yield a file's results in its order; what precedes an error is yielded.
+
+    Memory grows with the definitions alone: 0.3 KB a test. Measured by benchmarks/junit_read.py.
+
+    Args:
+        stream: can seek, and is at its start.
+
+    Raises:
+        InputError: as `xmlstream.read` does; an outcome nobody knows; or, behind all results, that
+            the run did not come to its end, or counts more than the file holds.
+    """
+    defining = _Defining(source)
+    try:
+        for _ in read_xml(stream, source, lambda _: defining, MAX_BYTES):
+            pass
+    except InputError:
+        pass  # the second reading comes to it again, and has said before what precedes it
+    stream.seek(0)
+    yield from read_xml(
+        stream, source, lambda name: _Reading(name, defining.definitions), MAX_BYTES
+    )

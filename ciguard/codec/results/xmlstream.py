@@ -1,0 +1,329 @@
+"""XML of other programs: bytes -> results, streamed through expat in constant memory. Pure.
+
+What all formats have in common: entities and document types are refused, for they are attacks or
+nothing that a result needs; what precedes an error is given first; a file of several documents, one
+behind the other, is read as one. A file may say of itself that it is not whole (`lacking`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, fields, make_dataclass
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any, Final
+from xml.parsers import expat
+
+from ciguard.codec.results.base import GZIP_ERRORS, damaged_gzip
+from ciguard.errors import InputError
+from ciguard.model import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+CHUNK_BYTES: Final = 1 << 16
+# Expat reads an unfinished token again with every chunk: one huge tag takes time by its square.
+MAX_TOKEN_BYTES: Final = 4 << 20
+MAX_BYTES: Final = 1 << 32  # unpacked: a gzip bomb ends here
+MAX_DOCUMENTS: Final = 10_000  # in one file; each costs a parser
+MAX_S: Final = 1e9  # 31 years: what claims more was not measured
+MAX_DIGITS: Final = 12  # of a counter
+
+# Characters that XML forbids and programs write all the same: colours of a terminal in a message.
+# To look for them in every file would cost 5 %, so it is read again when expat has met one.
+_SKIPPED_ERRORS: Final = frozenset(
+    {
+        expat.errors.codes[expat.errors.XML_ERROR_INVALID_TOKEN],
+        expat.errors.codes[expat.errors.XML_ERROR_BAD_CHAR_REF],
+    }
+)
+_FORBIDDEN: Final = bytes([*range(9), 11, 12, *range(14, 32)])
+_ALLOWED: Final = bytes.maketrans(_FORBIDDEN, b"?" * len(_FORBIDDEN))
+_REFERENCE: Final = re.compile(
+    rb"&#(?:x0{0,6}(?:[0-8bcefBCEF]|1[0-9a-fA-F])|0{0,6}(?:[0-8]|1[124-9]|2[0-9]|3[01]));"
+)
+_LONGEST_REFERENCE: Final = 12
+
+# What expat says where one document has ended and another begins, or a declaration comes late.
+_NEXT_DOCUMENT_ERRORS: Final = frozenset(
+    {
+        expat.errors.codes[expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT],
+        expat.errors.codes[expat.errors.XML_ERROR_MISPLACED_XML_PI],
+    }
+)
+
+# A frozen dataclass of 25 fields takes 2.9 us to make, more than expat needs for a whole case. Its
+# unfrozen twin has the same slots, so may turn into it, and takes 0.6 us.
+MutableResult: Final[Any] = make_dataclass(
+    "Draft",
+    [
+        (field.name, Any) if field.default is MISSING else (field.name, Any, field.default)
+        for field in fields(Result)
+    ],
+    slots=True,
+)
+
+
+class XmlReader:
+    """Expat's handlers of one format, and the results they found since they were last taken.
+
+    A format begins with `start` and `end`. `lacking` is what the file itself says is not in it.
+    """
+
+    parser: expat.XMLParserType
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.found_results: list[Result] = []
+        self.incomplete: InputError | None = None
+        self.document_offset = (
+            0,
+            0,
+        )  # lines above this document, columns before it in its first line
+
+    def attach(self, parser: expat.XMLParserType) -> None:
+        """Hear what this parser finds."""
+        self.parser = parser
+        parser.buffer_text = True
+        parser.StartElementHandler = self.start
+        parser.EndElementHandler = self.end
+        parser.StartDoctypeDeclHandler = self.refuse
+        parser.EntityDeclHandler = self.refuse
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """An element begins."""
+        raise NotImplementedError
+
+    def end(self, tag: str) -> None:
+        """An element ends."""
+        raise NotImplementedError
+
+    def is_outside(self) -> bool:
+        """Say that no element is open that means anything: another document may follow."""
+        raise NotImplementedError
+
+    def finish_open_case(self) -> None:
+        """Nothing more can be read: what is known of an open case may be told."""
+
+    def drain(self) -> list[Result]:
+        """What was found since the last time."""
+        found, self.found_results = self.found_results, []
+        return found
+
+    def position(self, line: int | None = None, column: int | None = None) -> str:
+        """Where the parser is: source:line:column, both counted from 1."""
+        line = self.parser.CurrentLineNumber if line is None else line
+        column = self.parser.CurrentColumnNumber if column is None else column
+        column += self.document_offset[1] if line == 1 else 0
+        return f"{self.source}:{self.document_offset[0] + line}:{column + 1}"
+
+    def refuse(self, *_: Any) -> None:
+        """Refuse a document type or an entity."""
+        what = "a document type or an entity is declared"
+        fix = "results need none: write the file without"
+        raise InputError(what, where=self.position(), fix=fix)
+
+    def check_spelling(self, tag: str, known_names: Mapping[str, str]) -> None:
+        """Refuse an element that is one of the format's but for a prefix or its case.
+
+        Passed over, what it says would be lost, and a case that failed would have passed.
+
+        Args:
+            known: the format's elements by their name in lower case.
+        """
+        expected = known_names.get(tag.rpartition(":")[2].lower(), tag)
+        if expected != tag:
+            what = f"<{tag:.80}> is not how <{expected}> is spelled, so what it says is not known"
+            fix = f"let its writer spell it <{expected}>, without a prefix"
+            raise InputError(what, where=self.position(), fix=fix)
+
+    def count(self, attributes: Mapping[str, str], name: str) -> int:
+        """A counter; 0 where it is absent or empty.
+
+        Raises:
+            InputError: it cannot be read, so nobody knows what the file lacks.
+        """
+        text = attributes.get(name, "")
+        digits = text.replace(",", "").strip()
+        if digits and not (digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS):
+            what = f"the counter {name}={text!r:.60} is no number"
+            raise InputError(
+                what, where=self.position(), fix="let its writer count, or leave it out"
+            )
+        return int(digits or 0)
+
+    def set_incomplete(self, what: str) -> None:
+        """Remember that the file itself says it is not whole; the last, outermost word counts."""
+        fix = "look at the log of its job: was the writer of this file stopped? Run it again"
+        self.incomplete = InputError(what, where=self.position(), fix=fix)
+
+
+def seconds(text: str | None) -> float | None:
+    """A time; None where none was measured: absent, no number, negative, NaN or beyond measure."""
+    if not text:
+        return None
+    try:
+        value = float(text.replace(",", "") if "," in text else text)
+    except ValueError:
+        return None
+    return value if 0 <= value <= MAX_S else None
+
+
+class _Unclean(Exception):
+    """What may be a character that XML forbids."""
+
+
+class _Next(Exception):
+    """Behind `offset` bytes of a document the next one begins."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__()
+        self.offset = offset
+
+
+def _feed(reading: XmlReader, chunk: bytes, *, cleaned: bool) -> None:
+    """Parse a chunk, an empty one being the end.
+
+    Raises:
+        InputError: what is wrong, with line and column.
+        _Next: another document begins.
+        _Unclean: once cleaned it may go on.
+    """
+    try:
+        reading.parser.Parse(chunk, not chunk)
+    except expat.ExpatError as error:
+        if (
+            error.code in _NEXT_DOCUMENT_ERRORS
+            and reading.is_outside()
+            and reading.parser.ErrorByteIndex > 0
+        ):
+            raise _Next(reading.parser.ErrorByteIndex) from None
+        if error.code in _SKIPPED_ERRORS and not cleaned:
+            raise _Unclean from None
+        what = f"malformed XML: {expat.ErrorString(error.code)}"
+        where = reading.position(error.lineno, error.offset)
+        raise InputError(what, where=where, fix="was its writer killed?") from None
+    except (LookupError, ValueError) as error:  # an encoding that Python does not know
+        raise InputError(f"malformed XML: {error}", where=reading.position()) from None
+
+
+class _Chunks:
+    """A stream by chunks, of which the last two can be taken back from any byte on."""
+
+    def __init__(
+        self, stream: IO[bytes], source: str, largest_bytes: int, *, cleaned: bool
+    ) -> None:
+        self.cleaned = cleaned
+        self.stream, self.source = stream, source
+        self.remaining_bytes = largest_bytes
+        self.fed = 0  # since this document's begin
+        self.last: tuple[bytes, bytes] = (b"", b"")
+        self.pending = b""
+        self.possible_reference = b""  # may be the begin of a reference
+        self.bytewise: bool | None = None  # ASCII is ASCII in it; None before its first chunk
+
+    def read(self) -> bytes:
+        """The next chunk; cleaned, without what XML forbids."""
+        chunk = self.stream.read(CHUNK_BYTES)
+        if not self.cleaned:
+            return chunk
+        if self.bytewise is None:
+            self.bytewise = b"\0" not in chunk[:4]
+        if not self.bytewise:
+            return chunk
+        is_last = not chunk
+        chunk = (self.possible_reference + chunk).translate(_ALLOWED)
+        begin = chunk.rfind(b"&", -_LONGEST_REFERENCE)
+        self.possible_reference = b""
+        if begin > 0 and not is_last:
+            chunk, self.possible_reference = chunk[:begin], chunk[begin:]
+        return _REFERENCE.sub(b"?", chunk) if b"&#" in chunk else chunk
+
+    def next(self) -> bytes:
+        try:
+            chunk = self.pending or self.read()
+        except GZIP_ERRORS as error:
+            raise damaged_gzip(error, self.source) from error
+        self.remaining_bytes -= len(chunk)
+        if self.remaining_bytes < 0:
+            raise InputError("larger than any honest file", where=self.source, fix="split it")
+        self.pending = b""
+        self.fed += len(chunk)
+        self.last = (self.last[1], chunk)
+        return chunk
+
+    def back_to(self, offset: int) -> bool:
+        """Give what came from this byte of the document on again, as a document of its own."""
+        held = b"".join(self.last)
+        begin = offset - (self.fed - len(held))
+        if not 0 <= begin < len(held):
+            return False
+        self.pending, self.fed, self.last = held[begin:], 0, (b"", b"")
+        return True
+
+
+def read(
+    stream: IO[bytes],
+    source: str,
+    make_reader: Callable[[str], XmlReader],
+    largest_bytes: int = MAX_BYTES,
+) -> Iterator[Result]:
+    """Yield a file's results in its order, in constant memory; what precedes an error is yielded.
+
+    Args:
+        stream: can seek, and is at its start.
+        make: the format's handlers, for a file's name; asked again where it is read again.
+
+    Raises:
+        InputError: malformed or cut (with line and column), a document type or entity, a token
+            larger than 4 MiB, damaged gzip; or, behind all results, what the file says it lacks.
+    """
+    given = 0
+    try:
+        for one in _read(
+            make_reader(source), _Chunks(stream, source, largest_bytes, cleaned=False)
+        ):
+            given += 1
+            yield one
+    except _Unclean:
+        stream.seek(0)
+        chunks = _Chunks(stream, source, largest_bytes, cleaned=True)
+        yield from islice(_read(make_reader(source), chunks), given, None)
+
+
+def _read(reading: XmlReader, chunks: _Chunks) -> Iterator[Result]:
+    """All documents of a file."""
+    for _ in range(MAX_DOCUMENTS):
+        reading.attach(expat.ParserCreate())
+        try:
+            yield from _document(reading, chunks)
+        except _Next as found:
+            yield from reading.drain()
+            lines, columns = reading.document_offset
+            line, column = reading.parser.ErrorLineNumber, reading.parser.ErrorColumnNumber
+            if not chunks.back_to(found.offset):
+                what = "malformed XML: a document behind another begins with a huge tag"
+                raise InputError(what, where=reading.position(line, column)) from None
+            reading.document_offset = (lines + line - 1, column + (columns if line == 1 else 0))
+            continue
+        if reading.incomplete is not None:
+            raise reading.incomplete
+        return
+    what = f"more than {MAX_DOCUMENTS:,} documents in one file"
+    raise InputError(what, where=reading.position(), fix="write a file for each")
+
+
+def _document(reading: XmlReader, chunks: _Chunks) -> Iterator[Result]:
+    parser = reading.parser
+    chunk = b" "
+    while chunk:
+        chunk = chunks.next()
+        try:
+            _feed(reading, chunk, cleaned=chunks.cleaned)
+        except InputError:
+            reading.finish_open_case()
+            yield from reading.drain()
+            raise
+        yield from reading.drain()
+        if chunks.fed - parser.CurrentByteIndex > MAX_TOKEN_BYTES:
+            what = f"more than {MAX_TOKEN_BYTES >> 20} MiB without an end of one tag"
+            raise InputError(what, where=reading.position(), fix="no honest result is that long")

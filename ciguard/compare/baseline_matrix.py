@@ -1,0 +1,296 @@
+"""The values that a candidate is held against, in tables, a row a case. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.codec.series import in_complete_leg, leg_of, newest_values
+from ciguard.compare.baseline_selection import describe_selection
+from ciguard.compare.run_columns import CODE, index_in
+from ciguard.compare.run_info import BaselineInfo, ExcludedValues, RunInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ciguard.codec.history import History
+    from ciguard.compare.baseline_selection import Selection
+    from ciguard.compare.run_columns import Codes, Floats, Run
+
+    Integers = NDArray[np.int64]
+
+_NO_GROUP: Final = -1
+# JUnit XML rounds to it: a baseline value of 0 was measured, and has no logarithm.
+_SHORTEST_S: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BaselineMatrix:
+    """Baseline values of the candidate's cases, the newest in the last column.
+
+    Attributes:
+        wall_s, peak_delta_bytes: (cases, 20), NaN where there are fewer.
+        wall_group, peak_group: whose value it is: a position in `run_of_group`; -1 where none.
+        run_of_group: a group is a leg of a run; the run's position.
+        cut, bad: values that are not here because their leg did not end by itself, or they did not
+            pass.
+        otherwise: by case, values that are not here because their memory was measured in another
+            way.
+        given: by run, how many of the candidate's cases it has a value of.
+        retained_bytes: as `wall_s`; None where the candidate has none.
+        is_used, probe_s: of each group, whether it gives a value, and its runner's probe, or NaN.
+    """
+
+    wall_s: Floats
+    peak_delta_bytes: Floats
+    wall_group: Integers
+    run_of_group: Integers
+    value_counts: Integers
+    retained_bytes: Floats | None
+    is_used: NDArray[np.bool_]
+    probe_s: Floats
+    from_incomplete_legs: int
+    not_passed: int
+    other_method: Integers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """Values before they are put in a table: sorted by key, then age; the group of each."""
+
+    key: NDArray[np.int32]
+    group: Integers
+    wall_s: Floats
+    peak_delta_bytes: Floats
+    retained_bytes: Floats
+    measured_by: Codes
+    from_incomplete_legs: int = 0
+    not_passed: int = 0
+
+
+def _usable(outcome: Codes, ending: Codes) -> NDArray[np.bool_]:
+    """Only what ran to its good end is a measurement; 0 is not told, by a file of durations."""
+    good: NDArray[np.bool_] = (outcome == CODE["outcome"]["passed"]) | (outcome == 0)
+    completed: NDArray[np.bool_] = (ending == CODE["ending"]["completed"]) | (ending == 0)
+    return good & completed
+
+
+def usable(run: Run) -> NDArray[np.bool_]:
+    """Say of each case of a run whether its numbers can be compared."""
+    return _usable(run.outcome, run.ending)
+
+
+def _of_history(history: History, used: Sequence[int], candidate: Run) -> _Rows:
+    at = {key: position for position, key in enumerate(candidate.keys)}
+    values = history.values
+    chosen = np.zeros(len(history.runs), np.bool_)
+    chosen[list(used)] = True
+    target = np.fromiter((at.get(key, -1) for key in history.keys), np.int32, len(history.keys))
+    there = chosen[values.run] & (target[values.key] >= 0)
+    good = there & _usable(values.outcome, values.ending)
+    complete = in_complete_leg(history, values)
+    rows = np.flatnonzero(good & complete)
+    return _Rows(
+        key=target[values.key[rows]],
+        group=leg_of(history, values)[rows].astype(np.int64),
+        wall_s=values.wall_s[rows],
+        peak_delta_bytes=values.peak_delta_bytes[rows],
+        retained_bytes=values.retained_bytes[rows],
+        measured_by=values.measured_by[rows],
+        from_incomplete_legs=int((good & ~complete).sum()),
+        not_passed=int((there & ~good).sum()),
+    )
+
+
+def _of_run(run: Run, candidate: Run, origin: int) -> _Rows:
+    target = index_in(run, candidate).astype(np.int32)
+    complete = np.array([leg.complete for leg in run.legs], np.bool_)
+    good = (target >= 0) & usable(run)
+    rows = np.flatnonzero(good & complete[run.leg])
+    retained_bytes = run.retained_bytes
+    return _Rows(
+        key=target[rows],
+        group=run.leg[rows].astype(np.int64) + origin,
+        wall_s=run.wall_s[rows],
+        peak_delta_bytes=run.peak_delta_bytes[rows],
+        retained_bytes=np.full(len(rows), np.nan)
+        if retained_bytes is None
+        else retained_bytes[rows],
+        measured_by=run.measured_by[rows],
+        from_incomplete_legs=int(good.sum()) - len(rows),
+        not_passed=int(((target >= 0) & ~good).sum()),
+    )
+
+
+def baseline_matrix(
+    candidate: Run, history: History | None, used: Sequence[int], bases: Sequence[Run]
+) -> BaselineMatrix:
+    """Put the values of all baseline runs beside the candidate's cases.
+
+    Args:
+        used: positions of the history's runs.
+        bases: runs that are not in the history, oldest first; taken as newer than those.
+
+    Returns:
+        A row for each of the candidate's keys. Memory only where it was measured in the same way
+        as the candidate's. O(values) in numpy, O(keys) in Python.
+    """
+    parts: list[_Rows] = []
+    run_of_group: list[int] = []
+    probes: list[float | None] = []
+    if history is not None and used:
+        parts.append(_of_history(history, used, candidate))
+        run_of_group = [n for n, run in enumerate(history.runs) for _ in run.legs]
+        probes = [leg.runner.probe_s for run in history.runs for leg in run.legs]
+    for number, run in enumerate(bases):
+        parts.append(_of_run(run, candidate, len(run_of_group)))
+        known = len(history.runs) if history is not None and used else 0
+        run_of_group += [known + number] * len(run.legs)
+        probes += [leg.probe_s for leg in run.legs]
+    probe_s = np.array(probes, np.float64)
+    probe_s[~(probe_s > 0)] = np.nan
+    return _to_matrix(_concatenated(parts), candidate, np.array(run_of_group, np.int64), probe_s)
+
+
+def _concatenated(parts: Sequence[_Rows]) -> _Rows:
+    if len(parts) == 1:
+        return parts[0]
+    columns = ("key", "group", "wall_s", "peak_delta_bytes", "retained_bytes", "measured_by")
+    if not parts:
+        return _Rows(
+            np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0),
+            np.zeros(0, np.uint8),
+        )  # fmt: skip
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+    order = np.argsort(joined["key"], kind="stable")
+    return _Rows(
+        **{name: column[order] for name, column in joined.items()},
+        from_incomplete_legs=sum(part.from_incomplete_legs for part in parts),
+        not_passed=sum(part.not_passed for part in parts),
+    )
+
+
+def _to_matrix(
+    rows: _Rows, candidate: Run, run_of_group: Integers, probe_s: Floats
+) -> BaselineMatrix:
+    count = len(candidate.keys)
+    timed = np.flatnonzero(rows.wall_s >= 0)
+    has_peak = ~np.isnan(rows.peak_delta_bytes)
+    alike = rows.measured_by == candidate.measured_by[rows.key]
+    weighed = np.flatnonzero(has_peak & alike)
+    runs = int(run_of_group.max(initial=-1)) + 1
+    given = (rows.wall_s >= 0) | (has_peak & alike)
+    group = newest_values(rows.group[timed], rows.key[timed], count)
+    return BaselineMatrix(
+        wall_s=newest_values(np.maximum(rows.wall_s[timed], _SHORTEST_S), rows.key[timed], count),
+        peak_delta_bytes=newest_values(rows.peak_delta_bytes[weighed], rows.key[weighed], count),
+        wall_group=np.where(np.isnan(group), _NO_GROUP, np.nan_to_num(group)).astype(np.int64),
+        run_of_group=run_of_group,
+        retained_bytes=_retained(rows, candidate),
+        is_used=np.bincount(rows.group, minlength=len(run_of_group)) > 0,
+        probe_s=probe_s,
+        value_counts=np.bincount(run_of_group[rows.group[given]], minlength=runs),
+        from_incomplete_legs=rows.from_incomplete_legs,
+        not_passed=rows.not_passed,
+        # Of a case without memory in the candidate nobody would compare any.
+        other_method=np.bincount(
+            rows.key[has_peak & ~alike & (candidate.measured_by[rows.key] > 0)], minlength=count
+        ),
+    )
+
+
+def _retained(rows: _Rows, candidate: Run) -> Floats | None:
+    candidate_bytes = candidate.retained_bytes
+    if candidate_bytes is None or not (np.nan_to_num(candidate_bytes) > 0).any():
+        return None
+    rows_with_retained = np.flatnonzero(~np.isnan(rows.retained_bytes))
+    return newest_values(
+        rows.retained_bytes[rows_with_retained], rows.key[rows_with_retained], len(candidate.keys)
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aligned:
+    """Another run's comparable values beside a run's cases; NaN where it has none.
+
+    Memory only where both measured it in the same way.
+    """
+
+    wall_s: Floats
+    peak_delta_bytes: Floats
+    leg: NDArray[np.int32]
+
+
+def align(run: Run, other: Run) -> Aligned:
+    """Put another run's values beside the cases of this one."""
+    place = index_in(run, other)
+    there = np.flatnonzero(place >= 0)
+    place = place[there]
+    good = usable(other)[place]
+    alike = good & (other.measured_by[place] == run.measured_by[there])
+    wall_s, peaks = np.full(len(run.keys), np.nan), np.full(len(run.keys), np.nan)
+    leg = np.zeros(len(run.keys), np.int32)
+    wall_s[there] = np.where(good, other.wall_s[place], np.nan)
+    peaks[there] = np.where(alike, other.peak_delta_bytes[place], np.nan)
+    leg[there] = other.leg[place]
+    return Aligned(wall_s, peaks, leg)
+
+
+def run_info(run: Run) -> RunInfo:
+    """The run without its values."""
+    return RunInfo(
+        name=run.name,
+        run_id=run.run_id,
+        run_attempt=run.run_attempt,
+        sha=run.sha,
+        branch=run.branch,
+        event=run.event,
+        at=run.at,
+        cases=len(run.keys),
+        complete=run.complete,
+        in_history=run.in_history,
+    )
+
+
+def baseline_info(
+    history: History | None, choice: Selection, bases: Sequence[Run], table: BaselineMatrix
+) -> BaselineInfo:
+    """Say which runs and values were used, how they were chosen, and why others were not."""
+    known = history.runs if history is not None else ()
+    given = dict(enumerate(table.value_counts.tolist()))
+    names = [
+        RunInfo(
+            name=f"run {run.run_id}",
+            run_id=run.run_id,
+            run_attempt=run.run_attempt,
+            sha=run.sha,
+            branch=run.branch,
+            event=run.event,
+            at=run.at,
+            complete=run.complete,
+            in_history=True,
+            values=given.get(position, 0),
+        )
+        for position, run in ((position, known[position]) for position in choice.used)
+    ]
+    first = len(known) if choice.used else 0
+    names += [
+        replace(run_info(run), values=given.get(first + number, 0))
+        for number, run in enumerate(bases)
+    ]
+    unused = (
+        ExcludedValues("did not pass", table.not_passed),
+        ExcludedValues("of a leg that did not end by itself", table.from_incomplete_legs),
+        ExcludedValues("memory measured in another way", int(table.other_method.sum())),
+    )
+    return BaselineInfo(
+        runs=tuple(names),
+        left_out=choice.excluded,
+        how=describe_selection(choice, len(bases), has_history=history is not None),
+        values=int(table.value_counts.sum()),
+        unused=tuple(one for one in unused if one.values),
+    )

@@ -1,0 +1,265 @@
+"""A candidate against its base and baseline: the whole comparison in one pure function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matrix, run_info, usable
+from ciguard.compare.baseline_selection import Selection, select_baseline
+from ciguard.compare.comparison import Comparison
+from ciguard.compare.comparison_headline import has_missing_tests, with_headline
+from ciguard.compare.context import NO_CONTEXT, Context
+from ciguard.compare.duration_changes import confirmable_logs, judge_durations
+from ciguard.compare.enums import MEASURE_NOUN
+from ciguard.compare.failure_rates import with_failure_rates
+from ciguard.compare.history_match import match_in_history
+from ciguard.compare.job_changes import cost, job_changes
+from ciguard.compare.leaks import find_leaks
+from ciguard.compare.leg_changes import leg_changes, totals, trends
+from ciguard.compare.memory_changes import judge_memory
+from ciguard.compare.metrics import compare_metrics
+from ciguard.compare.missing import incompleteness, leg_coverage, lost_units
+from ciguard.compare.normalize import MIN_BASELINE_RUNS, normalize_baseline, normalize_run
+from ciguard.compare.renames import NO_RENAMES, match_renames
+from ciguard.compare.resharding import MIN_OVERLAP, resharded_cases
+from ciguard.compare.run_columns import from_history
+from ciguard.compare.scatter_sample import sample_pairs
+from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed, without_outliers
+from ciguard.compare.transitions import ABSENT, transitions, with_excuses
+from ciguard.compare.wording import describe_few_runs
+from ciguard.text import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ciguard.codec.history import History
+    from ciguard.compare.baseline_matrix import BaselineMatrix
+    from ciguard.compare.normalize import NormalizedBaseline
+    from ciguard.compare.run_changes import Leak, SuiteSpeed
+    from ciguard.compare.run_columns import Floats, Run
+    from ciguard.compare.run_info import BaselineInfo
+    from ciguard.compare.test_changes import MeasureVerdict, Transition
+    from ciguard.model import Plan
+
+SAME_RUN: Final = "both are the same run, so there is nothing to compare"
+INCOMPLETE_LEGS_REASON: Final = (
+    "no number is judged, as no leg that measured it before ended by itself"
+)
+INCOMPLETE_RUN_REASON: Final = "no gain is told of a run that is not whole"
+
+
+def compare_run(
+    candidate: Run,
+    history: History | None = None,
+    bases: Sequence[Run] = (),
+    *,
+    previous: Run | None = None,
+    plan: Plan | None = None,
+    context: Context = NO_CONTEXT,
+) -> Comparison:
+    """Compare a run with what came before it.
+
+    Args:
+        candidate: the run in question.
+        history: past runs of the base branch; its values are the baseline.
+        bases: runs given by hand, oldest first: the last one's outcomes are the ones before, and
+            all are baseline runs, unless they are proposals and the history has better ones.
+            Without any, the history's newest usable run is the base.
+        previous: an earlier run of the same change: what both show is confirmed.
+        plan: of the candidate, where it is known: what should have run, and the memory budgets.
+    """
+    if history is not None:
+        candidate = match_in_history(candidate, history)
+        bases = tuple(match_in_history(base, history) for base in bases)
+    is_itself = bool(bases) and bases[-1].is_same_as(candidate)
+    if is_itself:
+        history, previous = None, None
+    if previous is not None and previous.is_same_as(candidate):
+        previous = None
+    choice, base, more = _baseline(candidate, history, bases, context)
+    table = baseline_matrix(candidate, history, choice.used, more)
+    verdicts = _judge(candidate, table, previous)
+    coverage = leg_coverage(candidate, plan)
+    names = match_renames(base, candidate, coverage.shard_of) if base is not None else NO_RENAMES
+    lost = lost_units(base, candidate, coverage, frozenset(names.sure.values()))
+    units = frozenset(unit for one in lost for unit in one.units)
+    found = (
+        transitions(base, candidate, coverage.shard_of, units, names) if base is not None else ()
+    )
+    found = with_excuses(with_failure_rates(found, history, choice.used), context.excused)
+    why = tuple(incompleteness(candidate, coverage))
+    complete = not why and not has_missing_tests(found)
+    durations, memory = (
+        _no_gain_if_incomplete(one, complete) for one in (verdicts.durations, verdicts.memory)
+    )
+    shards = {shard.key: shard for shard in plan.shards} if plan else {}
+    known_runs = baseline_info(history, choice, more, table)
+    base_is_complete = base is not None and leg_coverage(base).is_complete
+    unjudged = SAME_RUN if is_itself else _why_unjudged(table, (durations, memory), known_runs)
+    return with_headline(
+        Comparison(
+            state="inconclusive",
+            headline="",
+            base=run_info(base) if base is not None else None,
+            candidate=run_info(candidate),
+            previous=run_info(previous) if previous is not None else None,
+            baseline=known_runs,
+            reasons=why,
+            transitions=found,
+            lost=lost,
+            legs=leg_changes(base, candidate, verdicts.speed, shards, verdicts.probe_s),
+            totals=totals(base, candidate, complete=complete),
+            scatter_sample=sample_pairs(base, candidate),
+            durations=durations,
+            memory=memory,
+            unjudged=unjudged if base is not None else "",
+            notes=tuple(_notes(candidate, base, found)),
+            jobs=job_changes(base, candidate, context.jobs_before, context.jobs_after),
+            # What is gone costs nothing: only whole runs are held against each other.
+            cost_before=cost(base, context.jobs_before, context.prices)
+            if base_is_complete
+            else None,
+            cost_after=cost(candidate, context.jobs_after, context.prices) if complete else None,
+            leaks=verdicts.leaks,
+            pace=verdicts.pace,
+            metrics=compare_metrics(base, candidate),
+            trends=trends(candidate, history, choice.used, more, complete=complete),
+        )
+    )
+
+
+def _baseline(
+    candidate: Run, history: History | None, bases: Sequence[Run], context: Context
+) -> tuple[Selection, Run | None, tuple[Run, ...]]:
+    """The history's runs that are used, the base, and the given runs that are used besides."""
+    given = bases[-1] if bases else None
+    branch = context.branch
+    if given is not None and given.branch and not given.is_pull_request:
+        branch = given.branch
+    choice = Selection()
+    if history is not None:
+        choice = select_baseline(history, candidate, branch, context.lineage)
+    base = given
+    if base is None and history is not None and choice.used:
+        base = from_history(history, choice.used[-1])
+    known = {history.runs[at].run_id for at in choice.used} if history is not None else set()
+    more = tuple(run for run in bases if run.run_id is None or run.run_id not in known)
+    if choice.used:  # a proposal's own earlier run is none of the branch's
+        more = tuple(run for run in more if not run.is_pull_request)
+    return choice, base, more
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Verdicts:
+    """All that was judged of a candidate's numbers.
+
+    `speed` is that of each of its legs, `probe_s` what the probe takes on the baseline's runners.
+    """
+
+    durations: MeasureVerdict
+    memory: MeasureVerdict
+    speed: Floats
+    pace: SuiteSpeed
+    leaks: tuple[Leak, ...]
+    probe_s: float | None
+
+
+def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verdicts:
+    baseline = normalize_baseline(table.wall_s, table.wall_group, table.run_of_group)
+    comparable = usable(candidate)
+    wall_s = np.where(comparable, candidate.wall_s, np.nan)
+    speeds = normalize_run(wall_s, candidate.leg, len(candidate.legs), baseline)
+    usual = _baseline_probe_s(table)
+    logs = peaks = None
+    pace_before = None
+    if previous is not None:
+        earlier = align(candidate, previous)
+        twice = normalize_run(earlier.wall_s, earlier.leg, len(previous.legs), baseline)
+        logs, peaks = confirmable_logs(twice, baseline), earlier.peak_delta_bytes
+        pace_before = _slowdown_of(previous, twice.speed_factor, usual)
+    durations = judge_durations(candidate, speeds, baseline, logs)
+    memory = judge_memory(candidate, comparable, table, peaks)
+    if table.from_incomplete_legs:
+        durations, memory = _explain_incomplete(durations), _explain_incomplete(memory)
+    return _Verdicts(
+        durations=durations,
+        memory=memory,
+        speed=speeds.speed_factor,
+        pace=judge_suite_speed(
+            _slowdown_of(candidate, speeds.speed_factor, usual),
+            _paces(baseline, table, usual),
+            pace_before,
+        ),
+        leaks=find_leaks(candidate, comparable, table.retained_bytes, previous),
+        probe_s=usual,
+    )
+
+
+def _slowdown_of(run: Run, speed: Floats, baseline_probe_s: float | None) -> Floats:
+    probes = np.array([leg.probe_s or np.nan for leg in run.legs], np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = probe_adjusted_speed(
+            np.log(speed),
+            without_outliers(probes, baseline_probe_s),
+            np.zeros(len(probes), np.int64),
+            1,
+        )
+    return np.asarray(found[0], np.float64)
+
+
+def _paces(
+    baseline: NormalizedBaseline, table: BaselineMatrix, baseline_probe_s: float | None
+) -> Floats:
+    runs = int(table.run_of_group.max(initial=-1)) + 1
+    return probe_adjusted_speed(
+        baseline.speed, without_outliers(table.probe_s, baseline_probe_s), table.run_of_group, runs
+    )
+
+
+def _baseline_probe_s(table: BaselineMatrix) -> float | None:
+    probes = table.probe_s[table.is_used & ~np.isnan(table.probe_s)]
+    return float(np.median(probes)) if len(probes) else None
+
+
+def _no_gain_if_incomplete(verdict: MeasureVerdict, complete: bool) -> MeasureVerdict:
+    """What is missing takes its time and memory with it: no gain is told of what is left."""
+    if complete or verdict.word != "improved":
+        return verdict
+    noun = MEASURE_NOUN[verdict.measure]
+    return replace(verdict, word="incomplete", said=f"{noun}: {INCOMPLETE_RUN_REASON}")
+
+
+def _explain_incomplete(verdict: MeasureVerdict) -> MeasureVerdict:
+    """Not to be called unmeasured: it was measured, in legs that did not end by themselves."""
+    if verdict.word != "not measured":
+        return verdict
+    return replace(verdict, said=f"{MEASURE_NOUN[verdict.measure]}: {INCOMPLETE_LEGS_REASON}")
+
+
+def _why_unjudged(
+    table: BaselineMatrix, verdicts: Sequence[MeasureVerdict], baseline: BaselineInfo
+) -> str:
+    """Why neither measure has a verdict, where that is one reason."""
+    if table.from_incomplete_legs and all(verdict.word == "not measured" for verdict in verdicts):
+        return INCOMPLETE_LEGS_REASON
+    return describe_few_runs(len(baseline.runs)) if len(baseline.runs) < MIN_BASELINE_RUNS else ""
+
+
+def _notes(candidate: Run, base: Run | None, transitions: Sequence[Transition]) -> Iterator[str]:
+    if base is None:
+        yield "There is no base: no transitions are told."
+    elif not leg_coverage(base).is_complete and any(one.before == ABSENT for one in transitions):
+        yield "The base is incomplete: what is called added may have been lost there."
+    if base is not None:
+        resharded, in_both = resharded_cases(base, candidate)
+        if in_both - resharded < MIN_OVERLAP * in_both:
+            yield (
+                f"{resharded:,} of {count_of(in_both, 'case')} ran in another leg than on the base:"
+                " walls and peaks of its legs are of other tests."
+            )
+    unusable = int((~np.isnan(candidate.wall_s) & ~usable(candidate)).sum())
+    if unusable:
+        yield f"Not compared: numbers of {count_of(unusable, 'case')} that did not pass."

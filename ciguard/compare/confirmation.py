@@ -1,0 +1,158 @@
+"""What running suspects again on both commits said: read from its JSON, put into a comparison.
+
+Whoever proposed the change ran them, so it is data: it makes suspects of this comparison confirmed
+or not, and can do nothing else. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ciguard.compare.comparison_headline import with_headline
+from ciguard.compare.measure_verdict import classify_measure, describe_verdict
+from ciguard.errors import InputError
+from ciguard.model import CaseKey
+from ciguard.text import count_of, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.compare.comparison import Comparison
+    from ciguard.compare.enums import Tier
+    from ciguard.compare.test_changes import MeasureVerdict
+
+SCHEMA: Final = 1
+MAX_BYTES: Final = 1 << 24  # of 80 suspects some KiB
+REGRESSION_VERDICTS: Final = ("slower", "more memory")
+TIER_ORDER: Final[tuple[Tier, ...]] = ("confirmed", "suspect", "not confirmed", "moved")
+FIX: Final = (
+    "make it with `ciguard experiment --base --head --units suspects --format json -o FILE`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What came out: of each suspect that was judged its tier, by case and measure.
+
+    `head` is the commit that was judged; `failure` says why nothing was.
+    """
+
+    tiers: Mapping[tuple[CaseKey, str], Tier]
+    runs: int
+    head: str = ""
+    failure: str = ""
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class _Key(_Read):
+    suite: str
+    variant: str
+    unit: str
+    case: str
+
+
+class _Row(_Read):
+    key: _Key
+    measure: Literal["wall_s", "peak_delta_bytes"]
+    p: float | None
+    verdict: str
+
+
+class _Answer(_Read):
+    version: int = Field(alias="schema")
+    complete: bool
+    ended: str
+    failure: str | None
+    head: str
+    pairs: Annotated[tuple[Annotated[int, Field(ge=0, le=1000)], ...], Field(min_length=1)]
+    rows: tuple[_Row, ...]
+
+
+def read_confirmation(content: bytes, source: str) -> Confirmation:
+    """What `ciguard experiment --base --head --format json` wrote.
+
+    Raises:
+        InputError: it is that not, or of a newer schema.
+    """
+    if len(content) > MAX_BYTES:
+        raise InputError(f"{len(content):,} bytes, at most {MAX_BYTES:,}", where=source, fix=FIX)
+    try:
+        found = _Answer.model_validate_json(content)
+    except ValidationError as error:
+        detail = error.errors()[0]
+        place = ".".join(map(str, detail["loc"]))
+        what = f"no confirmation: {place}: {detail['msg']}"
+        raise InputError(what, where=source, fix=FIX) from None
+    if found.version > SCHEMA:
+        what = f"schema {found.version} is newer than {SCHEMA}"
+        raise InputError(what, where=source, fix="update ciguard")
+    tiers: dict[tuple[CaseKey, str], Tier] = {}
+    for row in found.rows:
+        if row.p is not None:
+            key = CaseKey(**row.key.model_dump())
+            tiers[key, row.measure] = (
+                "confirmed" if row.verdict in REGRESSION_VERDICTS else "not confirmed"
+            )
+    why = "" if found.complete else one_line(found.failure or found.ended, 200)
+    return Confirmation(tiers if found.complete else {}, min(found.pairs), found.head, why)
+
+
+def apply_confirmation(comparison: Comparison, confirmed: Confirmation) -> Comparison:
+    """The comparison with its suspects confirmed, or not; what was not judged stays a suspect."""
+    candidate = comparison.candidate.sha
+    if confirmed.head and candidate and confirmed.head != candidate:
+        note = f"What was run again was {confirmed.head:.12}, another commit, and counts nothing."
+        return replace(comparison, notes=(*comparison.notes, one_line(note)))
+    if confirmed.failure:
+        note = f"Suspects were run again, and nothing could be judged: {confirmed.failure}."
+        return replace(comparison, notes=(*comparison.notes, note))
+    tiers = confirmed.tiers
+    known = [
+        tiers[one.key, one.measure]
+        for verdict in (comparison.memory, comparison.durations)
+        for one in verdict.of_tier("suspect")
+        if (one.key, one.measure) in tiers
+    ]
+    memory, durations = (
+        _apply_to_verdict(one, tiers) for one in (comparison.memory, comparison.durations)
+    )
+    note = (
+        f"{count_of(confirmed.runs, 'run')} of base and head in turn on one machine: "
+        f"{known.count('confirmed')} of {count_of(len(known), 'suspect')} confirmed."
+    )
+    return with_headline(
+        replace(comparison, memory=memory, durations=durations, notes=(*comparison.notes, note))
+    )
+
+
+def _apply_to_verdict(
+    verdict: MeasureVerdict, tiers: Mapping[tuple[CaseKey, str], Tier]
+) -> MeasureVerdict:
+    losses = tuple(
+        replace(one, tier=tiers.get((one.key, one.measure), one.tier))
+        if one.tier == "suspect"
+        else one
+        for one in verdict.losses
+    )
+    if losses == verdict.losses:
+        return verdict
+    losses = tuple(sorted(losses, key=lambda one: TIER_ORDER.index(one.tier)))
+    over = sum(one.tier == "suspect" for one in verdict.losses)
+    suspects = verdict.suspects - over + sum(one.tier == "suspect" for one in losses)
+    word = classify_measure(verdict.judged, verdict.judged, losses, verdict.gains)
+    sentence = describe_verdict(
+        verdict.measure,
+        word,
+        judged_tests=verdict.judged,
+        n=verdict.n,
+        suspects=suspects,
+        losses=losses,
+        gains=verdict.gains,
+    )
+    return replace(verdict, losses=losses, suspects=suspects, word=word, said=sentence)

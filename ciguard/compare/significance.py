@@ -1,0 +1,220 @@
+"""Which numbers are worse, and how sure that is: suspects, and confirmed over two runs. Pure.
+
+With thousands of tests a rare accident is an everyday event: no rule over one run has both fewer
+than one false alarm per pull request and any power. So one run gives suspects, and what a second
+run of the same change repeats is confirmed. A run is never held against itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ciguard.compare.enums import MIN_RUNS_TO_CONFIRM
+from ciguard.compare.measure_verdict import classify_measure, describe_verdict
+from ciguard.compare.normalize import MIN_BASELINE_RUNS
+from ciguard.compare.statistics import t_975
+from ciguard.compare.test_changes import CaseChange, MeasureVerdict
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ciguard.compare.enums import Measure, Tier
+    from ciguard.compare.run_columns import Run
+    from ciguard.compare.statistics import Flags, Floats
+
+MAX_SUSPECTS: Final = 40  # largest suspects: nobody reads more
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """What a change must exceed: all three."""
+
+    z: float
+    ratio: float
+    amount: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """One measure of a run's cases: NaN where it was not measured, or has no baseline.
+
+    `difference` and `error` are of log(value + `offset`).
+    """
+
+    before: Floats
+    after: Floats
+    difference: Floats
+    error: Floats
+    n: NDArray[np.int64]
+    offset: float = 0.0
+
+    @property
+    def z(self) -> Floats:
+        """Signed: > 0 is worse."""
+        return self.difference / self.error
+
+    def exceeds_thresholds(self, floor: Thresholds, sign: int) -> Flags:
+        """Say which are worse (sign 1) or better (-1) by the floor's amounts, however likely."""
+        amount = sign * (self.after - self.before)
+        moved: Flags = (amount >= floor.amount) & (amount >= floor.ratio * self.before)
+        return moved
+
+    def is_significant(self, floor: Thresholds, sign: int, extremes: Floats | None) -> Flags:
+        """Say which have moved further than noise explains.
+
+        Args:
+            extremes: (cases, values) of the baseline, all of which must be exceeded, too; nothing
+                of a case without any.
+        """
+        significant: Flags = (
+            self.exceeds_thresholds(floor, sign)
+            & (sign * self.z > floor.z)
+            & (self.n >= MIN_BASELINE_RUNS)
+        )
+        if extremes is None:
+            return significant
+        extreme = (np.fmax if sign > 0 else np.fmin).reduce(extremes, axis=1)
+        amount = sign * (self.after - extreme)
+        significant &= np.isnan(extreme) | (
+            (amount >= floor.amount) & (amount >= floor.ratio * extreme)
+        )
+        return significant
+
+    def interval_of(self, row: int) -> tuple[float, float]:
+        """The 95 % interval of a case's ratio, as a change; `before` must be > 0."""
+        width = float(t_975(self.n[row : row + 1] + 3)[0] * self.error[row])
+        before, difference = float(self.before[row]), float(self.difference[row])
+        low, high = (
+            ((before + self.offset) * float(np.exp(log_ratio)) - self.offset) / before - 1
+            for log_ratio in (difference - width, difference + width)
+        )
+        return low, high
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CaseInput:
+    """All that a judgement of one measure takes.
+
+    Attributes:
+        twice: the same numbers in an earlier run of the same change, None without one.
+        suspect, confirmed: what a change must exceed in this run, and in both.
+        extremes: baseline values that must all be exceeded, None where the median is enough.
+        large: losses that are named however likely they are by chance; None where there are none.
+        measured: of a loss that is large only as measured, that value; else NaN.
+    """
+
+    run: Run
+    measure: Measure
+    numbers: Effects
+    previous_effects: Effects | None
+    suspect: Thresholds
+    confirmed: Thresholds
+    baseline_extremes: Floats | None = None
+    spread: float | None = None
+    large: Flags | None = None
+    measured: Floats | None = None
+
+    def is_large(self, sign: int) -> Flags:
+        """Say which changes are large losses."""
+        if self.large is None or sign < 0:
+            return np.zeros(len(self.numbers.n), np.bool_)
+        return self.large
+
+    def tiers(self, sign: int) -> dict[Tier, Flags]:
+        """Each case in at most one tier, the surest first."""
+        numbers, large = self.numbers, self.is_large(sign)
+        suspect = numbers.is_significant(self.suspect, sign, self.baseline_extremes) | (
+            large & (numbers.n >= MIN_BASELINE_RUNS)
+        )
+        confirmed = np.zeros(len(suspect), np.bool_)
+        if self.previous_effects is not None:
+            confirmed = numbers.is_significant(self.confirmed, sign, self.baseline_extremes)
+            confirmed &= self.previous_effects.is_significant(
+                self.confirmed, sign, self.baseline_extremes
+            )
+            confirmed &= numbers.n >= MIN_RUNS_TO_CONFIRM
+        moved = (numbers.exceeds_thresholds(self.suspect, sign) | large) & (
+            numbers.n < MIN_BASELINE_RUNS
+        )
+        return {"confirmed": confirmed, "suspect": suspect & ~confirmed, "moved": moved}
+
+    def changes(self, sign: int) -> tuple[CaseChange, ...]:
+        """All that is confirmed or large, and the largest of the rest, by tier, then amount."""
+        found: list[CaseChange] = []
+        for tier, flags in self.tiers(sign).items():
+            rows = self._largest_first(flags, sign)
+            if tier != "confirmed":
+                room = max(0, MAX_SUSPECTS - len(found))
+                rows = rows[(np.arange(len(rows)) < room) | self.is_large(sign)[rows]]
+            found += [self._change(row, tier, sign) for row in rows.tolist()]
+        return tuple(found)
+
+    def large_losses(self) -> tuple[CaseChange, ...]:
+        """The large losses alone, without a verdict."""
+        rows = self._largest_first(self.is_large(1), 1).tolist()
+        return tuple(self._change(row, "moved", 1) for row in rows)
+
+    def _largest_first(self, flags: Flags, sign: int) -> NDArray[np.int64]:
+        rows = np.flatnonzero(flags)
+        after = self.numbers.after[rows]
+        if self.measured is not None:
+            after = np.where(np.isnan(self.measured[rows]), after, self.measured[rows])
+        amount = sign * (after - self.numbers.before[rows])
+        return rows[np.argsort(-amount, kind="stable")]
+
+    def _change(self, row: int, tier: Tier, sign: int) -> CaseChange:
+        run, numbers = self.run, self.numbers
+        before, after = float(numbers.before[row]), float(numbers.after[row])
+        is_judged = tier != "moved"
+        if tier != "confirmed" and self.measured is not None and not np.isnan(self.measured[row]):
+            after, is_judged = float(self.measured[row]), False  # noise is known at one speed only
+        low, high = numbers.interval_of(row) if is_judged and before > 0 else (None, None)
+        return CaseChange(
+            key=run.keys[row],
+            shard=run.legs[run.leg[row]].name,
+            measure=self.measure,
+            tier=tier,
+            before=before,
+            after=after,
+            ratio=after / before - 1 if before > 0 else float("inf"),
+            n=int(numbers.n[row]),
+            z=float(numbers.z[row]) if is_judged else None,
+            low=low,
+            high=high,
+            is_large=bool(self.is_large(sign)[row]),
+        )
+
+
+def classify(question: CaseInput) -> MeasureVerdict:
+    """Find what changed, in both directions, and put it into words."""
+    numbers = question.numbers
+    measured = ~np.isnan(numbers.after) & ~np.isnan(numbers.before)
+    judged_tests = int((measured & (numbers.n >= MIN_BASELINE_RUNS)).sum())
+    with np.errstate(invalid="ignore", divide="ignore"):
+        losses, gains = question.changes(1), question.changes(-1)
+        suspects = int(question.tiers(1)["suspect"].sum())
+    word = classify_measure(int(measured.sum()), judged_tests, losses, gains)
+    typical = int(np.median(numbers.n[measured])) if measured.any() else 0
+    sentence = describe_verdict(
+        question.measure,
+        word,
+        judged_tests=judged_tests,
+        n=typical,
+        suspects=suspects,
+        losses=losses,
+        gains=gains,
+    )
+    return MeasureVerdict(
+        measure=question.measure,
+        word=word,
+        said=sentence,
+        judged=judged_tests,
+        n=typical,
+        suspects=suspects,
+        losses=losses,
+        gains=gains,
+        spread=question.spread,
+    )

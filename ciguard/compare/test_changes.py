@@ -1,0 +1,207 @@
+"""What is told of single tests: outcomes that changed, units that were lost, numbers. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ciguard.compare.enums import MEASURE_NOUN, NAME_WIDTH
+from ciguard.compare.wording import NARROW_INTERVAL, name_some, percent
+from ciguard.text import case_name, count_of, duration, one_line, size
+
+if TYPE_CHECKING:
+    from ciguard.compare.enums import Measure, MeasureState, Tier, TransitionKind
+    from ciguard.model import CaseKey, UnitKey
+
+
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """Why the failure of a test does not count."""
+
+    kind: Literal["quarantined", "forgiven"]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A case whose outcome is another than the base's, or is worth a word: both in words.
+
+    `shard` is the candidate's; "" where the case is in none, or nobody knows in which. `was` is its
+    name on the base, where that is another one. `bad_before` counts the baseline runs in which a
+    case went wrong that does so now, of `runs_before` that have it; None where nobody counted.
+    `perhaps_was` is a case of the base with a like name, which may be this one and is not compared.
+    `excuse` says why a quarantined or forgiven failure does not count.
+    """
+
+    kind: TransitionKind
+    key: CaseKey
+    shard: str
+    before: str
+    after: str
+    message: str | None = None
+    was: CaseKey | None = None
+    bad_before: int | None = None
+    runs_before: int | None = None
+    excuse: str = ""
+    perhaps_was: CaseKey | None = None
+
+    @property
+    def name(self) -> str:
+        """The case in one line."""
+        return case_name(self.key, NAME_WIDTH)
+
+    @property
+    def first_line(self) -> str:
+        """What the message says first, in one line; "" without a message."""
+        lines = (line.strip() for line in (self.message or "").splitlines())
+        return one_line(next((line for line in lines if line), ""), NAME_WIDTH)
+
+    @property
+    def failure_rate(self) -> str:
+        """ "; went wrong in 3 of 20 baseline runs"; with the excuse, where there is one."""
+        excuse = f"; {one_line(self.excuse, NAME_WIDTH)}" if self.excuse else ""
+        if not self.bad_before or not self.runs_before:
+            return excuse
+        runs = count_of(self.runs_before, "baseline run")
+        return f"; went wrong in {self.bad_before} of {runs}{excuse}"
+
+
+@dataclass(frozen=True, slots=True)
+class LostUnits:
+    """Units without a result whose leg left no record, or did not end by itself.
+
+    Attributes:
+        shards: one where it is known which; else all that gave less than they should.
+        sure: False where no plan says that the units were in these shards.
+    """
+
+    shards: tuple[str, ...]
+    units: tuple[UnitKey, ...]
+    sure: bool
+
+    @property
+    def describe(self) -> str:
+        """ "29 units lost with shard 02"."""
+        shards = f"{'shard' if len(self.shards) == 1 else 'shards'} {name_some(self.shards)}"
+        if not any(self.shards):
+            shards = "its leg"
+        units = count_of(len(self.units), "unit")
+        if self.sure:
+            return f"{units} lost with {shards}"
+        return f"{units} of the base without a result: lost with {shards}, or no longer there"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseChange:
+    """A number of one case. `before` is the baseline's median, `ratio` the change, 0.25 is +25 %.
+
+    Wall times are at the baseline's speed (the runner's own speed divided out). `low` and `high`
+    are the 95 % interval of the ratio, None where there is no scale to judge by. `n` counts the
+    baseline values. `is_large`: a wall time of 3 times as much and 1 s more, which is named even
+    when it is not confirmed; where only the wall time as measured is so large, `after` is that.
+    """
+
+    key: CaseKey
+    shard: str
+    measure: Measure
+    tier: Tier
+    before: float
+    after: float
+    ratio: float
+    n: int
+    z: float | None = None
+    low: float | None = None
+    high: float | None = None
+    is_large: bool = False
+
+    @property
+    def name(self) -> str:
+        """The case in one line."""
+        return case_name(self.key, NAME_WIDTH)
+
+    @property
+    def describe(self) -> str:
+        """ "suspect: 512 MiB -> 640 MiB (+25 %, n=12, 95 % CI +21..+28)"."""
+        show = duration if self.measure == "wall_s" else size
+        values = f"{show(self.before)} -> {show(self.after)}"
+        if self.tier == "moved":
+            runs = count_of(self.n, "baseline run")
+            return f"{values} ({percent(self.ratio)}, {runs}: no verdict)"
+        word: str = self.tier
+        if self.after < self.before:
+            word = "confirmed gain" if self.tier == "confirmed" else "maybe a gain"
+        return f"{word}: {values} ({percent(self.ratio)}, {self.interval})"
+
+    @property
+    def interval(self) -> str:
+        """ "n=12, 95 % CI +21..+28", "n=2" without an interval."""
+        count = f"n={self.n}"
+        if self.low is None or self.high is None:
+            return count
+        digits = 0 if self.high - self.low >= NARROW_INTERVAL else 1
+        return f"{count}, 95 % CI {100 * self.low:+,.{digits}f}..{100 * self.high:+,.{digits}f}"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureVerdict:
+    """One measure over the whole run.
+
+    Attributes:
+        said: the sentence for `word`, with its numbers.
+        judged: cases with at least 3 baseline values.
+        n: baseline values of a case, in the median.
+        losses, gains: largest first; of durations the 40 largest are kept, `suspects` counts all.
+        measured_otherwise: cases not judged, as memory of their baseline was measured in another
+            way.
+        spread: this run's residual noise over the baseline's; None where it cannot be told.
+    """
+
+    measure: Measure
+    word: MeasureState
+    said: str
+    judged: int = 0
+    n: int = 0
+    suspects: int = 0
+    losses: tuple[CaseChange, ...] = ()
+    gains: tuple[CaseChange, ...] = ()
+    spread: float | None = None
+    measured_otherwise: int = 0
+
+    @property
+    def brief(self) -> str:
+        """What is said where it was just said that nothing differs: "duration (9 tests, n=3)"."""
+        return self.said.replace(": no significant difference", "", 1)
+
+    @property
+    def listed(self) -> tuple[CaseChange, ...]:
+        """What a comment names: of durations what is confirmed or large, the rest is noise."""
+        found = (*self.losses, *self.gains)
+        if self.measure == "peak_delta_bytes":
+            return found
+        return tuple(change for change in found if change.tier == "confirmed" or change.is_large)
+
+    @property
+    def sure(self) -> tuple[CaseChange, ...]:
+        """What is confirmed of all that is named."""
+        return tuple(change for change in self.listed if change.tier == "confirmed")
+
+    @property
+    def unsure(self) -> tuple[CaseChange, ...]:
+        """What is named and not confirmed."""
+        return tuple(change for change in self.listed if change.tier != "confirmed")
+
+    @property
+    def unlisted_count(self) -> str:
+        """ "3 unconfirmed changes of duration are named"; "" where none is left unnamed.
+
+        Not of too few baseline runs: without a verdict every test has a change, and none is one.
+        """
+        judged_changes = [one for one in (*self.losses, *self.gains) if one.tier != "moved"]
+        left = len(judged_changes) - sum(one.tier != "moved" for one in self.listed)
+        are = "is" if left == 1 else "are"
+        changes = f"{count_of(left, 'unconfirmed change')} of {MEASURE_NOUN[self.measure]}"
+        return f"{changes} {are} named" if left else ""
+
+    def of_tier(self, tier: Tier) -> tuple[CaseChange, ...]:
+        """The losses of one tier."""
+        return tuple(change for change in self.losses if change.tier == tier)

@@ -1,0 +1,321 @@
+"""`ciguard experiment`: two commands, or two commits, in turn: which is faster, which smaller."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shlex
+import signal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ciguard import console
+from ciguard.errors import ExitCode, UsageError
+from ciguard.sources import local
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from ciguard.experiment.commits import CommitTestRequest
+    from ciguard.experiment.measurement import Measurement
+    from ciguard.experiment.process import SignalGuard
+    from ciguard.experiment.result import Experiment
+    from ciguard.experiment.schedule import Design, Side, Step
+    from ciguard.invocation import Invocation
+
+SUSPECTS: Final = "suspects"
+RUNS: Final = 10
+RUNS_IN_BUDGET: Final = 200  # where only a budget is given: as many as fit in it, until it is clear
+RUNS_OF_COMMITS: Final = 5
+BUDGET, BUDGET_OF_COMMITS = "10m", "5m"
+FORMATS: Final = ("text", "markdown", "json")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+
+
+@click.command()
+@click.option("--a", "a", metavar="CMD", help="A command, for `sh -c`.")
+@click.option("--b", "b", metavar="CMD", help="The other one.")
+@click.option("--base", metavar="COMMIT", help="A commit.")
+@click.option("--head", metavar="COMMIT", help="The other one.")
+@click.option("--units", metavar="FILE|suspects", help="What to run on both: units, one a line.")
+@click.option("--comparison", metavar="FILE", help="Whose suspects; is brought up to date.")
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 1000),
+    help="Of each; 10, or what fits in --budget; of commits 5.",
+)
+@click.option("--warm", type=click.IntRange(0, 100), default=1, help="Of each before; kept apart.")
+@click.option(
+    "--condition",
+    "conditions_text",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Set for both, as $NAME and {NAME}. Each condition has rows of its own.",
+)
+@click.option("--budget", metavar="TIME", help="No run goes on after it; 10m, of commits 5m.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="text")
+@click.option("-o", "--output", metavar="FILE", help="Write it there, and print the verdict only.")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    /,
+    *,
+    a: str | None,
+    b: str | None,
+    base: str | None,
+    head: str | None,
+    units: str | None,
+    comparison: str | None,
+    runs: int | None,
+    warm: int,
+    conditions_text: tuple[str, ...],
+    budget: str | None,
+    format_: str,
+    output: str | None,
+) -> int:
+    """Run two commands (--a, --b) or two commits' tests (--base, --head, --units) in turn.
+
+    The last line is the verdict: faster, slower, less memory, more memory, no significant
+    difference, not enough data, too noisy or mixed, said of b beside a. Ends with 0 whatever that
+    is, with 10 where a command failed, 130 or 143 where it was stopped.
+    """
+    of_commits = compares_commits((a, b), (base, head, units), comparison, conditions_text)
+    check_scipy()
+    if of_commits:
+        from ciguard.experiment import commits  # noqa: PLC0415
+        from ciguard.experiment.schedule import Design  # noqa: PLC0415
+
+        request = commits.CommitTestRequest(
+            base or "",
+            head or "",
+            units or "",
+            comparison,
+            Design(runs or RUNS_OF_COMMITS, warm),
+            parse_seconds(budget or BUDGET_OF_COMMITS),
+        )
+        return _run_commit_test(invocation, request, format_, output)
+    from ciguard.experiment.schedule import Design  # noqa: PLC0415  # here numpy begins
+
+    most = runs or (RUNS_IN_BUDGET if budget else RUNS)
+    design = Design(most, warm, parse_conditions(conditions_text))
+    both: dict[Side, str] = {"a": a or "", "b": b or ""}
+    found = _run_experiment(invocation, design, both, parse_seconds(budget or BUDGET))
+    print_result(invocation, found, format_, output)
+    return exit_code(found.stopped_by, found.failure)
+
+
+def compares_commits(
+    commands: Sequence[str | None],
+    commits: Sequence[str | None],
+    comparison: str | None,
+    conditions_text: Sequence[str],
+) -> bool:
+    """Which of both kinds is meant. Raises UsageError where that is neither or half of one."""
+    if any(commits) or comparison:
+        if any(commands) or conditions_text:
+            what = "commits and commands: one of them"
+            raise UsageError(what, fix="leave out --a, --b and --condition, or all others")
+        if not all(commits):
+            fix = "pass --base COMMIT --head COMMIT --units FILE, or --units suspects"
+            raise UsageError("commits to compare, and not all that it takes", fix=fix)
+        if (commits[-1] == SUSPECTS) is not bool(comparison):
+            fix = "--units suspects and --comparison FILE, `ciguard compare --format json -o FILE`"
+            raise UsageError("suspects are those of a comparison: pass both", fix=fix)
+        return True
+    if not all(commands):
+        fix = "pass --a 'CMD' --b 'CMD', or --base COMMIT --head COMMIT --units FILE"
+        raise UsageError("nothing to compare", fix=fix)
+    return False
+
+
+def check_scipy() -> None:
+    """Find out before the first run. Raises UsageError."""
+    if importlib.util.find_spec("scipy") is None:
+        fix = "install ciguard with its extra `experiment`, or scipy beside it"
+        raise UsageError("experiments are judged by scipy, which is not installed", fix=fix)
+
+
+def parse_conditions(texts: Sequence[str]) -> tuple[dict[str, str], ...]:
+    """What `--condition` says: of each, names and values; without any, one that sets nothing.
+
+    Raises:
+        UsageError: it is no NAME=VALUE, or the same as another one.
+    """
+    found: list[dict[str, str]] = []
+    fix = "write NAME=VALUE, several of one condition in quotes: 'steps=4 batch=2'"
+    for text in texts:
+        condition: dict[str, str] = {}
+        try:
+            parts = shlex.split(text)
+        except ValueError as error:
+            raise UsageError(f"{text!r}: {error}", where="--condition", fix=fix) from None
+        for part in parts:
+            name, equals, value = part.partition("=")
+            if not equals or not _NAME.fullmatch(name) or name in condition:
+                raise UsageError(f"no condition: {text!r}", where="--condition", fix=fix)
+            condition[name] = value
+        if not condition or condition in found:
+            what = "is there twice" if condition else "is empty"
+            raise UsageError(f"{text!r} {what}", where="--condition", fix=fix)
+        found.append(condition)
+    return tuple(found) or ({},)
+
+
+def parse_seconds(text: str) -> float:
+    """600 for "10m". Raises UsageError for what is no time."""
+    from ciguard import config  # noqa: PLC0415  # pydantic: not for --help
+
+    try:
+        found = config.seconds(text)
+    except ValueError as error:
+        raise UsageError(f"{error}, found {text!r}", where="--budget") from None
+    if not isinstance(found, float) or found <= 0:
+        raise UsageError(f"expected more than 0, found {text!r}", where="--budget")
+    return found
+
+
+def substitute(text: str, condition: Mapping[str, str]) -> str:
+    """The command with `{name}` replaced; `${name}` is the shell's, which has it as a variable."""
+    for name, value in condition.items():
+        text = re.sub(rf"(?<!\$)\{{{name}\}}", lambda _, v=value: shlex.quote(v), text)  # type: ignore[misc]
+    return text
+
+
+def _run_experiment(
+    invocation: Invocation, design: Design, commands: Mapping[Side, str], budget_s: float
+) -> Experiment:
+    from ciguard.experiment import loop, process, result  # noqa: PLC0415
+
+    done: list[Measurement] = []
+    began_s = process.now_s()
+    stopped_by = 0
+    why: loop.StopReason = "interrupted"
+    try:
+        with process.SignalGuard() as stopping, stopping.private_folder() as folder:
+            bench = _CommandRunner(
+                invocation, design, commands, stopping, folder, began_s + budget_s
+            )
+            why = loop.run_design(design, done, bench.measure, bench.remaining_s)
+    except process.Interrupted as error:
+        stopped_by = error.number
+    return result.conclude(
+        design,
+        done,
+        why,
+        commands=commands,
+        wall_s=process.now_s() - began_s,
+        stopped_by=stopped_by,
+    )
+
+
+@dataclass
+class _CommandRunner:
+    """Where commands are measured, one after the other."""
+
+    invocation: Invocation
+    design: Design
+    commands: Mapping[Side, str]
+    stopping: SignalGuard
+    folder: Path
+    until_s: float
+    runs: int = 0
+
+    def remaining_s(self) -> float:
+        """What is left of the budget."""
+        from ciguard.experiment.process import now_s  # noqa: PLC0415
+
+        return self.until_s - now_s()
+
+    def measure(self, step: Step) -> Measurement:
+        """One run: a leg of its own."""
+        from ciguard.experiment import measurement, process, view  # noqa: PLC0415
+
+        self.runs += 1
+        condition = self.design.conditions[step.condition]
+        place = self.folder / f"{self.runs:04}"
+        shell = ("sh", "-c", substitute(self.commands[step.side], condition))
+        began_s = process.now_s()
+        code, output_text = self.stopping.run(
+            (*process.LEG, "--record", str(place), "--", *shell),
+            self.invocation.folder,
+            {**self.invocation.environ, **condition},
+            self.remaining_s(),
+        )
+        found = measurement.Measurement(
+            step, duration_s=process.now_s() - began_s, hit_budget=code is None
+        )
+        if not found.hit_budget:
+            found = _read(found, place, output_text)
+        console.err(f"{self.design.step_text(step)}: {view.measurement_text(found)}")
+        return found
+
+
+def _read(run: Measurement, record_dir: Path, output_text: str) -> Measurement:
+    """The run with its numbers, or with how it failed."""
+    from ciguard.experiment import measurement, process  # noqa: PLC0415
+
+    records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
+    if not records:
+        return replace(run, failure=output_text.strip() or "it left no record")
+    log = process.tail(record_dir / "process-001.log", measurement.LAST_BYTES)
+    failure = measurement.failure_of(records[0], log)
+    if failure:
+        return replace(run, failure=failure)
+    return replace(run, values=measurement.values_of(records[0]))
+
+
+def _run_commit_test(
+    invocation: Invocation, request: CommitTestRequest, format_: str, output: str | None
+) -> int:
+    from ciguard.experiment import commit_result, commits  # noqa: PLC0415
+
+    found = commits.confirm(invocation, request)
+    if format_ == "json":
+        answer = json.dumps(commit_result.as_json(found), indent=2, allow_nan=False) + "\n"
+    elif format_ == "markdown":
+        answer = _from_template("confirmation.md.j2", found=found, words=commit_result)
+    else:
+        answer = commit_result.as_text(found)
+    _print_answer(invocation, answer, found.verdict, output)
+    return exit_code(found.stopped_by, found.failure)
+
+
+def print_result(
+    invocation: Invocation, experiment: Experiment, format_: str, output: str | None
+) -> None:
+    """Print the answer, or write it and print the verdict."""
+    from ciguard.experiment import view  # noqa: PLC0415
+
+    if format_ == "json":
+        answer = json.dumps(view.as_json(experiment), indent=2, allow_nan=False) + "\n"
+    elif format_ == "markdown":
+        answer = _from_template("experiment.md.j2", experiment=experiment, words=view)
+    else:
+        answer = view.as_text(experiment)
+    _print_answer(invocation, answer, experiment.verdict, output)
+
+
+def _from_template(name: str, **values: object) -> str:
+    from ciguard.template_loader import environment  # noqa: PLC0415
+
+    return environment().get_template(name).render(**values)
+
+
+def _print_answer(invocation: Invocation, answer: str, verdict: str, output: str | None) -> None:
+    if output is None or output == "-":
+        console.out(answer)
+        return
+    local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
+    console.out(verdict)
+
+
+def exit_code(stopped_by: int, failure: str) -> ExitCode:
+    """Of an experiment that came to its end 0, whatever it found."""
+    if stopped_by:
+        by_hand = stopped_by == signal.SIGINT
+        return ExitCode.INTERRUPTED if by_hand else ExitCode.TERMINATED
+    return ExitCode.TESTS_FAILED if failure else ExitCode.OK

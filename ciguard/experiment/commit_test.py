@@ -1,0 +1,124 @@
+"""Suspects run again, base and head in turn on one machine: which are confirmed. Pure.
+
+The rule: 5 interleaved re-runs, a paired t-test whose scale is moderated over all cases, false
+discoveries of 5 % over all times, and over all memory (Benjamini and Hochberg 1995), and a median
+that moved by 5 % (memory: 3 % and 4 MiB). A case's own spread over so few runs is too uncertain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy import stats
+
+from ciguard.compare.memory_changes import OFFSET_BYTES, RESOLUTION_BYTES
+from ciguard.compare.significance import Thresholds
+from ciguard.compare.statistics import PRIOR, moderated_scale
+from ciguard.experiment.paired_test import Row
+from ciguard.experiment.unit_plan import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.compare.enums import Tier
+    from ciguard.experiment.paired_test import Floats, Series
+    from ciguard.model import CaseKey
+
+ALPHA: Final = 0.05
+MIN_PAIRS: Final = 3  # without so many there is no verdict
+TIME_THRESHOLDS: Final = Thresholds(z=0.0, ratio=0.05, amount=0.0)
+MEMORY_THRESHOLDS: Final = Thresholds(z=0.0, ratio=0.03, amount=4 * 1024 * 1024)
+MIN_WALL_S: Final = 0.050  # what takes less is nobody's regression
+RESOLUTION: Final = 0.001  # of a time
+
+
+def evaluate_rows(series: Sequence[Series]) -> tuple[Row, ...]:
+    """Each row with its test; `differs` says that it is confirmed, slower or faster.
+
+    Times and memory are a family each: what one of them has found makes the other no surer.
+    """
+    rows: list[Row] = []
+    for unit in ("s", "bytes"):
+        family = _of_one_measure([one for one in series if one.metric.unit == unit])
+        known = [at for at, row in enumerate(family) if row.p is not None]
+        p = [family[at].p for at in known]
+        found = stats.false_discovery_control(p, method="bh").tolist() if known else []
+        for at, adjusted in zip(known, found, strict=True):
+            family[at] = replace(family[at], differs=family[at].differs and adjusted <= ALPHA)
+        rows += family
+    return tuple(rows)
+
+
+def _of_one_measure(series: Sequence[Series]) -> list[Row]:
+    """Rows without the control of false discoveries: `differs` is only what moved far enough."""
+    if not series:
+        return []
+    is_time = series[0].metric.unit == "s"
+    offset, floor = (0.0, TIME_THRESHOLDS) if is_time else (float(OFFSET_BYTES), MEMORY_THRESHOLDS)
+    pairs = max(len(one.a) for one in series)
+    before, after = (np.full((len(series), pairs), np.nan) for _ in range(2))
+    for at, one in enumerate(series):
+        before[at, : len(one.a)], after[at, : len(one.b)] = one.a, one.b
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs_before, logs_after = (np.log(np.maximum(v, 0) + offset) for v in (before, after))
+        differences = np.where(
+            np.isfinite(logs_after - logs_before), logs_after - logs_before, np.nan
+        )
+    size = np.array([np.median(one.a) for one in series])
+    finest = RESOLUTION if is_time else RESOLUTION_BYTES / (np.maximum(size, 0) + offset)
+    scale = np.maximum(moderated_scale(differences, size), finest)
+    return [
+        _row(one, differences[at], float(scale[at]), floor, offset) for at, one in enumerate(series)
+    ]
+
+
+def _row(
+    series: Series, differences: Floats, scale: float, floor: Thresholds, offset: float
+) -> Row:
+    found = differences[~np.isnan(differences)]
+    n = len(found)
+    before, after = (_typical(values, offset) for values in (series.a, series.b))
+    row = Row(0, series.metric, n, before, after)
+    is_short = series.metric.unit == "s" and max(before, after) < MIN_WALL_S
+    if n < MIN_PAIRS or is_short or not np.isfinite(scale):
+        return row
+    center, error, degrees = float(found.mean()), scale / np.sqrt(n), n - 1 + PRIOR
+    width = float(stats.t.ppf(0.975, degrees)) * error
+    moved = float(np.median(series.b - series.a))
+    far = abs(moved) >= max(floor.amount, floor.ratio * float(np.median(series.a)))
+    low, ratio, high = (_ratio(center + w, before, offset) for w in (-width, 0.0, width))
+    return replace(
+        row,
+        ratio=ratio,
+        low=low,
+        high=high,
+        p=float(2 * stats.t.sf(abs(center) / error, degrees)),
+        noise=float(np.expm1(scale / np.sqrt(2))),
+        differs=bool(far and np.sign(moved) == np.sign(center)),
+    )
+
+
+def _typical(values: Floats, offset: float) -> float:
+    """The mean of the logarithms, so that the change is that of what is shown."""
+    if not len(values) or (values + offset <= 0).any():
+        return float(np.median(values)) if len(values) else float("nan")
+    return float(np.exp(np.log(np.maximum(values, 0) + offset).mean()) - offset)
+
+
+def _ratio(difference: float, before: float, offset: float) -> float | None:
+    if before <= offset:  # of next to nothing everything is a multiple
+        return None
+    return float(((before + offset) * np.exp(min(difference, 50.0)) - offset) / before - 1)
+
+
+def tiers_of(rows: Sequence[Row]) -> dict[tuple[CaseKey, str], Tier]:
+    """What the rows make of suspects; of one that was not judged nothing."""
+    return {
+        (key_of(row.metric), row.metric.name): "confirmed"
+        if row.differs and row.after > row.before
+        else "not confirmed"
+        for row in rows
+        if row.p is not None
+    }

@@ -1,0 +1,236 @@
+"""`ciguard experiment --base --head`: the same units on two commits, in turn, in two worktrees."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ciguard import console
+from ciguard.codec import inventory_file as inventory_codec
+from ciguard.compare.confirmation import Confirmation, apply_confirmation
+from ciguard.compare.json import as_json
+from ciguard.compare.json_reader import read_comparison
+from ciguard.errors import InputError, NothingToDo
+from ciguard.experiment import commit_result, commit_test, loop, measurement, process, unit_plan
+from ciguard.experiment.view import measurement_text
+from ciguard.git.checkout import Checkout
+from ciguard.sources import local
+from ciguard.suites_and_pools import suites_of
+from ciguard.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from ciguard.compare.comparison import Comparison
+    from ciguard.config import Config
+    from ciguard.experiment.commit_result import CommitResult
+    from ciguard.experiment.process import SignalGuard
+    from ciguard.experiment.schedule import Design, Side, Step
+    from ciguard.invocation import Invocation
+    from ciguard.model import CaseKey
+
+LAST_LINES: Final = 10  # of a set-up that failed
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTestRequest:
+    """What the command line says of two commits."""
+
+    base: str
+    head: str
+    units: str
+    comparison: str | None
+    design: Design
+    budget_s: float
+
+
+def confirm(invocation: Invocation, request_args: CommitTestRequest) -> CommitResult:
+    """Run the units on both commits in turn, and judge them; a comparison is brought up to date."""
+    config = invocation.config()
+    comparison, wanted = _request(invocation, request_args)
+    unknown = sorted({unit.suite for unit in wanted.units} - config.suite.keys())
+    if unknown:
+        fix = f"the configuration has: {', '.join(map(repr, sorted(config.suite)))}"
+        raise InputError(f"no suite {unknown[0]!r}", where="--units", fix=fix)
+    repository = Checkout(invocation.folder, invocation.environ)
+    commits = {side: repository.commit(word) for side, word in _side_names(request_args).items()}
+    if repository.has_changes() and repository.commit("HEAD") in commits.values():
+        console.err("note: changes that are not committed are not measured")
+    of = comparison.candidate.sha if comparison is not None else None
+    if of is not None and of != commits["b"]:
+        console.err(f"warning: the comparison is of {of:.10}, and run is {commits['b']:.10}")
+    done: list[measurement.Measurement] = []
+    why: loop.StopReason = "interrupted"
+    stopped_by, began_s = 0, process.now_s()
+    troubles: dict[CaseKey, str] = {}
+    try:
+        with process.SignalGuard() as stopping, ExitStack() as stack:
+            folder = stack.enter_context(stopping.private_folder())
+            places = {
+                side: _checkout(
+                    stack, stopping, repository, folder / commit_result.NAMES[side], commit
+                )
+                for side, commit in commits.items()
+            }
+            bench = _CommitRunner(invocation, config, stopping, folder, places, wanted, troubles)
+            for side in places:
+                bench.set_up(side)
+            began_s = process.now_s()  # the budget is for runs
+            bench.until_s = began_s + request_args.budget_s
+            why = loop.run_design(
+                request_args.design, done, bench.measure, bench.remaining_s, may_stop_early=False
+            )
+    except process.Interrupted as error:
+        stopped_by = error.number
+    found = commit_result.conclude(
+        request_args.design,
+        done,
+        why,
+        commits=commits,
+        request=wanted,
+        exclusions=troubles,
+        wall_s=process.now_s() - began_s,
+        stopped_by=stopped_by,
+    )
+    if comparison is not None and request_args.comparison is not None and found.is_complete:
+        _update(invocation, request_args.comparison, comparison, found)
+    return found
+
+
+def _side_names(request_args: CommitTestRequest) -> dict[Side, str]:
+    return {"a": request_args.base, "b": request_args.head}
+
+
+def _request(
+    invocation: Invocation, request_args: CommitTestRequest
+) -> tuple[Comparison | None, unit_plan.Request]:
+    """What to run: the suspects of a comparison where there is one, else what a file lists."""
+    if request_args.comparison is None:
+        content = local.read(invocation.folder / request_args.units)
+        found = inventory_codec.read(io.BytesIO(content), request_args.units)
+        if not found.units:
+            raise NothingToDo("no unit is listed", where=f"--units {request_args.units}")
+        suites = suites_of(invocation.config())
+        listed = inventory_codec.resolve_suites(
+            found.units, suites, f"--units {request_args.units}"
+        )
+        return None, unit_plan.Request(tuple(unit.key for unit in listed))
+    content = local.read(invocation.folder / request_args.comparison)
+    comparison = read_comparison(content, request_args.comparison)
+    wanted = unit_plan.suspects_of(comparison)
+    if not wanted.units:
+        raise NothingToDo("it has no suspects", where=request_args.comparison)
+    return comparison, wanted
+
+
+def _checkout(
+    stack: ExitStack, stopping: SignalGuard, repository: Checkout, path: Path, commit: str
+) -> Path:
+    """A worktree that is removed in the end; the folder in it that is ours here."""
+
+    def remove() -> None:
+        with stopping.deferred():
+            repository.remove_worktree(path)
+
+    stack.callback(remove)
+    with stopping.deferred():
+        repository.add_worktree(path, commit)
+    return path / repository.prefix()
+
+
+def _update(
+    invocation: Invocation, name: str, comparison: Comparison, result: CommitResult
+) -> None:
+    now = apply_confirmation(
+        comparison, Confirmation(commit_test.tiers_of(result.rows), min(result.pairs))
+    )
+    content = json.dumps(as_json(now), indent=2, allow_nan=False) + "\n"
+    local.write(invocation.folder / name, content.encode("utf-8", "backslashreplace"))
+    console.err(f"{name}: {now.headline}")
+
+
+@dataclass
+class _CommitRunner:
+    """Both checkouts, and the leg that is run in each of them."""
+
+    invocation: Invocation
+    config: Config
+    stopping: SignalGuard
+    folder: Path
+    checkouts: Mapping[Side, Path]
+    request: unit_plan.Request
+    exclusions: dict[CaseKey, str]
+    until_s: float = float("inf")
+    runs: int = 0
+    suites: Mapping[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.suites = suites_of(self.config)
+        (self.folder / "plan.json").write_bytes(unit_plan.plan_of(self.request.units, self.suites))
+
+    def remaining_s(self) -> float:
+        """What is left of the budget."""
+        return self.until_s - process.now_s()
+
+    def set_up(self, side: Side) -> None:
+        """Make a checkout ready. Raises InputError where the project's command cannot."""
+        command = self.config.experiment.setup
+        if not command:
+            return
+        console.err(f"{commit_result.NAMES[side]}: {one_line(command)}")
+        argv = ("sh", "-c", command)
+        code, output_text = self.stopping.run(
+            argv, self.checkouts[side], self.environ(side), float("inf")
+        )
+        if code:
+            lines = "\n".join(f"    {one_line(x)}" for x in output_text.splitlines()[-LAST_LINES:])
+            what = f"the set-up of {commit_result.NAMES[side]} ended with exit code {code}\n{lines}"
+            fix = "set experiment.setup to what makes a fresh checkout ready for its tests"
+            raise InputError(what, where="experiment.setup", fix=fix)
+
+    def environ(self, side: Side) -> dict[str, str]:
+        """Ours, with the checkout's own programs first on PATH."""
+        own = [self.checkouts[side] / name for name in self.config.experiment.path]
+        found = [str(path.absolute()) for path in own if path.is_dir()]
+        path = os.pathsep.join([*found, self.invocation.environ.get("PATH", os.defpath)])
+        return {**self.invocation.environ, "PATH": path}
+
+    def measure(self, step: Step) -> measurement.Measurement:
+        """One run of all units on one side."""
+        self.runs += 1
+        place = self.folder / f"{self.runs:04}"
+        plan = str(self.folder / "plan.json")
+        argv = (*process.LEG, "--plan", plan, "--shard", unit_plan.SHARD, "--record", str(place))
+        began_s = process.now_s()
+        environ = self.environ(step.side)
+        code, output_text = self.stopping.run(
+            argv, self.checkouts[step.side], environ, self.remaining_s()
+        )
+        found = measurement.Measurement(
+            step, duration_s=process.now_s() - began_s, hit_budget=code is None
+        )
+        if not found.hit_budget:
+            found = self._read(found, place, output_text)
+        summary = (
+            f"{len(found.values)} numbers"
+            if found.values
+            else measurement_text(found) or "no number"
+        )
+        console.err(f"{commit_result.step_text(step)}: {summary} in {found.duration_s:.1f} s")
+        return found
+
+    def _read(
+        self, run: measurement.Measurement, record_dir: Path, output_text: str
+    ) -> measurement.Measurement:
+        records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
+        failure = unit_plan.failure_of(records, output_text)
+        if failure:
+            return replace(run, failure=failure)
+        for key, trouble in unit_plan.exclusions(records[0], self.request.units).items():
+            self.exclusions.setdefault(key, f"on {commit_result.NAMES[run.step.side]}: {trouble}")
+        return replace(run, values=unit_plan.values_of(records[0]))

@@ -1,0 +1,128 @@
+"""What one run came to: time, memory, and what the program itself says. Pure.
+
+A program says numbers of its own with `metric` lines. What their `key` holds makes them rows of
+their own; a key `iteration` ("cold", "warm", or a count) tells the first one from all that follow.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from ciguard.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ciguard.experiment.schedule import Step
+    from ciguard.model import MetricLine, Record, Result
+
+IterationKind = Literal["", "cold", "warm"]
+ITERATION: Final = "iteration"
+LAST_LINES: Final = 5  # of what a failed run printed
+LAST_BYTES: Final = 4096
+WIDTH: Final = 160
+
+
+class Metric(NamedTuple):
+    """A number that is compared with its like only. `part`: which iterations of a run."""
+
+    name: str
+    unit: str = ""
+    key: tuple[tuple[str, str], ...] = ()
+    iteration_kind: IterationKind = ""
+
+    @property
+    def text(self) -> str:
+        """ "step (size=4, warm)"."""
+        more = [f"{name}={value}" for name, value in self.key]
+        qualifiers = ", ".join([*more, self.iteration_kind] if self.iteration_kind else more)
+        return one_line(f"{self.name} ({qualifiers})" if qualifiers else self.name, WIDTH)
+
+
+WALL: Final = Metric("wall time", "s")
+CPU: Final = Metric("CPU time", "s")
+PEAK: Final = Metric("peak memory", "bytes")
+RUN_METRICS: Final = (WALL, CPU, PEAK)  # of a whole run: what every program has
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A run that is over.
+
+    Attributes:
+        values: what was measured; empty where it failed, for what a failure takes is no measure.
+        failure: how it went wrong, in words; "" if it did not.
+        took_s: until the next one can begin.
+        is_cut: it was ended because the budget was spent.
+    """
+
+    step: Step
+    values: Mapping[Metric, float] = field(default_factory=dict)
+    failure: str = ""
+    duration_s: float = 0.0
+    hit_budget: bool = False
+
+
+def values_of(record: Record) -> dict[Metric, float]:
+    """The numbers of a run of one command."""
+    result = _command_result(record)
+    if result is None:
+        return {}
+    found = {WALL: result.wall_s, CPU: result.cpu_s, PEAK: result.peak_bytes}
+    values = {metric: float(value) for metric, value in found.items() if value is not None}
+    own = _program_metrics(record.metrics)
+    # A number that a program calls as we call ours is still its own.
+    return values | {_renamed_if_reserved(metric): value for metric, value in own.items()}
+
+
+def _renamed_if_reserved(metric: Metric) -> Metric:
+    return metric._replace(name=f"{metric.name} (its own)") if metric in RUN_METRICS else metric
+
+
+def failure_of(record: Record, log: bytes) -> str:
+    """How a run of one command went wrong, with its last output; "" if it did not."""
+    result = _command_result(record)
+    if result is not None and result.outcome == "passed" and not record.damage:
+        return ""
+    if result is None:
+        how = record.damage[0] if record.damage else "it left no result"
+    else:
+        # Of one that died the message has its last output as well, which comes below.
+        how = (result.message or result.outcome).partition("\n")[0]
+        how = how if result.ending == "completed" else f"{result.ending}: {how}"
+    lines = log[-LAST_BYTES:].decode("utf-8", "replace").strip().splitlines()[-LAST_LINES:]
+    return "\n".join([one_line(how, WIDTH), *(one_line(line, WIDTH) for line in lines)])
+
+
+def _command_result(record: Record) -> Result | None:
+    """The leg's own result; a program may have added others."""
+    unit = record.starts[0].unit if record.starts else None
+    return next((result for result in record.results if result.unit == unit), None)
+
+
+def _program_metrics(lines: Iterable[MetricLine]) -> dict[Metric, float]:
+    """A program's own numbers: of what it said several times in a run, the median."""
+    series: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[MetricLine]] = {}
+    for line in lines:
+        key = tuple(sorted((k, v) for k, v in line.key.items() if k != ITERATION))
+        series.setdefault((line.name, line.unit, key), []).append(line)
+    found: dict[Metric, list[float]] = {}
+    for (name, unit, key), series_lines in series.items():
+        first = min((_count(line) for line in series_lines), default=0.0)
+        for line in series_lines:
+            found.setdefault(Metric(name, unit, key, _part(line, first)), []).append(line.value)
+    return {metric: statistics.median(values) for metric, values in sorted(found.items())}
+
+
+def _count(line: MetricLine) -> float:
+    word = line.key.get(ITERATION, "")
+    return float(word) if word.isdecimal() else float("inf")
+
+
+def _part(line: MetricLine, first: float) -> IterationKind:
+    word = line.key.get(ITERATION)
+    if word == "cold" or (word is not None and word.isdecimal() and float(word) == first):
+        return "cold"
+    return "" if word is None else "warm"

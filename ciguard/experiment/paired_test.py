@@ -1,0 +1,208 @@
+"""Two sides run by run: effect, interval, order, and which differences are none by chance. Pure.
+
+Each pair of runs gives one difference, of logarithms where all values are above 0, so that what
+slows the machine for both of them cancels. Student's t on those; of several rows (metrics x
+conditions) the false discoveries are controlled (Benjamini and Hochberg 1995, JRSS B 57).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy import stats
+
+from ciguard.compare.enums import TIME_UNITS
+from ciguard.experiment.measurement import CPU, PEAK, WALL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ciguard.experiment.measurement import Metric
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+MIN_PAIRS: Final = 2  # without two differences there is no spread
+ORDER_PAIRS: Final = 4  # with fewer an effect of the order and one of the side are hard to tell
+ORDER_LEVEL: Final = 0.01
+NEGLIGIBLE: Final = 0.01  # of a value: less is nobody's headline, however sure it is
+NOISY_RATIO: Final = 0.20  # of a value, by which one run differs from the next
+MAX_LOG_RATIO: Final = 50.0  # of a logarithm: beyond it nobody tells one ratio from another
+WIDE_INTERVAL_RATIO: Final = 0.25  # a change of a quarter could hide in the interval
+
+MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What is measured no finer, in the metric's unit.
+
+    `ratio` of a value and `resolution` bound the spread from below, as equal values may be luck;
+    `amount` is the least that matters.
+    """
+
+    ratio: float
+    resolution: float
+    amount: float
+
+
+def resolution_of(metric: Metric) -> Resolution:
+    """Of what the leg measures from outside; a program's own number is as fine as it says."""
+    if metric in (WALL, CPU):
+        return Resolution(0.001, 0.001, 0.002)
+    if metric == PEAK:
+        return Resolution(0.0, MIB / 16, MIB)
+    return Resolution(0.001 if metric.unit in TIME_UNITS else 1e-6, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """One row's values, pair by pair. `a_first` says which side of a pair was run first."""
+
+    condition: int
+    metric: Metric
+    a: Floats
+    b: Floats
+    a_first: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One metric in one condition; `n` runs of each side.
+
+    Attributes:
+        before, after: geometric means; plain ones where a value is 0 or below.
+        ratio: the change, 0.25 is +25 %; None of 0. `low`, `high`: its 95 % interval.
+        p: that chance alone does this, two-sided; None where it cannot be told.
+        noise: by what share one run differs from the next, the side aside.
+        order: by what share the second run of a pair differs from the first, where that is sure.
+        differs: it is no chance, and large enough to matter.
+    """
+
+    condition: int
+    metric: Metric
+    n: int
+    before: float
+    after: float
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    noise: float | None = None
+    order: float | None = None
+    differs: bool = False
+
+    @property
+    def is_time(self) -> bool:
+        """Less of it is faster."""
+        return self.metric.unit in TIME_UNITS
+
+    @property
+    def is_memory(self) -> bool:
+        """Less of it is smaller."""
+        return self.metric.unit == "bytes"
+
+    @property
+    def is_material(self) -> bool:
+        """Say that the change is large enough for a headline, were it sure."""
+        amount = abs(self.after - self.before)
+        ratio = abs(self.ratio) if self.ratio is not None else float("inf")
+        return ratio >= NEGLIGIBLE and amount >= resolution_of(self.metric).amount
+
+    @property
+    def is_equivalent(self) -> bool:
+        """Say that the whole interval is below what matters."""
+        if self.low is None or self.high is None:
+            return self.before == self.after and self.n >= ORDER_PAIRS
+        widest = max(abs(self.low), abs(self.high))
+        return widest < NEGLIGIBLE or widest * self.before < resolution_of(self.metric).amount
+
+    @property
+    def is_noisy(self) -> bool:
+        """Say that its runs swing so much that much could hide."""
+        if self.noise is None or self.low is None or self.high is None:
+            return False
+        return self.noise > NOISY_RATIO and (self.high - self.low) / 2 > WIDE_INTERVAL_RATIO
+
+
+def evaluate_rows(series: Sequence[Series], level: float) -> tuple[Row, ...]:
+    """Each row with its test.
+
+    Args:
+        level: of the false discoveries over all rows.
+    """
+    rows = [_tested(one) for one in series]
+    known = [at for at, row in enumerate(rows) if row.p is not None]
+    if not known:
+        return tuple(rows)
+    found = stats.false_discovery_control([rows[at].p for at in known], method="bh")
+    for at, p in zip(known, found.tolist(), strict=True):
+        rows[at] = replace(rows[at], differs=p <= level and rows[at].is_material)
+    return tuple(rows)
+
+
+def _tested(series: Series) -> Row:
+    a, b, n = series.a, series.b, len(series.a)
+    if not n:
+        return Row(series.condition, series.metric, 0, float("nan"), float("nan"))
+    in_logs = bool((a > 0).all() and (b > 0).all())
+    x, y = (np.log(a), np.log(b)) if in_logs else (a, b)
+    before, after = (float(np.exp(v.mean()) if in_logs else v.mean()) for v in (x, y))
+    row = Row(series.condition, series.metric, n, before, after, _ratio(before, after))
+    if n < MIN_PAIRS:
+        return row
+    fine = resolution_of(series.metric)
+    finest = max(fine.ratio, fine.resolution / min(before, after)) if in_logs else fine.resolution
+    return _fitted(row, y - x, series.a_first, finest, in_logs=in_logs)
+
+
+def _ratio(before: float, after: float) -> float | None:
+    return after / before - 1 if before > 0 else None
+
+
+def _fitted(row: Row, difference: Floats, a_first: Flags, finest: float, *, in_logs: bool) -> Row:
+    """The row with its interval; an order that matters is taken out of the differences."""
+    n = row.n
+    sign = np.where(a_first, 1.0, -1.0)
+    order = None
+    columns = np.ones((n, 1))
+    if n >= ORDER_PAIRS and _mean_is_sure(sign * difference, finest):
+        order = float((sign * difference).mean())
+        columns = np.column_stack([columns, sign])
+    inverse = np.linalg.pinv(columns.T @ columns)
+    effect = inverse @ columns.T @ difference
+    degrees = n - columns.shape[1]
+    residuals = difference - columns @ effect
+    spread = max(float(np.sqrt((residuals**2).sum() / degrees)), finest)
+    error = spread * float(np.sqrt(inverse[0, 0]))
+    center = float(effect[0])
+    p = float(2 * stats.t.sf(abs(center) / error, degrees)) if error else float(center == 0)
+    width = float(stats.t.ppf(0.975, degrees)) * error
+    low, high = (_as_ratio(center + w, row.before, in_logs=in_logs) for w in (-width, width))
+    return replace(
+        row,
+        # The order may have been unequal: what is left of the difference without it.
+        ratio=_as_ratio(center, row.before, in_logs=in_logs),
+        low=low,
+        high=high,
+        p=p,
+        noise=_as_ratio(spread / np.sqrt(2), row.before, in_logs=in_logs),
+        order=_as_ratio(order, row.before, in_logs=in_logs) if order is not None else None,
+    )
+
+
+def _mean_is_sure(values: Floats, finest: float) -> bool:
+    n = len(values)
+    error = max(float(values.std(ddof=1)), finest) / np.sqrt(n)
+    mean = abs(float(values.mean()))
+    return bool(error) and mean > 0 and 2 * stats.t.sf(mean / error, n - 1) < ORDER_LEVEL
+
+
+def _as_ratio(difference: float, before: float, *, in_logs: bool) -> float | None:
+    if in_logs:
+        return float(np.expm1(min(difference, MAX_LOG_RATIO)))
+    return float(difference / before) if before > 0 else None

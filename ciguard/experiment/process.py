@@ -1,0 +1,148 @@
+"""Runs programs one after the other, and ends them with us, whenever that is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+# `-I`: neither a folder `ciguard` of the project nor its PYTHONPATH shadows a module of ours.
+LEG: Final = (sys.executable, "-I", "-m", "ciguard.run")
+GRACE_S: Final = 20.0  # a leg that was told to end has 4 s for its tests, and some for its record
+
+
+class Interrupted(Exception):
+    """Somebody wants the program to end: the signal that said so."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class SignalGuard:
+    """Within it SIGINT and SIGTERM raise `Interrupted`, so that what was made is removed."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._deferred = 0
+
+    def __enter__(self) -> SignalGuard:
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        self._previous_handlers = {number: signal.signal(number, self._stop) for number in numbers}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous_handlers.items():
+            signal.signal(number, handler)
+
+    def _stop(self, number: int, _: object) -> None:
+        self._number = number
+        self._raise()
+
+    def _raise(self) -> None:
+        if self._number and not self._deferred:
+            number, self._number = self._number, 0
+            raise Interrupted(number)
+
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Within it nobody is stopped: a signal that comes meanwhile counts behind it."""
+        self._deferred += 1
+        try:
+            yield
+        finally:
+            self._deferred -= 1
+        self._raise()
+
+    @contextlib.contextmanager
+    def private_folder(self) -> Iterator[Path]:
+        """A folder for records, removed in the end whatever happens."""
+        folder = None
+        try:
+            with self.deferred():
+                folder = Path(tempfile.mkdtemp(prefix="ciguard-experiment-"))
+            yield folder
+        finally:
+            if folder is not None:
+                with self.deferred():
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def run(
+        self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], timeout_s: float
+    ) -> tuple[int | None, str]:
+        """Run a program; its exit code (None: it was ended, as no time was left), and what it said.
+
+        In a session of its own: what is typed at the terminal reaches it through us, once.
+
+        Raises:
+            Stopped: somebody wants an end; the program has had its own by then.
+        """
+        process = None
+        with tempfile.TemporaryFile() as output_file:
+            code = None
+            try:
+                with self.deferred():
+                    process = subprocess.Popen(
+                        argv,
+                        cwd=cwd,
+                        env=dict(environ),
+                        stdin=subprocess.DEVNULL,
+                        stdout=output_file,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,
+                    )
+                code = process.wait(max(0.0, timeout_s) if timeout_s < float("inf") else None)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                if process is not None:
+                    with self.deferred():
+                        _end(process)
+            output_file.seek(0)
+            return code, output_file.read().decode("utf-8", "replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Have it end as at a terminal, and take away what it leaves of its group.
+
+    A leg ends its tests, which are in groups of their own; if it is killed, their keepers do.
+    """
+    if process.poll() is None:
+        if sys.platform == "win32":  # no groups; what a leg started goes with its job object
+            process.kill()
+        else:
+            _signal(process, signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_S)
+            _signal(process, signal.SIGKILL)
+        process.wait()
+
+
+if sys.platform != "win32":
+
+    def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+
+
+def tail(path: Path, length: int) -> bytes:
+    """The end of a file; nothing where there is none."""
+    with contextlib.suppress(OSError), path.open("rb") as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - length))
+        return stream.read()
+    return b""
+
+
+def now_s() -> float:
+    """On the clock that cannot be set back."""
+    return time.monotonic()

@@ -1,0 +1,142 @@
+"""What GitHub knows of a run: its jobs, what is said of them, their logs, artifacts, commits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from ciguard.github.api_errors import GitHubError
+from ciguard.github.client import PAGE_SIZE
+from ciguard.github.models import (
+    Artifact,
+    Comparison,
+    JobAnnotation,
+    PullRequest,
+    RunJob,
+    WorkflowRun,
+)
+from ciguard.model.jobs import Job, Step
+
+if TYPE_CHECKING:
+    from ciguard.github.client import GitHub
+
+MAX_JOBS: Final = 1_000  # of all attempts, in ten calls
+LOG_TAIL_BYTES: Final = 64 * 1024  # its end: what a runner says last is a few lines
+LOG_MAX_BYTES: Final = 256 * 1024 * 1024
+
+
+class RunClient:
+    """One run, asked call by call; every method may raise GitHubError.
+
+    Args:
+        attempt: the run as it was then: jobs of later ones are left out; None for now.
+    """
+
+    def __init__(
+        self, github: GitHub, repository: str, run_id: int, attempt: int | None = None
+    ) -> None:
+        self._github = github
+        self._actions = f"/repos/{repository}/actions"
+        self._repository = f"/repos/{repository}"
+        self._run_id = run_id
+        self._attempt = attempt
+
+    def jobs(self) -> tuple[Job, ...]:
+        """The jobs of all attempts; one call per 100.
+
+        Not `filter=latest`: whether that holds the jobs of an earlier attempt that were not run
+        again has changed (r-universe-org/help#607).
+        """
+        path = f"{self._actions}/runs/{self._run_id}/jobs?filter=all"
+        found = self._github.items(RunJob, path, key="jobs", limit=MAX_JOBS)
+        if len(found) == MAX_JOBS:
+            what = f"more than {MAX_JOBS - 1} jobs in all attempts: which ran last is not known"
+            raise GitHubError(what, where=f"GET {path}")
+        return tuple(
+            _job(one) for one in found if self._attempt is None or one.run_attempt <= self._attempt
+        )
+
+    def jobs_of(self, attempt: int) -> tuple[Job, ...]:
+        """The jobs of one attempt."""
+        path = f"{self._actions}/runs/{self._run_id}/attempts/{attempt}/jobs"
+        return tuple(map(_job, self._github.items(RunJob, path, key="jobs", limit=MAX_JOBS)))
+
+    def annotations(self, job: Job) -> tuple[str, ...]:
+        """What is said of a job, title first where there is one; at most 100, in one call.
+
+        Needs `checks: read`. A job's id is that of its check run.
+        """
+        path = f"{self._repository}/check-runs/{job.id}/annotations"
+        found = self._github.items(JobAnnotation, path, limit=100)
+        # A title of GitHub's own only repeats the job or the file.
+        return tuple(one.message or one.title or "" for one in found)
+
+    def log_end(self, job: Job) -> str:
+        """The last lines of a job's log; may be cut, or may never have come (404, 410)."""
+        path = f"{self._actions}/jobs/{job.id}/logs"
+        return self._github.tail_text(path, tail_bytes=LOG_TAIL_BYTES, max_bytes=LOG_MAX_BYTES)
+
+    def artifacts(self, limit: int | None = None) -> tuple[Artifact, ...]:
+        """All attempts' artifacts; one call per 100."""
+        path = f"{self._actions}/runs/{self._run_id}/artifacts"
+        return self._github.items(Artifact, path, key="artifacts", limit=limit)
+
+    def artifact_names(self) -> tuple[str, ...] | None:
+        """In one call; None where there are more than it shows."""
+        found = self.artifacts(limit=PAGE_SIZE)
+        return tuple(one.name for one in found) if len(found) < PAGE_SIZE else None
+
+
+def finished_runs(
+    github: GitHub,
+    repository: str,
+    *,
+    workflow: str = "",
+    branch: str = "",
+    event: str = "",
+    limit: int = 30,
+) -> tuple[WorkflowRun, ...]:
+    """The newest runs that are done, the newest first, in one call.
+
+    Args:
+        workflow: its file's name; "" for those of all.
+        branch: its name at the head: of a fork's pull request the fork's.
+    """
+    parameters = {"status": "completed", "branch": branch, "event": event}
+    query = "&".join(
+        f"{name}={quote(value, safe='')}" for name, value in parameters.items() if value
+    )
+    within = f"/actions/workflows/{quote(workflow, safe='')}" if workflow else "/actions"
+    path = f"/repos/{repository}{within}/runs?{query}"
+    return github.items(WorkflowRun, path, key="workflow_runs", limit=limit)
+
+
+def known_ancestors(github: GitHub, repository: str, old: str, new: str) -> frozenset[str]:
+    """Commits that are known to come before `new`, or to be it: at most 100, in one call.
+
+    All that GitHub lists between two commits is an ancestor of the later one, and so is the commit
+    at which they parted; what is not listed may be one all the same.
+    """
+    basehead = f"{quote(old, safe='')}...{quote(new, safe='')}"
+    found = github.item(Comparison, f"/repos/{repository}/compare/{basehead}?per_page=100")
+    return frozenset({new, found.merge_base_commit.sha, *(one.sha for one in found.commits)})
+
+
+def pulls_of(github: GitHub, repository: str, sha: str) -> tuple[PullRequest, ...]:
+    """The pull requests that hold a commit: `workflow_run.pull_requests` is empty for forks."""
+    return github.items(PullRequest, f"/repos/{repository}/commits/{quote(sha, safe='')}/pulls")
+
+
+def _job(job: RunJob) -> Job:
+    return Job(
+        id=job.id,
+        name=job.name,
+        run_attempt=job.run_attempt,
+        status=job.status,
+        conclusion=job.conclusion,
+        started_at=job.started_at,
+        completed_at=job.completed_at,
+        url=job.html_url or "",
+        head_sha=job.head_sha,
+        steps=tuple(Step(one.name, one.number, one.conclusion) for one in job.steps or ()),
+    )

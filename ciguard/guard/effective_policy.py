@@ -1,0 +1,248 @@
+"""The policy that a run is judged by: a proposal by that of its base, all else by its own.
+
+Where the base's cannot be read the strictest one holds, which no policy of the base could be harder
+than; what passes under it would have passed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Final
+
+from ciguard import config as configuration
+from ciguard.codec import quarantine as quarantine_codec
+from ciguard.codec.base_runs import BaseQuery, known_failures, units_planned
+from ciguard.codec.quarantine import Quarantine
+from ciguard.compare.fail_conditions import CONDITIONS
+from ciguard.errors import CiguardError, InputError
+from ciguard.git.checkout import Checkout
+from ciguard.github.event_payload import current_run
+from ciguard.guard.policy import GuardRules, Policy
+from ciguard.guard.verdict import Finding
+from ciguard.sources import local
+from ciguard.sources.base_files import files_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ciguard.codec.base_runs import KnownFailure
+    from ciguard.codec.history import History
+    from ciguard.config import Config
+    from ciguard.github.events import ActionsRun
+    from ciguard.invocation import Invocation
+    from ciguard.model import CaseKey
+
+NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
+STRICTEST: Final = GuardRules(max_drop=0.0)
+# What of the configuration could make a red run green: by section; and of suites that both have.
+_POLICY_SECTIONS: Final = ("policy", "guard", "history")
+_POLICY_SUITE_KEYS: Final = ("exclude", "files")
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePolicy:
+    """What holds: the guard's policy, and which findings of the comparison fail the run.
+
+    `source` says whose it is; `footer` is its text at the end of a report.
+    """
+
+    policy: Policy
+    fail_on: tuple[str, ...]
+    source: str = "what is checked out"
+    footer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _PolicyFiles:
+    config: Config
+    quarantine: Quarantine
+    source: str = "what is checked out"
+    commit: str = ""
+
+
+def effective_policy(
+    invocation: Invocation,
+    forgive: str | None,
+    history: Callable[[str], History | None],
+    *,
+    location: str | None = None,
+    count: bool = False,
+) -> EffectivePolicy:
+    """Read what holds for the run around us; outside of GitHub Actions, the folder's own.
+
+    Args:
+        forgive: none or base, as the command line says; None leaves it to the configuration.
+        history: gives the past runs that lie at a place, where somebody asks for them.
+        place: where that is, as the command line says; None leaves it to the configuration, of a
+            proposal to that of its base.
+        count: also ask them for the units of the base, lest a plan that says nothing of them hides
+            how many are gone.
+
+    Raises:
+        UsageError: the folder's own configuration has mistakes.
+    """
+    today = datetime.now(UTC).date()
+    run = current_run(invocation.environ)
+    own = _own(invocation, today)
+    problems = [Finding("failed", "quarantine", what) for what in own.quarantine.problems]
+    law, notes = own, []
+    strict: EffectivePolicy | None = None
+    if run is not None and run.is_unmerged:
+        try:
+            law = _base(invocation, run, today)
+        except CiguardError as error:
+            strict = _strictest(error, problems)
+    where = location if location is not None else law.config.history.carrier
+    edited = (
+        law is not own and run is not None and _changes_history_file(invocation, run, law, where)
+    )
+    past = (lambda _: None) if edited else history
+    base_planned = _base_planned(run, past(where)) if count and run is not None else None
+    if strict is not None:
+        return replace(strict, policy=replace(strict.policy, base_planned=base_planned))
+    if run is not None and law is not own:
+        problems += _fixed_on_base(law, own)
+        changes = [*_changes(law, own), *([where] if edited else ())]
+        if changes:
+            what = "this merge group" if run.pull_request is None else "this pull request"
+            notes.append(f"{what} changes {', '.join(changes)}")
+    known: Mapping[CaseKey, KnownFailure] = {}
+    if (forgive or law.config.guard.forgive) == "base":
+        known, findings = _base_failures(run, past(where))
+        problems += findings
+    rules = GuardRules(law.config.guard.max_drop, law.config.guard.fewest_units)
+    policy = Policy(
+        rules=rules,
+        quarantine=law.quarantine.entries,
+        base_failures=known,
+        base_planned=base_planned,
+        findings=tuple(problems),
+        notes=tuple(notes),
+    )
+    return EffectivePolicy(policy, law.config.policy.fail_on, law.source, law.config.report.footer)
+
+
+def quarantine_of(invocation: Invocation) -> Quarantine:
+    """The quarantine that holds for the run around us; nothing where the base's cannot be read."""
+    today = datetime.now(UTC).date()
+    run = current_run(invocation.environ)
+    if run is None or not run.is_unmerged:
+        return _own_quarantine(invocation, today)
+    try:
+        return _base(invocation, run, today).quarantine
+    except CiguardError:
+        return Quarantine()
+
+
+def _strictest(error: CiguardError, problems: list[Finding]) -> EffectivePolicy:
+    note = "the base's policy could not be read"
+    what = (
+        f"{note} ({error.what}), so the strictest one holds: no quarantine, nothing forgiven, no "
+        "unit fewer than on the base, and every finding of the comparison fails"
+    )
+    finding = Finding("warning", "policy_unread", what, fix=error.fix)
+    policy = Policy(STRICTEST, findings=(*problems, finding), notes=(note,))
+    return EffectivePolicy(policy, CONDITIONS, "nobody, so the strictest")
+
+
+def _own(invocation: Invocation, today: date) -> _PolicyFiles:
+    return _PolicyFiles(invocation.config(), _own_quarantine(invocation, today))
+
+
+def _own_quarantine(invocation: Invocation, today: date) -> Quarantine:
+    path = invocation.folder / quarantine_codec.FILE
+    return _quarantine({path.name: local.read(path)} if path.is_file() else {}, today)
+
+
+def _base(invocation: Invocation, run: ActionsRun, today: date) -> _PolicyFiles:
+    """As the base commit has it.
+
+    Raises:
+        CiguardError: the commit is not known or not to be had, or its configuration has mistakes.
+    """
+    repository = Checkout(invocation.folder, invocation.environ)
+    merged = repository.base_of_merge(run.tested_sha, run.head_sha) if run.pull_request else None
+    commit = merged or run.base_sha
+    if commit is None:
+        fix = "give the payload that GitHub wrote to $GITHUB_EVENT_PATH, unchanged"
+        raise InputError("the event names no base commit", where="GITHUB_EVENT_PATH", fix=fix)
+    texts = files_at(invocation.folder, invocation.environ, run, commit, NAMES)
+    config = configuration.parse(texts, invocation.environ)
+    source = f"the base commit {commit[:10]}"
+    return _PolicyFiles(config, _quarantine(texts, today), source, commit)
+
+
+def _changes_history_file(
+    invocation: Invocation, run: ActionsRun, law: _PolicyFiles, where: str
+) -> bool:
+    """Say that a proposal changes the file of past runs itself: it would judge itself by it.
+
+    What is in no commit was brought by the workflow.
+    """
+    if where.startswith("branch:") or run.tested_sha is None:
+        return False
+    repository = Checkout(invocation.folder, invocation.environ)
+    now = repository.tracked(run.tested_sha, where)
+    return bool(now) and now != repository.tracked(law.commit, where)
+
+
+def _quarantine(texts: Mapping[str, bytes], today: date) -> Quarantine:
+    if quarantine_codec.FILE not in texts:
+        return Quarantine()
+    try:
+        return quarantine_codec.decode(texts[quarantine_codec.FILE], today)
+    except InputError as error:
+        return Quarantine(problems=(f"{error.where}: {error.what}",))
+
+
+def _fixed_on_base(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[Finding]:
+    """What is wrong on the base alone: who mends it must be able to merge that."""
+    for what in base.quarantine.problems:
+        if what not in own.quarantine.problems:
+            text = f"on the base, {what}; it holds nothing, and is mended here"
+            yield Finding("warning", "quarantine_of_base", text)
+
+
+def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
+    """Keys that differ between the base's law and what is proposed."""
+    before, now = base.quarantine, own.quarantine
+    if quarantine_codec.is_changed(before.entries, now.entries) or before.problems != now.problems:
+        yield quarantine_codec.FILE
+    for section in _POLICY_SECTIONS:
+        was, is_ = getattr(base.config, section), getattr(own.config, section)
+        for name in type(was).model_fields:
+            if getattr(was, name) != getattr(is_, name):
+                yield f"{section}.{name}"
+    for suite in sorted(base.config.suite.keys() & own.config.suite.keys()):
+        for name in _POLICY_SUITE_KEYS:
+            if getattr(base.config.suite[suite], name) != getattr(own.config.suite[suite], name):
+                yield f"suite.{suite}.{name}" if suite else f"suite.{name}"
+
+
+def _base_query(run: ActionsRun | None) -> BaseQuery:
+    if run is None:
+        return BaseQuery()
+    subject_run = run.subject_run
+    return BaseQuery(
+        run.base_branch, run.subject_workflow or None, subject_run[0] if subject_run else None
+    )
+
+
+def _base_planned(run: ActionsRun, history: History | None) -> tuple[int, str] | None:
+    found = units_planned(history, _base_query(run)) if history is not None else None
+    return (found.planned, found.source) if found is not None else None
+
+
+def _base_failures(
+    run: ActionsRun | None, history: History | None
+) -> tuple[Mapping[CaseKey, KnownFailure], list[Finding]]:
+    """What the base fails too, and why nothing is forgiven where that is so."""
+    if run is not None and not run.is_subject_unmerged:
+        return {}, []  # the base itself is not forgiven for what it fails
+    known, newest = known_failures(history, _base_query(run)) if history is not None else ({}, None)
+    if newest is not None:
+        return known, []
+    why = "the history has no run of the base of which every leg ended well"
+    what = f"nothing is forgiven: {why if history is not None else 'there are no past runs'}"
+    return {}, [Finding("warning", "no_base_run", what)]

@@ -1,0 +1,248 @@
+"""What has to be asked of GitHub about a run, in the fewest calls: one list, two for a dead leg.
+
+Pure but for the `Source` that it is handed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from ciguard.errors import RemoteError
+from ciguard.guard.diagnosis import JobEvidence, consistency, diagnose, is_explained
+from ciguard.guard.job_matching import match_jobs, replanned
+from ciguard.guard.leg_endings import leg_end
+from ciguard.guard.legs import exited_with_failures, read_leg, unexplained
+from ciguard.guard.log_patterns import first_match
+from ciguard.guard.record_selection import select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ciguard.model import Plan, Record
+    from ciguard.model.jobs import Job
+
+T = TypeVar("T")
+
+PAGE: Final = 100  # of GitHub's lists
+MAX_QUERIED_LEGS: Final = 60  # of an hour's 1,000 calls a report may not take the most
+NOT_QUERIED: Final = f"more than {MAX_QUERIED_LEGS} legs died: GitHub was not asked about all"
+
+
+class JudgedRun(Protocol):
+    """The run that is judged; `source` is None where it cannot be asked, and `why` that is."""
+
+    @property
+    def run_id(self) -> int: ...
+    @property
+    def run_attempt(self) -> int | None: ...
+    @property
+    def head_shas(self) -> frozenset[str]: ...
+    @property
+    def source(self) -> RunApi | None: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def fix(self) -> str: ...
+
+
+class RunApi(Protocol):
+    """One run on GitHub; every method may raise RemoteError."""
+
+    def jobs(self) -> tuple[Job, ...]:
+        """Of all attempts."""
+
+    def annotations(self, job: Job) -> tuple[str, ...]:
+        """What is said of a job."""
+
+    def log_end(self, job: Job) -> str:
+        """The last lines of its log."""
+
+    def artifact_names(self) -> tuple[str, ...] | None:
+        """Of all attempts, in one call; None where that does not show all."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What GitHub says of a run.
+
+    Attributes:
+        run_id, run_attempt: of the run that is judged, now.
+        legs: by shard, of those whose job is known, and of those that have none.
+        twins: by shard, jobs of which one is its own, and nobody knows which.
+        heads: commits that the run is of, by its event and its jobs.
+        replanned: the job that planned anew in an attempt without legs, and did not end well.
+        unknown: what is not known, and why; "" where the jobs are known.
+        fix: what to do about that.
+    """
+
+    run_id: int | None = None
+    run_attempt: int | None = None
+    legs: Mapping[str, JobEvidence] = field(default_factory=dict)
+    ambiguous: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
+    unknown: str = ""
+    fix: str = ""
+    head_shas: frozenset[str] = frozenset()
+    replanned: Job | None = None
+
+    @property
+    def attempts(self) -> dict[str, int]:
+        """In which attempt each leg ran last, where that is known."""
+        return {
+            shard: facts.job.run_attempt
+            for shard, facts in self.legs.items()
+            if facts.job is not None
+        }
+
+
+def query_jobs(
+    plan: Plan, records: Sequence[Record], judged_run: JudgedRun | None
+) -> RunFacts | None:
+    """Ask about the run, and about each leg that is dead or whose job contradicts its record.
+
+    A refusal is no end: what is not known is said, and the legs are judged by the rest.
+
+    Args:
+        judged: None outside of a run: then nobody is asked, and nothing is missed.
+    """
+    if judged_run is None:
+        return None
+    empty = RunFacts(judged_run.run_id, judged_run.run_attempt, head_shas=judged_run.head_shas)
+    if judged_run.source is None:
+        return replace(empty, unknown=judged_run.why, fix=judged_run.fix)
+    try:
+        jobs = judged_run.source.jobs()
+    except RemoteError as error:
+        unknown = f"GitHub did not say how the jobs of this run ended ({error.what:.200})"
+        return replace(empty, unknown=unknown, fix=error.fix)
+    empty = replace(
+        empty, head_shas=judged_run.head_shas | {one.head_sha for one in jobs if one.head_sha}
+    )
+    matched = match_jobs(plan, records, jobs)
+    if not any(matched.values()):
+        name = plan.job_name(plan.shards[0]) if plan.shards else ""
+        none = f"none of the {len(jobs):,} jobs" if len(jobs) != 1 else "the one job"
+        called = "is" if len(jobs) != 1 else "is not"
+        unknown = f'{none} of this run {called} called like "{name}"'
+        fix = "give the matrix job `name: ${{ matrix.name }}`"
+        return replace(empty, unknown=unknown, fix=fix)
+    legs = {
+        shard.key: JobEvidence(
+            next(iter(matched[shard.key]), None),
+            plan.job_name(shard),
+            limit_s=_seconds(plan.job_minutes),
+            shard=shard.key,
+        )
+        for shard in plan.shards
+        if len(matched[shard.key]) <= 1
+    }
+    twins = {shard: found for shard, found in matched.items() if len(found) > 1}
+    known = replace(empty, legs=legs, ambiguous=twins, replanned=replanned(plan, matched, jobs))
+    dead = _dead(plan, records, known)
+    return replace(known, legs={**legs, **_query_dead_legs(legs, dead, judged_run.source)})
+
+
+def _seconds(minutes: int | None) -> float | None:
+    return None if minutes is None else 60.0 * minutes
+
+
+def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str, Record | None]:
+    """Shards about which more must be known, with what they left."""
+    newest = select(plan, records, platform.attempts, platform.run_id, platform.head_shas).newest
+    found: dict[str, Record | None] = {}
+    for shard in plan.shards:
+        facts, record = platform.legs.get(shard.key), newest.get(shard.key)
+        if facts is None or facts.job is None:
+            continue
+        if record is None or leg_end(record).problem:
+            found[shard.key] = record
+            continue
+        if consistency(facts.job, failed=False) != "contradicts":
+            continue  # of nearly all legs, whose results need not be gone through for this
+        leg = read_leg(shard, record)
+        if not (exited_with_failures(leg) or unexplained(leg)):
+            found[shard.key] = record
+    return found
+
+
+def _query_dead_legs(
+    legs: Mapping[str, JobEvidence], dead: Mapping[str, Record | None], source: RunApi
+) -> dict[str, JobEvidence]:
+    """The facts of the dead legs, annotations first: they often spare the log."""
+    caller = _TolerantCaller()
+    found: dict[str, JobEvidence] = {}
+    for number, shard in enumerate(dead):
+        facts, job = legs[shard], legs[shard].job
+        if number >= MAX_QUERIED_LEGS or job is None:
+            found[shard] = replace(facts, not_fetched=(NOT_QUERIED,))
+        else:
+            annotations = caller.call_tolerantly(source.annotations, job, "its annotations")
+            found[shard] = replace(facts, annotations=annotations, not_fetched=caller.pop_errors())
+    of_run = _run_wide_texts(found.values())
+    for number, (shard, record) in enumerate(dead.items()):
+        facts, job = found[shard], found[shard].job
+        if job is None:
+            continue
+        if job.conclusion == "cancelled":
+            facts = found[shard] = replace(facts, of_run=of_run.get(job.run_attempt, ()))
+        if number < MAX_QUERIED_LEGS and not is_explained(facts, record):
+            log = caller.call_tolerantly(source.log_end, job, "the end of its log")
+            found[shard] = replace(
+                facts, log=log or "", not_fetched=(*facts.not_fetched, *caller.pop_errors())
+            )
+    silent = [
+        shard
+        for shard, record in dead.items()
+        if record is None and diagnose(found[shard], None).ending == "unknown"
+    ]
+    # The one call more, and of many legs more than one: then it is left out.
+    if silent and len(legs) < PAGE:
+        job = found[silent[0]].job
+        names = (
+            caller.call_tolerantly(lambda _: source.artifact_names(), job, "its artifacts")
+            if job
+            else None
+        )
+        not_fetched = caller.pop_errors()
+        for shard in silent:
+            facts = found[shard]
+            found[shard] = replace(
+                facts, artifacts=names, not_fetched=(*facts.not_fetched, *not_fetched)
+            )
+    return found
+
+
+def _run_wide_texts(queried: Iterable[JobEvidence]) -> dict[int, tuple[str, ...]]:
+    """By attempt, a text that is said of one job and true of all that were cancelled with it."""
+    found: dict[int, tuple[str, ...]] = {}
+    for facts in queried:
+        match = first_match(facts.annotations or (), run_wide=True)
+        if facts.job is not None and match is not None:
+            found[facts.job.run_attempt] = (match[1].text,)
+    return found
+
+
+class _TolerantCaller:
+    """Calls that may be refused; where the next one would be too, it is not made."""
+
+    def __init__(self) -> None:
+        self._errors_by_endpoint: dict[str, str] = {}
+        self._not_fetched: tuple[str, ...] = ()
+
+    def pop_errors(self) -> tuple[str, ...]:
+        """Why the last answer is missing."""
+        not_fetched, self._not_fetched = self._not_fetched, ()
+        return not_fetched
+
+    def call_tolerantly(self, request: Callable[[Job], T], job: Job, what: str) -> T | None:
+        """The answer; None where there is none."""
+        if what in self._errors_by_endpoint:
+            self._not_fetched = (self._errors_by_endpoint[what],)
+            return None
+        try:
+            return request(job)
+        except RemoteError as error:
+            self._not_fetched = (f"{what} ({error.what:.200})",)
+            if error.is_lasting:
+                self._errors_by_endpoint[what] = self._not_fetched[0]
+            return None

@@ -1,0 +1,293 @@
+"""Planned units against recorded results: exactly one final outcome each, or it is named. Pure.
+
+The expected legs come from the plan, never from what arrived: no job can detect its own absence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from ciguard.guard import run_checks, skipped, stale
+from ciguard.guard.failure_groups import find_hotspots, group_failures
+from ciguard.guard.github_facts import RunFacts
+from ciguard.guard.job_checks import check_jobs as findings_of_platform
+from ciguard.guard.leg_endings import is_from_result_files
+from ciguard.guard.legs import LegResult, exited_with_failures, leg_findings, leg_row, read_leg
+from ciguard.guard.needs import check_needs as findings_of_jobs
+from ciguard.guard.policy import Excusals, Policy, apply_policy
+from ciguard.guard.policy import stale_entries as stale_quarantine
+from ciguard.guard.record_selection import Selection, select
+from ciguard.guard.verdict import Failure, Finding, Flaky, Level, Missing, State, Verdict
+from ciguard.guard.verdict_headline import with_headline
+from ciguard.model import OUTCOMES
+from ciguard.model.attempts import STATUSES, classify_result, last_starts, resolve_units
+from ciguard.text import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from ciguard.guard.needs import NeededJob
+    from ciguard.model import Outcome, Plan, Record, Suite, UnitKey
+    from ciguard.model.attempts import UnitResult
+
+_LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
+_NO_RECORD: Final = "its shard has no record"
+
+
+def prove(
+    plan: Plan,
+    records: Iterable[Record],
+    needs: Sequence[NeededJob] | None = None,
+    *,
+    configured: Mapping[str, Suite] | None = None,
+    platform: RunFacts | None = None,
+    policy: Policy = Policy(),  # noqa: B008  # frozen, so sharing it is harmless
+    extra_findings: Sequence[Finding] = (),
+) -> Verdict:
+    """Judge a run.
+
+    Args:
+        plan: the contract.
+        records: all that arrived, of any plan, run and attempt, in any order.
+        needs: what GitHub says of the jobs before this one, where it was asked.
+        configured: the suites as they are now; only a plan that is kept can be older.
+        platform: what GitHub says of the jobs of the legs, where it was asked.
+        policy: what it is judged by beside the plan.
+        also: what was found where the records come from.
+
+    Returns:
+        The same verdict for any order of the records. O(results).
+    """
+    facts = platform if platform is not None and not platform.unknown else RunFacts()
+    # Which run is judged is known also where GitHub says nothing of its jobs.
+    known = platform if platform is not None else facts
+    selection = select(plan, records, facts.attempts, known.run_id, known.head_shas)
+    legs = _legs(plan, selection, facts)
+    planned = {key for leg in legs for key in leg.planned}
+    where = _results_by_unit(legs)
+    final = {key: _worst(found) for key, found in where.items()}
+    missing = tuple(_missing(legs, final))
+    lost = {
+        shard: tuple(one.key for one in found)
+        for shard, found in groupby(missing, key=lambda one: one.shard)
+    }
+    excusals = apply_policy(_failures(where), policy)
+    failures = excusals.failures
+    causes = group_failures(failures)
+    found = [
+        *extra_findings,
+        *selection.findings,
+        *policy.findings,
+        *run_checks.check_inventory(plan, policy, planned),
+        *_leg_findings(plan, legs, lost),
+        *_unplanned_and_moved(legs, where, planned),
+    ]
+    if configured is not None and plan.policy.remainder:
+        found.extend(stale.check_stale_plan(plan, configured))
+    if platform is not None:
+        found.extend(findings_of_platform(legs, platform, with_needs=bool(needs)))
+    found.extend(stale_quarantine(policy.quarantine, final, planned))
+    found.extend(skipped.check_nothing_ran(final, planned))
+    if needs is not None:
+        found.extend(_needs_findings(needs, legs, excusals, found))
+    findings = tuple(sorted(found, key=_order))
+    state = _state(failures, missing, findings)
+    flaky_units = tuple(_flaky(where, final, selection))
+    verdict = Verdict(
+        state=state,
+        headline="",
+        plan_id=plan.id,
+        planned=len(planned),
+        ended=len(planned) - len({one.key for one in missing}),
+        legs=tuple(map(leg_row, legs)),
+        failures=failures,
+        flaky=tuple(one for one in flaky_units if not one.ran_out_of_memory),
+        starved=tuple(one for one in flaky_units if one.ran_out_of_memory),
+        missing=missing,
+        findings=findings,
+        counts=_counts(legs),
+        quarantined=excusals.quarantined,
+        forgiven=excusals.forgiven,
+        causes=causes,
+        offenders=find_hotspots(causes, plan.suites),
+        notes=policy.notes,
+    )
+    return with_headline(verdict)
+
+
+def _leg_findings(
+    plan: Plan, legs: Sequence[LegResult], lost: Mapping[str, tuple[UnitKey, ...]]
+) -> Iterator[Finding]:
+    for leg in legs:
+        yield from leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.tries)
+
+
+def _needs_findings(
+    needs: Sequence[NeededJob],
+    legs: Sequence[LegResult],
+    weighed: Excusals,
+    findings: Sequence[Finding],
+) -> Iterator[Finding]:
+    """What the jobs before this one say, in the light of what was found without them."""
+    excused = bool(weighed.quarantined or weighed.forgiven)
+    explained = excused or bool(weighed.failures) or any(exited_with_failures(leg) for leg in legs)
+    red = bool(weighed.failures) or any(finding.level == "failed" for finding in findings)
+    names = {_job(leg) for leg in legs}
+    return findings_of_jobs(
+        needs, is_explained=explained, is_excused=excused and not red, names=names
+    )
+
+
+def _job(leg: LegResult) -> str:
+    """The job of a matrix as `needs` calls it, as far as the record of a leg tells."""
+    header = leg.record.header if leg.record is not None else None
+    return (header.job or "").partition(" (")[0] if header is not None else ""
+
+
+def _legs(plan: Plan, selection: Selection, facts: RunFacts) -> list[LegResult]:
+    return [
+        read_leg(
+            shard,
+            selection.newest.get(shard.key),
+            selection.rejected.get(shard.key),
+            facts.legs.get(shard.key),
+        )
+        for shard in plan.shards
+    ]
+
+
+def _counts(legs: Iterable[LegResult]) -> dict[Outcome, int]:
+    counts: Counter[Outcome] = Counter()
+    for leg in legs:
+        counts.update(leg.counts)
+    return {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]}
+
+
+def _order(finding: Finding) -> tuple[int, str, str, str]:
+    return (_LEVELS.index(finding.level), finding.shard, finding.kind, finding.what)
+
+
+def _state(
+    failures: Sequence[Failure], missing: Sequence[Missing], findings: Sequence[Finding]
+) -> State:
+    levels = {finding.level for finding in findings}
+    if missing or "incomplete" in levels:
+        return "incomplete"
+    return "failed" if failures or "failed" in levels else "passed"
+
+
+def _results_by_unit(
+    legs: Iterable[LegResult],
+) -> dict[UnitKey, list[tuple[LegResult, UnitResult]]]:
+    """In which legs each unit has a result."""
+    found: dict[UnitKey, list[tuple[LegResult, UnitResult]]] = defaultdict(list)
+    for leg in legs:
+        for key, end in leg.units.items():
+            found[key].append((leg, end))
+    return found
+
+
+def _worst(found: Sequence[tuple[LegResult, UnitResult]]) -> UnitResult:
+    """Of a unit that ran in several legs the worst result: a pass elsewhere cannot hide it."""
+    if len(found) == 1:
+        return found[0][1]
+    return max((result for _, result in found), key=lambda one: STATUSES.index(one.status))
+
+
+def _missing(legs: Iterable[LegResult], final: Mapping[UnitKey, UnitResult]) -> Iterator[Missing]:
+    for leg in legs:
+        ends = {key: final.get(key) for key in leg.planned}
+        lost = [key for key, end in ends.items() if end is None or end.status == "unfinished"]
+        for key in sorted(lost):
+            yield Missing(key, leg.shard.key, _missing_reason(leg, key, ends[key]))
+
+
+def _missing_reason(leg: LegResult, key: UnitKey, end: UnitResult | None) -> str:
+    if leg.record is None:
+        return _NO_RECORD
+    if end is not None:
+        stopped = next((case for case in end.cases if classify_result(case) == "unfinished"), None)
+        return f"it was stopped: {stopped.ending}" if stopped else "its last try did not finish"
+    if key in leg.last_start:
+        return "it was started and did not finish"
+    if key in leg.missing_reasons:
+        return leg.missing_reasons[key].detail
+    if is_from_result_files(leg.record):
+        return f"no case{' that could be read' * bool(leg.end.problem)} names it"
+    if leg.end.problem:
+        return f"it was not started: {leg.end.problem}"
+    return "its leg ended by itself and wrote nothing about it"
+
+
+def _failures(
+    where: Mapping[UnitKey, Sequence[tuple[LegResult, UnitResult]]],
+) -> Iterator[Failure]:
+    found = [
+        Failure(leg.shard.key, case)
+        for ends in where.values()
+        for leg, end in ends
+        if end.status != "good"
+        for case in end.cases
+        if classify_result(case) == "bad"
+    ]
+    yield from sorted(found, key=lambda failure: (failure.shard, failure.result.key))
+
+
+def _flaky(
+    where: Mapping[UnitKey, Sequence[tuple[LegResult, UnitResult]]],
+    final: Mapping[UnitKey, UnitResult],
+    selection: Selection,
+) -> Iterator[Flaky]:
+    """Units that went wrong first and right in the end, in this attempt or an earlier one."""
+    before: dict[tuple[str, UnitKey], UnitResult] = {
+        (shard, key): end
+        for shard, records in selection.earlier.items()
+        for record in records
+        for key, end in resolve_units(record.results, last_starts(record.starts)).items()
+        if end.status == "bad"
+    }
+    found = []
+    for key, ends in where.items():
+        if final[key].status != "good":
+            continue
+        for leg, end in ends:
+            past = before.get((leg.shard.key, key))
+            cases = past.cases if past is not None else ()
+            failures = [*(case for case in cases if classify_result(case) == "bad"), *end.failures]
+            if failures:
+                first = min(failures, key=lambda one: one.ran_out_of_memory)
+                found.append(Flaky(key, leg.shard.key, first))
+    yield from sorted(found, key=lambda one: (one.shard, one.key))
+
+
+def _unplanned_and_moved(
+    legs: Sequence[LegResult],
+    where: Mapping[UnitKey, Sequence[tuple[LegResult, UnitResult]]],
+    planned: AbstractSet[UnitKey],
+) -> Iterator[Finding]:
+    for leg in legs:
+        shard = leg.shard.key
+        unplanned = tuple(sorted(key for key in leg.units if key not in planned))
+        if unplanned:
+            what = f"{count_of(len(unplanned), 'unit')} with results that nobody planned"
+            moved_units = leg.planned - leg.units.keys()
+            is_misnamed = {key[:2] for key in moved_units} & {key[:2] for key in unplanned}
+            fix = "new since the plan was made? Make it again"
+            if is_misnamed:
+                fix = (
+                    "are these the units without a result, by another name? Then list them as "
+                    f"their results name them; {fix}"
+                )
+            yield Finding("warning", "unplanned", f"shard {shard}: {what}", shard, unplanned, fix)
+        moved = tuple(sorted(planned & leg.units.keys() - leg.planned))
+        if moved:
+            what = f"{count_of(len(moved), 'unit')} ran here and planned elsewhere"
+            yield Finding("warning", "elsewhere", f"shard {shard}: {what}", shard, moved)
+    doubled = tuple(sorted(key for key, ends in where.items() if len(ends) > 1))
+    if doubled:
+        what = f"{count_of(len(doubled), 'unit')} with results in several shards; the worst counts"
+        fix = "make the plan again: a unit is run once"
+        yield Finding("warning", "doubled", what, units=doubled, fix=fix)

@@ -1,0 +1,195 @@
+"""Result files that the user's own jobs uploaded -> the records their shards would have. Pure.
+
+A shard without a file has no record and is dead; one whose file is cut, or says itself that it is
+not whole, has no end. A case belongs to a unit of its own shard, else to one of another, else it is
+a unit that nobody planned.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.codec.results.attach import read_cases, units_of_cases
+from ciguard.codec.results.base import FILE
+from ciguard.codec.results.result_patterns import result_members
+from ciguard.errors import InputError
+from ciguard.guard.verdict import Finding
+from ciguard.model import EndLine, EventLine, Record, ShardLine
+from ciguard.text import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ciguard.codec.results.result_patterns import ResultFile
+    from ciguard.model import Plan, PlannedUnit, Result
+
+MAX_NAMED: Final = 3
+SuiteKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRecords:
+    """The records of shards that left a file, and what is odd about files of no shard."""
+
+    records: tuple[Record, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(slots=True)
+class _Leg:
+    """One shard while its files are read."""
+
+    shard: str
+    ways: Sequence[SuiteKey] = ()
+    files: list[str] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+
+class _Case(NamedTuple):
+    """A case that has no unit yet, and what the path of its file said of suite and variant."""
+
+    leg: _Leg
+    result: Result
+    suite: str | None
+    variant: str | None
+
+    def may_be(self, suite_key: SuiteKey) -> bool:
+        """Nothing says that it is of another suite or variant."""
+        return self.suite in (None, suite_key[0]) and self.variant in (None, suite_key[1])
+
+    def assign(self, suite_key: SuiteKey, unit: str, name: str) -> None:
+        """Tell its leg."""
+        case = self.result.case or name
+        one = replace(self.result, suite=suite_key[0], variant=suite_key[1], unit=unit, case=case)
+        self.leg.results.append(one)
+
+
+def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecords:
+    """Read the files and give every case its unit.
+
+    Args:
+        files: in any order; the result is the same.
+    """
+    units = {shard.key: shard.units for shard in plan.shards}
+    by_shard: dict[str, list[ResultFile]] = defaultdict(list)
+    for file in sorted(files, key=lambda file: file.path):
+        by_shard[file.shard].append(file)
+    legs, left = [], []
+    for shard, found in sorted(by_shard.items()):
+        if shard in units:
+            leg = _Leg(shard)
+            legs.append(leg)
+            left += _read_shard(leg, units[shard], found)
+    _assign_elsewhere(plan, left)
+    unknown_shards = {key: found for key, found in sorted(by_shard.items()) if key not in units}
+    return ImportedRecords(
+        tuple(_record(plan, leg) for leg in legs),
+        tuple(_unknown_shard(plan, key, found) for key, found in unknown_shards.items()),
+    )
+
+
+def _unknown_shard(plan: Plan, shard: str, files: Sequence[ResultFile]) -> Finding:
+    """Files of a shard that nobody planned: what they say is not known, and might be a failure."""
+    named = ", ".join(file.path for file in files[:MAX_NAMED])
+    more = f" and {len(files) - MAX_NAMED:,} more" if len(files) > MAX_NAMED else ""
+    what = (
+        f"{count_of(len(files), 'result file')} of shard {shard!r:.120}, which is not in the plan"
+    )
+    keys = ", ".join(one.key for one in plan.shards[:MAX_NAMED])
+    fix = f"let --results say the shard's name as the plan has it ({keys}, ...), or plan it"
+    return Finding("incomplete", "unknown_shard", f"{what}: {named}{more}", fix=fix)
+
+
+def _read_shard(
+    leg: _Leg, units: Sequence[PlannedUnit], files: Sequence[ResultFile]
+) -> list[_Case]:
+    """Read a shard's files; gives the cases that are of none of its units."""
+    by_suite_key = _by_suite_key(units)
+    leg.ways = tuple(by_suite_key)
+    leg.files = [file.path for file in files]
+    cases = [
+        _Case(leg, case, file.suite, file.variant)
+        for file in files
+        for case in _cases(file, leg.damage)
+    ]
+    for suite_key, inventory in by_suite_key.items():
+        cases = _assign_cases(cases, suite_key, inventory)
+    return cases
+
+
+def _cases(file: ResultFile, damage: list[str]) -> Iterator[Result]:
+    try:
+        for path, content in result_members(file.path, file.content):
+            cases, problem = read_cases(content, path)
+            damage += [problem] if problem else []
+            yield from cases
+    except InputError as error:
+        damage.append(f"{error.where}: {error.what}")
+
+
+def _by_suite_key(units: Iterable[PlannedUnit]) -> dict[SuiteKey, list[InventoryUnit]]:
+    found: dict[SuiteKey, list[InventoryUnit]] = defaultdict(list)
+    for unit in sorted(units, key=lambda unit: unit.key):
+        found[unit.suite, unit.variant].append(InventoryUnit(unit.unit, unit.suite, unit.variant))
+    return found
+
+
+def _assign_cases(
+    cases: list[_Case], suite_key: SuiteKey, inventory: Sequence[InventoryUnit]
+) -> list[_Case]:
+    """Give cases to units of this suite and variant; gives those that belong to none of them."""
+    tried = [case.result for case in cases if case.may_be(suite_key)]
+    targets = units_of_cases(tried, inventory, suite_key) if tried else iter(())
+    rest = []
+    for case in cases:
+        unit, by_name = next(targets) if case.may_be(suite_key) else (None, False)
+        if unit is None:
+            rest.append(case)
+        else:
+            case.assign(suite_key, unit, unit if by_name else case.result.unit)
+    return rest
+
+
+def _assign_elsewhere(plan: Plan, cases: list[_Case]) -> None:
+    """Cases that are of no unit of their shard: of another's, or of nobody's."""
+    if cases:
+        units = {unit.key: unit for shard in plan.shards for unit in shard.units}
+        for suite_key, inventory in _by_suite_key(units.values()).items():
+            cases = _assign_cases(cases, suite_key, inventory)
+    for case in cases:
+        own = case.leg.ways[0] if len(case.leg.ways) == 1 else ("", "")
+        suite = own[0] if case.suite is None else case.suite
+        variant = own[1] if case.variant is None else case.variant
+        case.assign((suite, variant), case.result.unit, case.result.unit)
+
+
+def _number_rows(results: Iterable[Result]) -> Iterator[Result]:
+    """Rows of one name, told apart; tries of one row, which follow each other, stay together."""
+    rows: dict[tuple[str, ...], tuple[int, int]] = {}
+    for one in results:
+        row, last_try = rows.get(one.key, (0, one.try_number))
+        row += one.try_number <= last_try
+        rows[one.key] = (row, one.try_number)
+        yield replace(one, case=f"{one.case} #{row}") if row > 1 else one
+
+
+def _record(plan: Plan, leg: _Leg) -> Record:
+    header = ShardLine(
+        plan_id=plan.id,
+        shard=leg.shard,
+        shards=len(plan.shards),
+        repository=plan.repository,
+        head_sha=plan.head_sha,
+    )
+    return Record(
+        source=leg.files[0],
+        header=header,
+        results=tuple(_number_rows(leg.results)),
+        events=tuple(EventLine(FILE, detail=path) for path in leg.files),
+        end=None if leg.damage else EndLine("completed"),
+        damage=tuple(leg.damage),
+    )

@@ -1,0 +1,235 @@
+"""A history in an orphan branch of a git remote: one commit with one file.
+
+Every write is a new commit without parents, so the branch never grows; it is pushed only where the
+branch still is what was read (compare-and-swap). Of the clone around, the working tree, the index,
+branches and tags are not touched, and a shallow or partial clone will do.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ciguard.codec.history import FILE_NAME
+from ciguard.errors import CiguardError, InputError, RemoteError
+from ciguard.git.commands import TRANSFER_S, git, with_token, without_secrets
+from ciguard.history.git_errors import advice, is_transient, lost_race, summarize
+from ciguard.history.stored_bytes import StoredBytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    from ciguard.codec.history import DamagedHistory
+
+DEFAULT: Final = "ciguard-history"
+REMOTE: Final = "origin"
+_AUTHOR: Final = {
+    f"GIT_{role}_{what}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "ciguard"), ("EMAIL", "ciguard@localhost.invalid"))
+}
+_REF_ABSENT: Final = 2  # of ls-remote --exit-code
+_REF_MISSING: Final = "couldn't find remote ref"  # of fetch
+# Settings that a clone may have and that would touch more than the one commit.
+_MINIMAL_FETCH: Final = (
+    *("--no-tags", "--no-recurse-submodules", "--no-prune", "--no-filter", "--no-auto-gc"),
+    "--refmap=",
+)
+
+# stamina reports each retry by logging; without a handler Python would print it to stderr.
+logging.getLogger("stamina").addHandler(logging.NullHandler())
+
+
+class _TransientError(RemoteError):
+    """The network or the server failed; another try may do better."""
+
+    is_lasting = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteLimits:
+    """How long a remote is waited for, and how often it is asked again when the network fails."""
+
+    lookup_timeout_s: float = 60.0  # a few hundred bytes: whoever needs longer does not answer
+    transfer_timeout_s: float = TRANSFER_S
+    tries: int = 3
+    wait_s: float = 1.0  # before the second try; then twice as long
+
+
+@dataclass(frozen=True, slots=True)
+class BranchStore:
+    """The branch `name` of a remote (its name in the clone around `folder`, or its address)."""
+
+    name: str
+    folder: Path
+    environ: Mapping[str, str] = field(repr=False)
+    remote: str = REMOTE
+    limits: RemoteLimits = RemoteLimits()
+
+    @property
+    def location(self) -> str:
+        """As it is written on the command line."""
+        other = "" if self.remote == REMOTE else f" of {without_secrets(self.remote)}"
+        return f"branch:{self.name}{other}"
+
+    def recovery_advice(self, error: DamagedHistory) -> str:  # noqa: ARG002  # the same whatever it is
+        """The branch is deleted: `read` has seen that nothing else is in it."""
+        delete = f"git push {without_secrets(self.remote)} --delete {self.name}"
+        return f"take it away: {delete}; then put a copy back, or let later runs fill it"
+
+    def read(self) -> StoredBytes:
+        """The branch's file; without such a branch there is nothing yet.
+
+        Raises:
+            RemoteError: the remote cannot be reached, or its branch is no place for a history.
+            InputError: not a branch name, no git, or no repository here.
+        """
+        ref = self._ref()
+        found = self._query_remote(
+            self.limits.lookup_timeout_s, "ls-remote", "--exit-code", self.remote, ref
+        )
+        if found.returncode == _REF_ABSENT:
+            return StoredBytes(None)
+        self._check(found, "the branch cannot be looked up")
+        # A name of its own: other programs in this clone use FETCH_HEAD as well.
+        aside = f"refs/ciguard/{secrets.token_hex(8)}"
+        arguments = ("fetch", "--quiet", *_MINIMAL_FETCH, self.remote, f"+{ref}:{aside}")
+        try:
+            fetched = self._query_remote(self.limits.transfer_timeout_s, *arguments)
+            if fetched.returncode and _REF_MISSING in _text(fetched):
+                return StoredBytes(None)
+            self._check(fetched, "the branch cannot be fetched")
+            commit = self._output_of("rev-parse", "--verify", f"{aside}^{{commit}}")
+        finally:
+            self._git("update-ref", "-d", aside)
+        self._check_no_other_files(commit)
+        shown = self._git("cat-file", "blob", f"{commit}:{FILE_NAME}")
+        self._check(shown, f"its {FILE_NAME} cannot be fetched")
+        return StoredBytes(shown.stdout, commit)
+
+    def _check_no_other_files(self, commit: str) -> None:
+        """A write replaces the branch, so one with somebody's work in it is none for a history.
+
+        A README that explains the branch is no such work.
+        """
+        listed = self._git("ls-tree", "-z", "--name-only", commit)
+        self._check(listed, "the branch cannot be read")
+        names = listed.stdout.decode("utf-8", "replace").split("\0")[:-1]
+        foreign_names = [name for name in names if not name.startswith(("README", FILE_NAME))]
+        if FILE_NAME in names and not foreign_names:
+            return
+        what = f"the branch holds no {FILE_NAME}"
+        if FILE_NAME in names:
+            first = f"{foreign_names[0]!r:.80}"
+            what = f"a write would replace what the branch holds beside {FILE_NAME}: {first}"
+        raise RemoteError(what, where=self.location, fix=f"name another branch: branch:{DEFAULT}")
+
+    def write(self, content: bytes, expected: StoredBytes) -> bool:
+        """Push a new commit, if the branch still is what was read.
+
+        Raises:
+            RemoteError: the push was refused for another reason.
+        """
+        ref = self._ref()
+        blob = self._output_of("hash-object", "-w", "--stdin", stdin=content)
+        entry = f"100644 blob {blob}\t{FILE_NAME}\n".encode()
+        tree = self._output_of("mktree", stdin=entry)
+        commit = self._output_of("commit-tree", tree, "-m", "ciguard history", extra=_AUTHOR)
+        pushed = self._query_remote(
+            self.limits.transfer_timeout_s,
+            *("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed"),
+            *("--recurse-submodules=no", f"--force-with-lease={ref}:{expected.version}"),
+            *(self.remote, f"{commit}:{ref}"),
+        )
+        if pushed.returncode and lost_race(_text(pushed)):
+            return False
+        self._check(pushed, "the branch cannot be written", writing=True)
+        return True
+
+    def _ref(self) -> str:
+        ref = f"refs/heads/{self.name}"
+        if not self.name or self._git("check-ref-format", ref).returncode:
+            what = f"no branch name: {self.name!r:.80}"
+            raise InputError(what, where="--history", fix=f"write branch:{DEFAULT}")
+        return ref
+
+    def _query_remote(self, limit_s: float, *arguments: str) -> CompletedProcess[bytes]:
+        """Run git against the remote; what fails for the moment is tried again.
+
+        A push whose answer was lost may be done: the second one then finds another commit than it
+        expects, loses its race, and whoever reads again finds nothing left to add.
+        """
+        from stamina import retry_context  # noqa: PLC0415 - only a branch needs it
+
+        environ = with_token(self.environ, self._address(pushing=arguments[0] == "push"))
+        limits, done = self.limits, None
+        try:
+            for attempt in retry_context(
+                on=_TransientError,
+                attempts=limits.tries,
+                timeout=None,
+                wait_initial=limits.wait_s,
+                wait_jitter=limits.wait_s / 2,
+            ):
+                with attempt:
+                    done = self._git(*arguments, environ=environ, limit_s=limit_s)
+                    if done.returncode and is_transient(_text(done)):
+                        raise _TransientError(f"git {arguments[0]} failed for the moment")
+        except _TransientError:
+            pass  # told by what git said last
+        assert done is not None
+        return done
+
+    def _git(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        environ: Mapping[str, str] | None = None,
+        limit_s: float = TRANSFER_S,
+    ) -> CompletedProcess[bytes]:
+        environment = self.environ if environ is None else environ
+        try:
+            return git(self.folder, *arguments, environ=environment, stdin=stdin, limit_s=limit_s)
+        except CiguardError as error:
+            raise type(error)(error.what, where=self.location, fix=error.fix) from error
+
+    def _address(self, *, pushing: bool) -> str:
+        found = self._git("remote", "get-url", *(["--push"] if pushing else []), "--", self.remote)
+        if not found.returncode:
+            return found.stdout.decode("utf-8", "replace").strip()
+        named = self.remote.startswith("-") or not set("/:") & set(self.remote)
+        outside = bool(self._git("rev-parse", "--git-dir").returncode)
+        if not named and not outside:
+            return self.remote
+        if outside:
+            what = "the current folder is in no git repository"
+            fix = "run it in a clone of the repository, or keep the history in a file"
+            if not named:
+                fix = "run it in a git repository, whichever"
+        else:
+            what = f"this clone has no remote {without_secrets(self.remote)!r:.200}"
+            fix = "name one of `git remote`, or its address, or keep the history in a file"
+        raise InputError(what, where=self.location, fix=fix)
+
+    def _output_of(
+        self, *arguments: str, stdin: bytes = b"", extra: Mapping[str, str] | None = None
+    ) -> str:
+        done = self._git(*arguments, stdin=stdin, environ={**self.environ, **(extra or {})})
+        self._check(done, f"git {arguments[0]} failed")
+        return done.stdout.decode("ascii").strip()
+
+    def _check(
+        self, process: CompletedProcess[bytes], what: str, fix: str = "", *, writing: bool = False
+    ) -> None:
+        if process.returncode:
+            output_text = without_secrets(_text(process))
+            fix = fix or advice(output_text, writing=writing)
+            raise RemoteError(f"{what}: {summarize(output_text)}", where=self.location, fix=fix)
+
+
+def _text(process: CompletedProcess[bytes]) -> str:
+    return (process.stdout[-2000:] + process.stderr[-2000:]).decode("utf-8", "replace")

@@ -1,0 +1,258 @@
+"""Records become a history of their own, ready to be joined to the one that is kept. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ciguard.codec.columns import LARGEST
+from ciguard.codec.history import (
+    CODE_NAMES,
+    MEASURES,
+    SECONDS,
+    ExternalName,
+    History,
+    empty,
+    of_columns,
+    unmeasured,
+)
+from ciguard.codec.history_runs import HistoryLeg
+from ciguard.errors import InputError
+from ciguard.history.leg_summary import leg_of, missing_legs
+from ciguard.history.merge import merge, one_run
+from ciguard.history.run_metadata import NOTHING, RunMetadata, reconcile, run_of
+from ciguard.model import CaseKey, Record, Result
+from ciguard.model.attempts import FinalResults, final_results
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ciguard.codec.history_runs import HistoryRun
+    from ciguard.codec.results.durations import Duration
+    from ciguard.model import Plan
+
+MAX_S: Final = 1e9  # 31 years: a clock went wrong
+MAX_TRIES: Final = 255
+BOUNDS: Final = ("peak_lower_bytes", "peak_upper_bytes")
+_CODE: Final = {
+    name: {word or None: code for code, word in enumerate(words)}
+    for name, words in CODE_NAMES.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One record with the run and the leg that it makes; a shard without a record has no finals."""
+
+    run: HistoryRun
+    leg: HistoryLeg
+    finals: FinalResults = FinalResults((), {})  # noqa: RUF009  # frozen
+
+
+def _with_facts(record: Record, facts: RunMetadata) -> Record:
+    """Results and starts of the suite and variant that were said, where they have none."""
+    if facts.suite is None and facts.variant is None:
+        return record
+
+    def with_suite(line: Any) -> Any:
+        return replace(
+            line,
+            suite=reconcile("--suite", line.suite, facts.suite, record.source) or "",
+            variant=reconcile("--variant", line.variant, facts.variant, record.source) or "",
+        )
+
+    return replace(
+        record,
+        starts=tuple(map(with_suite, record.starts)),
+        results=tuple(map(with_suite, record.results)),
+        processes=tuple(map(with_suite, record.processes)),
+    )
+
+
+def history_of(
+    records: Iterable[Record], facts: RunMetadata = NOTHING, plan: Plan | None = None
+) -> History:
+    """A history of these records alone: any number of legs, attempts and runs.
+
+    Args:
+        records: at least a run id is known of each.
+        facts: fill what a record lacks.
+        plan: of the run, where it is known: then units that were planned in a leg that died, and
+            shards that left no record at all, are known to be lost.
+
+    Raises:
+        InputError: a run id is missing, two sources disagree, a record is of another plan, or a
+            value is beyond measure; with both values, and where.
+    """
+    pieces = []
+    for record in _readable(tuple(records)):
+        _check_plan(record, plan)
+        readable = _with_facts(record, facts)
+        run = run_of(readable, facts)
+        leg = leg_of(readable, run.run_attempt, plan)
+        if record.header is None and record.partial_header is None:
+            leg = replace(leg, suite=facts.suite or "", variant=facts.variant or "")
+        pieces.append(_Piece(replace(run, legs=(leg,)), leg, final_results(readable.results)))
+    if plan is not None:
+        pieces.extend(_missing(pieces, plan))
+    return _merge_runs(pieces)
+
+
+def _check_plan(record: Record, plan: Plan | None) -> None:
+    """Another plan's shards would be taken for lost, and its units for never run."""
+    header = record.header or record.partial_header
+    # Neither of a leg that was killed at once: no contradiction.
+    if plan is not None and header is not None and header.plan_id != plan.id:
+        what = f"the record is of plan {header.plan_id or 'none'!r:.40}, not {plan.id}"
+        fix = "name the plan that the record was made with, or leave --plan out"
+        raise InputError(what, where=record.source, fix=fix)
+
+
+def _readable(records: tuple[Record, ...]) -> Sequence[Record]:
+    """Without files that are nobody's and have no line that can be read, unless all are such."""
+    found = [
+        one
+        for one in records
+        if one.header or one.partial_header or one.results or one.starts or one.processes
+    ]
+    return found or records
+
+
+def _missing(pieces: Sequence[_Piece], plan: Plan) -> list[_Piece]:
+    """Legs of shards that left nothing, in the run that the others belong to."""
+    found: dict[int, list[_Piece]] = defaultdict(list)
+    for piece in pieces:
+        found[piece.run.run_id].append(piece)
+    return [
+        _Piece(replace(there[0].run, run_attempt=leg.run_attempt, legs=(leg,)), leg)
+        for there in found.values()
+        for leg in missing_legs(plan, [piece.leg for piece in there])
+    ]
+
+
+def _merge_runs(pieces: Sequence[_Piece]) -> History:
+    runs: dict[int, HistoryRun] = {}
+    for piece in pieces:
+        known = runs.get(piece.run.run_id)
+        runs[piece.run.run_id] = one_run(known, piece.run) if known else piece.run
+    history = empty()
+    # A history of one run a time: joining sorts out legs and attempts, here as everywhere.
+    ordered = sorted(pieces, key=lambda piece: (piece.run.run_id, piece.leg.run_attempt))
+    for run_id, group in groupby(ordered, key=lambda piece: piece.run.run_id):
+        history = merge(history, _of_run(runs[run_id], tuple(group)))
+    return history
+
+
+def _of_run(run: HistoryRun, pieces: Sequence[_Piece]) -> History:
+    positions = {(leg.identity, leg.run_attempt): position for position, leg in enumerate(run.legs)}
+    results: list[Result] = []
+    legs: list[NDArray[np.int32]] = []
+    failed_attempts: dict[CaseKey, int] = {}
+    for piece in pieces:
+        position = positions.get((piece.leg.identity, piece.leg.run_attempt))
+        if position is not None:  # else a later attempt of the leg is here as well
+            results.extend(piece.finals.results)
+            legs.append(np.full(len(piece.finals.results), position, np.int32))
+            failed_attempts.update(piece.finals.failed_attempts)
+    if not results:
+        return replace(empty(), runs=(run,))
+    case_keys = [result.key for result in results]
+    keys = tuple(sorted(set(case_keys)))
+    columns: dict[str, NDArray[Any]] = {
+        "leg": np.concatenate(legs),
+        **{name: _codes(name, [getattr(item, name) for item in results]) for name in _CODE},
+        "try_number": np.array(
+            [min(1 + failed_attempts.get(key, 0), MAX_TRIES) for key in case_keys], np.uint8
+        ),
+        **{name: _measure(name, _numbers(name, results), case_keys) for name in MEASURES},
+    }
+    spellings = {
+        key: ExternalName(result.classname, result.name, result.file)
+        for key, result in zip(case_keys, results, strict=True)
+        if result.classname is not None or result.name is not None or result.file is not None
+    }
+    return _one_run_history(run, keys, case_keys, columns, spellings)
+
+
+def _one_run_history(
+    run: HistoryRun,
+    keys: tuple[CaseKey, ...],
+    case_keys: Sequence[CaseKey],
+    columns: Mapping[str, NDArray[Any]],
+    spellings: Mapping[CaseKey, ExternalName],
+) -> History:
+    at = {key: position for position, key in enumerate(keys)}
+    key = np.fromiter((at[item] for item in case_keys), np.int32, len(case_keys))
+    places = {"key": key, "run": np.zeros(len(key), np.int32)}
+    return History(of_columns({**places, **columns}), (run,), keys, spellings)
+
+
+def _codes(name: str, values: Sequence[str | None]) -> NDArray[np.uint8]:
+    code = _CODE[name]
+    return np.fromiter((code[word] for word in values), np.uint8, len(values))
+
+
+def _numbers(name: str, results: Sequence[Result]) -> list[float | None]:
+    """What the results say; bounds of a peak as bounds of the peak delta, where that is known."""
+    if name not in BOUNDS:
+        return [getattr(result, name) for result in results]
+    return [_bound(name, result) for result in results]
+
+
+def _bound(name: str, result: Result) -> float | None:
+    size, before = getattr(result, name), result.rss_before_bytes
+    shared = name == "peak_lower_bytes" and (result.concurrent or 1) > 1  # who needed it?
+    return None if size is None or before is None or shared else max(0, size - before)
+
+
+def _measure(
+    name: str, numbers: Sequence[float | None], keys: Sequence[CaseKey]
+) -> NDArray[np.float64]:
+    """A column, NaN for None."""
+    if all(number is None for number in numbers):
+        return unmeasured(len(numbers))
+    column = np.array(numbers, np.float64)
+    out_of_range = np.flatnonzero(np.abs(column) > (MAX_S if name in SECONDS else LARGEST))
+    if out_of_range.size:
+        key = keys[int(out_of_range[0])]
+        what = f"{name} of {key.unit!r:.200} is {column[out_of_range[0]]:g}"
+        raise InputError(what, where=f"suite {key.suite!r}", fix="mend what measured it")
+    return column
+
+
+def history_of_durations(
+    durations: Iterable[Duration], source: str, facts: RunMetadata = NOTHING
+) -> History:
+    """A history of another program's durations: one leg, of which no outcomes are known.
+
+    Raises:
+        InputError: nobody said which run it was.
+    """
+    found = tuple(durations)
+    suite_key = (facts.suite or "", facts.variant or "")
+    run = run_of(Record(source, None), facts)
+    leg = HistoryLeg("", None, *suite_key, run.run_attempt, ending="completed", complete=True)
+    run = replace(run, legs=(leg,))
+    if not found:
+        return replace(empty(), runs=(run,))
+    case_keys = [CaseKey(*suite_key, item.unit, item.unit) for item in found]
+    unknown_codes = np.zeros(len(found), np.uint8)
+    columns: dict[str, NDArray[Any]] = {
+        "leg": np.zeros(len(found), np.int32),
+        **dict.fromkeys(_CODE, unknown_codes),
+        "try_number": unknown_codes + np.uint8(1),
+        "wall_s": np.array([item.wall_s for item in found], np.float64),
+    }
+    spellings = {
+        key: item.spelling
+        for key, item in zip(case_keys, found, strict=True)
+        if item.level != "unit"
+    }
+    keys = tuple(sorted(set(case_keys)))
+    return merge(empty(), _one_run_history(run, keys, case_keys, columns, spellings))

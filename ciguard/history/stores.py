@@ -1,0 +1,175 @@
+"""The table of places that can keep a history, and adding to one while others do the same.
+
+To add a carrier: its module, its line in `STORES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ciguard.codec import history as history_codec
+from ciguard.codec.history import DamagedHistory
+from ciguard.errors import InputError, RemoteError
+from ciguard.history import branch_store, file_store
+from ciguard.history.merge import merge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from ciguard.codec.history import History
+    from ciguard.errors import CiguardError
+    from ciguard.history.stored_bytes import StoredBytes
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRetryPolicy:
+    """How often who loses a race comes back, and when: each time twice as late, and a bit."""
+
+    tries: int = 20  # in each race somebody wins: enough for as many writers at once
+    wait_s: float = 0.2
+    longest_s: float = 10.0
+
+
+WRITE_RETRY_POLICY: Final = WriteRetryPolicy()
+
+
+class HistoryStore(Protocol):
+    """A place that keeps one history's bytes."""
+
+    @property
+    def location(self) -> str:
+        """What a person calls it."""
+
+    def recovery_advice(self, error: DamagedHistory) -> str:
+        """What a person does about what cannot be read, and that takes away nothing else."""
+
+    def read(self) -> StoredBytes:
+        """What is there now.
+
+        Raises:
+            CiguardError: it cannot be read; nothing being there is no error.
+        """
+
+    def write(self, content: bytes, expected: StoredBytes) -> bool:
+        """Replace what was `seen`; False, and nothing is done, where something else is there now.
+
+        Raises:
+            CiguardError: it cannot be written.
+        """
+
+
+# By the word before the colon; "" takes everything else.
+STORES: Final[Mapping[str, Callable[[str, Path, Mapping[str, str]], HistoryStore]]] = {
+    "branch": branch_store.BranchStore,
+    "": file_store.FileStore,
+}
+
+
+def open_store(location: str, folder: Path, environ: Mapping[str, str]) -> HistoryStore:
+    """The carrier of `branch:NAME`, or of a file's path; nothing is read yet.
+
+    Args:
+        place: what stands after --history.
+        folder: a relative path is below it; the git repository is the one that it lies in.
+        environ: what git is given, and where a token may be found (GITHUB_TOKEN, GH_TOKEN).
+    """
+    word, colon, rest = location.partition(":")
+    if colon and word in STORES:
+        return STORES[word](rest, folder, environ)
+    return STORES[""](location, folder, environ)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A history, and whether there was one (`found`) or this is the empty beginning."""
+
+    history: History
+    exists: bool
+    size_bytes: int = 0
+
+
+def unusable_message(location: str, error: CiguardError, then: str) -> str:
+    """What a command says that goes on without a history; `then` is what follows from it."""
+    fix = f". Fix: {error.fix}" if error.fix else ""
+    return f"the history at {location} cannot be used: {error.what}; {then}{fix}"
+
+
+def load(store: HistoryStore) -> Loaded:
+    """Read and decode; where nothing is kept yet, the empty history.
+
+    Raises:
+        CiguardError: it cannot be reached, or is damaged.
+    """
+    return decode_stored(store.read(), store)
+
+
+def decode_stored(stored: StoredBytes, store: HistoryStore) -> Loaded:
+    """What was read, understood.
+
+    Raises:
+        InputError: it is damaged, no history at all, or of a newer schema.
+    """
+    if stored.content is None:
+        return Loaded(history_codec.empty(), exists=False)
+    try:
+        history = history_codec.decode(stored.content, store.location)
+    except DamagedHistory as error:
+        raise InputError(error.what, where=error.where, fix=store.recovery_advice(error)) from error
+    return Loaded(history, True, len(stored.content))
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What adding came to; `tries` is more than 1 where others wrote at the same time."""
+
+    history: History
+    changed: bool
+    size_bytes: int
+    tries: int
+
+
+class _ConcurrentWriteError(Exception):
+    """Somebody else wrote between our reading and our writing."""
+
+
+def update(
+    store: HistoryStore, addition: History, retry_policy: WriteRetryPolicy = WRITE_RETRY_POLICY
+) -> Update:
+    """Add runs to what is kept; of writers at once none loses anything.
+
+    Raises:
+        RemoteError: others wrote in between, as often as it was tried.
+        CiguardError: the history cannot be read or written, or contradicts the addition.
+    """
+    from stamina import retry_context  # noqa: PLC0415 - who only reads need not pay for it
+
+    try:
+        for attempt in retry_context(
+            on=_ConcurrentWriteError,
+            attempts=retry_policy.tries,
+            timeout=None,
+            wait_initial=retry_policy.wait_s,
+            wait_max=retry_policy.longest_s,
+            wait_jitter=5 * retry_policy.wait_s,  # or who lost together would come back together
+        ):
+            with attempt:
+                return _try_update(store, addition, attempt.num)
+    except _ConcurrentWriteError as error:
+        raise RemoteError(
+            f"others wrote to it {retry_policy.tries} times while this was being added",
+            where=store.location,
+            fix="add it again",
+        ) from error
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _try_update(store: HistoryStore, addition: History, tries: int) -> Update:
+    stored = store.read()
+    history = merge(decode_stored(stored, store).history, addition)
+    content = history_codec.encode(history)
+    changed = content != stored.content
+    if changed and not store.write(content, stored):
+        raise _ConcurrentWriteError
+    return Update(history, changed, len(content), tries)

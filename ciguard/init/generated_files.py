@@ -1,0 +1,227 @@
+"""The files that a repository needs to run ciguard, as they are and as they would be.
+
+`ciguard init` writes them, `ciguard doctor` says which of them are not what they should be.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Final
+
+from ciguard.config import FILE
+from ciguard.errors import UsageError
+from ciguard.github.repository_ref import is_enterprise_server, parse_remote
+from ciguard.init.project import (
+    DEPENDENCY_FILES,
+    PROJECT_FILE,
+    detect_framework,
+    suggested_checkout,
+    suggested_setup,
+)
+from ciguard.init.requirement import DISTRIBUTION, direct_requirement
+from ciguard.init.workflow_files import (
+    Workflow,
+    count_checkpoint_steps,
+    local_actions,
+    render_configuration,
+    render_workflow,
+    time_text,
+)
+from ciguard.run.frameworks.registry import FRAMEWORKS
+from ciguard.sources import local
+from ciguard.template_loader import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ciguard.config import Config
+
+WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
+FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"
+HISTORY_FILE_WARNING: Final = (
+    "history.carrier is a file, {}: a workflow's jobs run on machines that are thrown away, so "
+    "what one of them adds to it no other reads"
+)
+LOST_FIX: Final = (
+    'set carrier = "branch:ciguard-history" in [history], or carry the file between runs yourself'
+)
+NO_CHECKOUT: Final = (
+    "suspects are run in fresh checkouts of both commits, and nothing says what makes one ready"
+)
+NO_CHECKOUT_FIX: Final = (
+    'set experiment.setup, as "python3 -m venv .venv && .venv/bin/pip install -q -e .[test]"; '
+    '"true" where nothing is needed'
+)
+
+
+COMMON_BRANCHES: Final = ("main", "master")
+GUESSED_BRANCH: Final = (
+    "git does not know origin's default branch: {} is taken for it; "
+    "git remote set-head origin --auto tells git"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedFile:
+    """A file as it is and as it would be; `current` is None where it does not exist."""
+
+    path: str
+    current: str | None
+    content: str
+
+    @property
+    def verb(self) -> str:
+        if self.current is None:
+            return "create"
+        return "keep" if self.current == self.content else "change"
+
+
+def generate(
+    folder: Path,
+    config: Config,
+    notify: Callable[[str], None] = lambda _: None,
+    *,
+    static: bool = False,
+) -> list[GeneratedFile]:
+    """What would be written, the configuration first: the workflow is made from it.
+
+    Args:
+        tell: is told what was found out on the way.
+
+    Raises:
+        UsageError: this is not the top folder of a git repository, or what is configured cannot be.
+    """
+    tracked = repository_files(folder)
+    changed_files = []
+    setup = config.workflow.setup
+    every_s = config.workflow.checkpoint
+    checkpoint = "" if every_s is None else time_text(every_s)
+    artifacts = config.workflow.artifacts or artifact_version(folder, notify)
+    if not is_configured(folder):
+        patterns = {name: framework.FILE_PATTERNS for name, framework in FRAMEWORKS.items()}
+        framework, count = detect_framework(tracked, patterns)
+        notify(f"{framework}: {count} test files" if count else "no test framework found")
+        texts = {name: text for name in DEPENDENCY_FILES if (text := text_of(folder / name))}
+        setup = suggested_setup(texts, framework, config.workflow.python)
+        starter = render_configuration(
+            config.install,
+            setup,
+            framework,
+            environment(),
+            checkpoint=checkpoint,
+            artifacts=artifacts,
+            forks=config.workflow.forks,
+            confirm=suggested_checkout(texts, framework) if config.workflow.confirm else None,
+        )
+        changed_files.append(GeneratedFile(FILE, None, starter))
+    elif config.workflow.confirm and not config.experiment.setup:
+        raise UsageError(NO_CHECKOUT, where="workflow.confirm", fix=NO_CHECKOUT_FIX)
+    workflow = Workflow(
+        default_branch=default_branch(folder, notify),
+        install=config.install or running_requirement(),
+        setup=setup,
+        history=config.history.carrier,
+        python=config.workflow.python,
+        checkpoint=checkpoint,
+        checkpoint_steps=1
+        if every_s is None
+        else count_checkpoint_steps(every_s, config.plan.limit),
+        artifacts=artifacts,
+        confirm=config.workflow.confirm,
+        branch=config.history.in_branch,
+    )
+    text = render_workflow(workflow, environment(), static=static)
+    if not workflow.install:
+        notify(f"set install in {FILE}: where runners get ciguard from; until then they fail")
+    if not workflow.branch:
+        notify(f"warning: {HISTORY_FILE_WARNING.format(workflow.history)}\n  fix: {LOST_FIX}")
+    changed_files.append(GeneratedFile(WORKFLOW_FILE, text_of(folder / WORKFLOW_FILE), text))
+    if config.workflow.forks:
+        text = render_workflow(workflow, environment(), static=static, forks=True)
+        changed_files.append(GeneratedFile(FORKS_FILE, text_of(folder / FORKS_FILE), text))
+    for path, action in local_actions(workflow, environment()).items():
+        changed_files.append(GeneratedFile(path, text_of(folder / path), action))
+    return changed_files
+
+
+def artifact_version(folder: Path, notify: Callable[[str], None]) -> int:
+    """Of GitHub's artifacts, where nobody said: by the server that origin names."""
+    from_remote = parse_remote((git(folder, "remote", "get-url", "origin") or "").strip())
+    if from_remote is None or not is_enterprise_server(from_remote[0]):
+        return 4
+    notify(
+        f"{from_remote[0]} is taken for a GitHub Enterprise Server, with artifacts of generation 3:"
+        f" set workflow.artifacts = 4 in {FILE} where it has the newer ones"
+    )
+    return 3
+
+
+def is_configured(folder: Path) -> bool:
+    """Whether either kind of configuration is there; what is there has parsed before."""
+    tool = tomllib.loads(text_of(folder / PROJECT_FILE) or "").get("tool", {})
+    return (folder / FILE).is_file() or "ciguard" in tool
+
+
+def text_of(path: Path) -> str | None:
+    return local.read(path).decode("utf-8", "replace") if path.is_file() else None
+
+
+def running_requirement() -> str:
+    """The direct reference of the running ciguard; "" where a runner could not follow it."""
+    try:
+        installed = metadata.distribution(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return ""
+    return direct_requirement(installed.read_text("direct_url.json"))
+
+
+def repository_files(folder: Path) -> list[str]:
+    """Paths that git knows or would add, "/"-separated.
+
+    Raises:
+        UsageError: not the top folder of a git repository, so the workflow would not be found.
+    """
+    top = git(folder, "rev-parse", "--show-toplevel")
+    where = str(folder.resolve())
+    if top is None:
+        fix = "run it in a clone of the repository, or begin one: git init"
+        raise UsageError("not the top folder of a git repository", where=where, fix=fix)
+    if (git(folder, "rev-parse", "--show-prefix") or "").strip():
+        fix = f"run ciguard in its top folder: cd {shlex.quote(top.rstrip())}"
+        raise UsageError("not the top folder of a git repository", where=where, fix=fix)
+    listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard") or ""
+    return [name for name in listed.split("\0") if name]
+
+
+def default_branch(folder: Path, notify: Callable[[str], None] = lambda _: None) -> str:
+    """The remote's default branch where git knows it; else a guess, which is told if it may be off.
+
+    Who adds ciguard is mostly on a branch made for it: the one that is checked out comes last.
+    """
+    remote = git(folder, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
+    if remote:
+        return remote.strip().removeprefix("origin/")
+    current = (git(folder, "branch", "--show-current") or "").strip()
+    for place in ("refs/remotes/origin/", "refs/heads/"):
+        for name in COMMON_BRANCHES:
+            if git(folder, "rev-parse", "-q", "--verify", f"{place}{name}") is not None:
+                if name != current:
+                    notify(GUESSED_BRANCH.format(name))
+                return name
+    return current or COMMON_BRANCHES[0]
+
+
+def git(folder: Path, *arguments: str) -> str | None:
+    """What git prints; None where it fails or is not there."""
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        return None
+    return answer.stdout.decode("utf-8", "replace") if answer.returncode == 0 else None

@@ -1,0 +1,176 @@
+"""The two files that `ciguard init` writes: their values, and how they become text.
+
+Pure: values in, text out. What a step may hold is GitHub's, not ours: set-up steps stay verbatim.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+from ciguard.errors import UsageError
+from ciguard.init.pins import ACTIONS, LOCAL, LOCAL_FILES
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+OLD_ARTIFACT_VERSION: Final = 3  # generation of artifacts
+SCIPY: Final = "scipy>=1.14"  # the extra `experiment`, which no address of ours can name
+MAX_STEPS: Final = 20  # each is two steps and an artifact
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """What differs from one repository's workflow to another's.
+
+    Attributes:
+        install: what pip is told to install; "" writes a step that fails and says so.
+        setup: YAML list of steps that prepare the machine for the tests; "" for none.
+        history: where the history lies, as `--history` takes it.
+        branch: it is a branch of the repository, which its job writes.
+        python: version for ciguard alone; the tests keep theirs.
+        checkpoint: how long a step begins tests, as `--for` takes it; "" for one step to the end.
+        parts: the most steps that a leg is cut into, the last of which runs to the end.
+        artifacts: generation of GitHub's artifacts: 3 on an Enterprise Server, else 4.
+        confirm: jobs that run suspects of a pull request again on both commits.
+    """
+
+    default_branch: str
+    install: str
+    setup: str
+    history: str
+    python: str
+    checkpoint: str = ""
+    checkpoint_steps: int = 1
+    artifacts: int = 4
+    confirm: bool = False
+    branch: bool = True
+
+
+def count_checkpoint_steps(checkpoint_s: float, limit_s: float) -> int:
+    """How many steps of that length a limit has room for, the last one to its end.
+
+    Raises:
+        UsageError: fewer than two, or more than a workflow should have.
+    """
+    parts = math.ceil(limit_s / checkpoint_s)
+    if 1 < parts <= MAX_STEPS:
+        return parts
+    where = f"a checkpoint every {checkpoint_s:g} s, with plan.limit = {limit_s:g} s"
+    least_s = math.ceil(limit_s / MAX_STEPS)
+    what = "no step would end there" if parts == 1 else f"{parts} steps in a job"
+    fix = f"take at least {least_s} s and less than {limit_s:g} s"
+    raise UsageError(what, where=where, fix=fix)
+
+
+def render_workflow(
+    workflow: Workflow, templates: Environment, *, static: bool = False, forks: bool = False
+) -> str:
+    """Render a workflow; raise UsageError where the set-up is not a list of steps.
+
+    Args:
+        static: without a plan job, for a matrix that `ciguard plan --static` fills in.
+        forks: the one that tells of the runs of forks, beside the other.
+    """
+    check_steps(workflow.setup)
+    environment = _for_actions(templates)
+    environment.filters["quoted"] = quoted
+    pins = {**ACTIONS, **LOCAL} if workflow.artifacts == OLD_ARTIFACT_VERSION else ACTIONS
+    name = "forks" if forks else "static" if static else "workflow"
+    return environment.get_template(f"{name}.yml.j2").render(
+        static=static,
+        default_branch=workflow.default_branch,
+        install=workflow.install,
+        setup=textwrap.dedent(workflow.setup).strip("\n"),
+        history=workflow.history,
+        branch=workflow.branch,
+        python=workflow.python,
+        checkpoint=workflow.checkpoint,
+        parts=workflow.checkpoint_steps,
+        artifacts=workflow.artifacts,
+        confirm=workflow.confirm,
+        scipy=SCIPY,
+        pins=pins,
+    )
+
+
+def local_actions(workflow: Workflow, templates: Environment) -> dict[str, str]:
+    """The actions that the workflow needs in its own repository, by their path there."""
+    if workflow.artifacts != OLD_ARTIFACT_VERSION:
+        return {}
+    environment = _for_actions(templates)
+    return {path: environment.get_template(name).render() for path, name in LOCAL_FILES.items()}
+
+
+def _for_actions(templates: Environment) -> Environment:
+    # ${{ }} belongs to GitHub in this file, so Jinja gets other delimiters.
+    return templates.overlay(
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        trim_blocks=False,  # the template's macros open with the line break they need
+        lstrip_blocks=False,
+    )
+
+
+def time_text(time_s: float) -> str:
+    """ "15m", "90s": as `ciguard run --for` takes it."""
+    minutes, rest_s = divmod(time_s, 60)
+    return f"{time_s:g}s" if rest_s else f"{minutes:g}m"
+
+
+def render_configuration(
+    install: str,
+    setup: str,
+    framework: str,
+    templates: Environment,
+    *,
+    checkpoint: str = "",
+    artifacts: int = 4,
+    forks: bool = False,
+    confirm: str | None = None,
+) -> str:
+    """Render the starting ciguard.toml; with `framework` "" it asks for a suite.
+
+    Args:
+        confirm: what makes a fresh checkout ready, where suspects are to be run again.
+    """
+    environment = templates.overlay()
+    environment.filters["quoted"] = quoted
+    return environment.get_template("ciguard.toml.j2").render(
+        install=install,
+        setup=setup,
+        framework=framework,
+        checkpoint=checkpoint,
+        artifacts=artifacts,
+        forks=forks,
+        confirm=confirm,
+    )
+
+
+def quoted(text: str) -> str:
+    """Quote for YAML and TOML: every JSON string without surrogate escapes is one of theirs."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def check_steps(setup: str) -> None:
+    """Raise UsageError unless `setup` is empty or a YAML list of mappings."""
+    if not setup.strip():
+        return
+    where = "workflow.setup"
+    fix = 'write the steps as in a workflow file: "- run: python -m pip install -r dev.txt"'
+    try:
+        steps = yaml.safe_load(textwrap.dedent(setup))
+    except yaml.YAMLError as error:
+        raise UsageError(f"not YAML: {error}", where=where, fix=fix) from error
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        found = type(steps).__name__
+        raise UsageError(f"expected a list of steps, found {found}", where=where, fix=fix)

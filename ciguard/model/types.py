@@ -1,0 +1,70 @@
+"""Words and keys that records, plans and histories share, as schema 1 spells them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final, Literal, NamedTuple, get_args
+
+SCHEMA: Final = 1
+
+# Slots halve an object's size; 3.8 and 3.9, which only the leg sees, have no such option.
+SLOTS: Final[dict[str, bool]] = {"slots": True} if sys.version_info >= (3, 10) else {}
+
+Outcome = Literal["passed", "failed", "errored", "skipped", "died"]
+OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "errored", "skipped", "died")
+BAD_OUTCOMES: Final[tuple[Outcome, ...]] = ("failed", "errored", "died")
+
+# One vocabulary for how a case, a process and a shard end.
+Ending = Literal[
+    "completed",
+    "timeout",
+    "out_of_memory",
+    "crash",
+    "deadline",
+    "memory_guard",
+    "cancelled",
+    "superseded",
+    "lost_runner",
+    "runner_shutdown",
+    "disk_full",
+    "setup_failed",
+    "never_started",
+    "unknown",
+]
+ENDINGS: Final[tuple[Ending, ...]] = get_args(Ending)
+
+# A unit that ended so was judged: it is to blame for its own end. After any other ending somebody
+# else stopped it, and nothing is known.
+CONCLUSIVE_ENDINGS: Final[tuple[Ending, ...]] = (
+    "completed",
+    "timeout",
+    "crash",
+    "out_of_memory",
+    "memory_guard",
+)
+MEMORY_ENDINGS: Final[tuple[Ending, ...]] = ("memory_guard", "out_of_memory")
+
+MeasuredBy = Literal["mark", "mark_untrimmed", "window", "sample"]
+MEASURED_BY: Final[tuple[MeasuredBy, ...]] = get_args(MeasuredBy)
+
+
+class UnitKey(NamedTuple):
+    """What is planned and proved: unique over a repository's suites and variants."""
+
+    suite: str
+    variant: str
+    unit: str
+
+
+class CaseKey(NamedTuple):
+    """What is reported and compared: a unit's case (for many frameworks the unit itself)."""
+
+    suite: str
+    variant: str
+    unit: str
+    case: str
+
+    @property
+    def unit_key(self) -> UnitKey:
+        """The unit that this case belongs to."""
+        return UnitKey(self.suite, self.variant, self.unit)

@@ -1,0 +1,181 @@
+"""The base's plan: where its units are, and which of them are elsewhere now. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from posixpath import join, normpath
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ciguard.codec.base_runs import cases_of_run, units_planned
+from ciguard.codec.series import units
+from ciguard.model import MovedUnit, UnitKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.codec.base_runs import BaseQuery
+    from ciguard.codec.history import History
+    from ciguard.model import InventorySummary, Plan, Shard, Suite
+
+
+@dataclass(frozen=True, slots=True)
+class BaseShard:
+    """A shard of the base's plan."""
+
+    key: str
+    pool: str
+    units: tuple[UnitKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BasePlan:
+    """The base's shards, by key; `name` is what a person calls it."""
+
+    name: str
+    shards: tuple[BaseShard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BaseCount:
+    """How many units there are on the base; `collected` counts excluded ones too.
+
+    `files` are those that have a unit there, as far as ids tell.
+    """
+
+    planned: int
+    source: str
+    collected: int | None = None
+    files: frozenset[str] = frozenset()
+
+
+def base_count_of_plan(plan: Plan) -> BaseCount:
+    """As a plan file has it."""
+    planned = len({unit.key for shard in plan.shards for unit in shard.units})
+    files = frozenset(file for file, units in plan.inventory.files.items() if units)
+    return BaseCount(planned, f"plan {plan.id}", plan.inventory.collected, files)
+
+
+def base_count_of_history(
+    history: History, query: BaseQuery, suites: Mapping[str, Suite]
+) -> BaseCount | None:
+    """As the base's newest run before the asker's was planned; None where nobody knows.
+
+    Args:
+        suites: by name; ids of units name files as seen from the suite's working folder.
+    """
+    found = units_planned(history, query)
+    if found is None:
+        return None
+    named = {
+        (key.suite, key.unit.partition("::")[0])
+        for key in cases_of_run(history, found.position)
+        if "::" in key.unit
+    }
+    files = (normpath(join(suites[suite].cwd, file)) for suite, file in named if suite in suites)
+    return BaseCount(found.planned, found.source, files=frozenset(files))
+
+
+def with_base_counts(inventory: InventorySummary, base: BaseCount | None) -> InventorySummary:
+    """The inventory with the base's counts, and the files that have no unit any more."""
+    if base is None:
+        return inventory
+    return replace(
+        inventory,
+        base_collected=base.collected,
+        base_planned=base.planned,
+        base_source=base.source,
+        emptied=tuple(
+            sorted(
+                file for file, units in inventory.files.items() if not units and file in base.files
+            )
+        ),
+    )
+
+
+def from_plan(plan: Plan) -> BasePlan:
+    """As a plan file has it."""
+    return BasePlan(
+        plan.id,
+        tuple(
+            BaseShard(shard.key, shard.pool, tuple(unit.key for unit in shard.units))
+            for shard in plan.shards
+        ),
+    )
+
+
+def from_history(history: History) -> BasePlan | None:
+    """As the newest run was planned of which every leg ended by itself; None without one.
+
+    Its records say in which shard each unit ran: no plan file has to be kept for it.
+    """
+    values = history.values
+    keys, unit_of_key = units(history)
+    for number in range(len(history.runs) - 1, -1, -1):
+        run = history.runs[number]
+        if not run.complete or not all(leg.shard for leg in run.legs):
+            continue
+        rows = np.flatnonzero(values.run == number)
+        held: dict[int, set[UnitKey]] = defaultdict(set)
+        for unit, leg in zip(
+            unit_of_key[values.key[rows]].tolist(), values.leg[rows].tolist(), strict=True
+        ):
+            held[leg].add(keys[unit])
+        shards = [
+            BaseShard(leg.shard, leg.runner.pool, tuple(sorted(held[place])))
+            for place, leg in enumerate(run.legs)
+        ]
+        return BasePlan(f"run {run.run_id}", tuple(sorted(shards, key=lambda shard: shard.key)))
+    return None
+
+
+def previous_shards(
+    base: BasePlan, keys: Sequence[UnitKey]
+) -> tuple[Mapping[str, Mapping[int, int]], Mapping[str, tuple[str, ...]]]:
+    """Where the base has the units that exist now.
+
+    Args:
+        keys: of the inventory.
+
+    Returns:
+        By pool: for positions in the inventory the number of the shard among that pool's, and the
+        keys of the pool's shards. O(units).
+    """
+    position = {key: place for place, key in enumerate(keys)}
+    shards: dict[str, tuple[str, ...]] = {}
+    found: dict[str, dict[int, int]] = {}
+    for shard in base.shards:
+        of_pool = found.setdefault(shard.pool, {})
+        before = shards.get(shard.pool, ())
+        for key in shard.units:
+            place = position.get(key)
+            if place is not None:
+                of_pool[place] = len(before)
+        shards[shard.pool] = (*before, shard.key)
+    return found, shards
+
+
+def shard_number(key: str) -> int | str:
+    """What a shard's key says: 07 of 99 and 007 of 100 shards are the same."""
+    return int(key) if key.isascii() and key.isdigit() else key
+
+
+def shared_units(base: BasePlan, keys: Sequence[UnitKey]) -> int:
+    """How many of the units that exist now the base has, too."""
+    return len({key for shard in base.shards for key in shard.units}.intersection(keys))
+
+
+def moved(base: BasePlan, shards: Sequence[Shard]) -> tuple[MovedUnit, ...]:
+    """Units of both that are in another shard now, by key of the unit."""
+    before = {key: shard.key for shard in base.shards for key in shard.units}
+    found = [
+        (unit.key, before[unit.key], shard.key)
+        for shard in shards
+        for unit in shard.units
+        if shard_number(before.get(unit.key, shard.key)) != shard_number(shard.key)
+    ]
+    return tuple(
+        MovedUnit(key.unit, was, now, key.suite, key.variant) for key, was, now in sorted(found)
+    )

@@ -1,0 +1,87 @@
+"""What a number of shards costs: the run's wall time, its billed minutes, its price. Pure."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ciguard.model import ShardCountOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ciguard.model import Pool, Shard
+
+MINUTE_S: Final = 60.0
+FACTORS: Final = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 4.0)  # of the chosen number of shards
+DIGITS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class JobCost:
+    """What jobs of one pool come to; `price_usd` is None where the pool has no price."""
+
+    wall_s: float
+    minutes: int
+    price_usd: float | None
+
+
+def run_wall_s(walls_s: Iterable[float], concurrency: int | None) -> float:
+    """When the last job ends, of jobs that start in this order, at most so many at once."""
+    running: list[float] = []
+    end_s = 0.0
+    for wall_s in walls_s:
+        waited_s = 0.0
+        if concurrency is not None and len(running) >= concurrency:
+            waited_s = heapq.heappop(running)
+        heapq.heappush(running, waited_s + wall_s)
+        end_s = max(end_s, waited_s + wall_s)
+    return end_s
+
+
+def cost_of(walls_s: Sequence[float], pool: Pool) -> JobCost:
+    """Charge one job a shard: each is billed in whole minutes, set-up included."""
+    jobs_s = [wall_s + (pool.setup_s or 0.0) for wall_s in walls_s]
+    minutes = sum(max(1, math.ceil(job_s / MINUTE_S)) for job_s in jobs_s)
+    price = None if pool.usd_per_minute is None else minutes * pool.usd_per_minute
+    return JobCost(run_wall_s(jobs_s, pool.concurrency), minutes, price)
+
+
+def option(
+    walls_s: Mapping[str, Sequence[float]], pools: Mapping[str, Pool], *, chosen: bool
+) -> ShardCountOption:
+    """Sum up the pools of one plan, which run side by side.
+
+    Args:
+        walls_s: of the shards, by pool.
+    """
+    bills = [cost_of(of_pool, pools[name]) for name, of_pool in walls_s.items()]
+    prices = [one.price_usd for one in bills if one.price_usd is not None]
+    return ShardCountOption(
+        shards=sum(len(of_pool) for of_pool in walls_s.values()),
+        wall_s=round(max(one.wall_s for one in bills), DIGITS),
+        minutes=sum(one.minutes for one in bills),
+        price_usd=round(math.fsum(prices), DIGITS) if len(prices) == len(bills) else None,
+        chosen=chosen,
+    )
+
+
+def walls_of(shards: Sequence[Shard]) -> dict[str, list[float]]:
+    """The predicted wall times of the shards, by pool."""
+    walls_s: dict[str, list[float]] = {}
+    for shard in shards:
+        walls_s.setdefault(shard.pool, []).append(shard.predicted.wall_s)
+    return walls_s
+
+
+def chosen_option(shards: Sequence[Shard], pools: Mapping[str, Pool]) -> ShardCountOption:
+    """The plan itself as a choice."""
+    return option(walls_of(shards), pools, chosen=True)
+
+
+def counts_to_try(count: int, max_count: int) -> list[int]:
+    """Numbers of shards worth a look beside the chosen one, ascending, without it."""
+    found = {min(max(1, round(factor * count)), max_count) for factor in FACTORS}
+    return sorted(found - {count})

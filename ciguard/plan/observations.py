@@ -1,0 +1,294 @@
+"""History -> what it says of the units that exist now: joined, summed over cases, scaled. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+
+from ciguard.codec.history import is_unmeasured
+from ciguard.codec.results.matching import match_units
+from ciguard.codec.series import (
+    in_complete_leg,
+    is_censored,
+    leg_of,
+    legs,
+    parts,
+    speed_factors,
+)
+from ciguard.plan.estimates import DIGITS, SPEED_SPREAD, WINDOW, Observations, upper_or_measured
+from ciguard.plan.inventory import group_by_suite_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ciguard.codec.history import History
+    from ciguard.codec.history_runs import SuiteOverhead
+    from ciguard.model import CaseKey, Suite, UnitKey
+    from ciguard.plan.inventory import Inventory
+
+    Flags = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+    Positions = NDArray[np.int64]
+
+T = TypeVar("T", int, float)
+
+PRIOR_LEGS: Final = 8  # so many legs weigh as much as what is usual elsewhere
+MAX_LEGS: Final = 20  # legs that tell what a suite's process costs
+
+
+@dataclass(frozen=True, slots=True)
+class JoinCoverage:
+    """How much of the history speaks of units that exist: entries joined, of entries there."""
+
+    joined: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMapping:
+    """Where the history's keys belong: for each its unit or -1; for keys of totals their units."""
+
+    unit_of_key: Positions
+    totals: Mapping[int, tuple[int, ...]]
+
+
+def join_history(
+    history: History, inventory: Inventory, key_mapping: KeyMapping | None = None
+) -> tuple[Observations, JoinCoverage]:
+    """Bring the history's values to the inventory's units.
+
+    A unit's time in a run is the sum over its cases, its peak the largest of them. The total of a
+    class or file is divided over those of its units that the run says nothing of by themselves.
+
+    Args:
+        found: the units that exist now.
+        places: of `map_keys`, where they are known already.
+
+    Returns:
+        Rows by unit, and how many of the history's keys found one. O(values) in numpy.
+    """
+    values = history.values
+    where = map_keys(history, inventory) if key_mapping is None else key_mapping
+    single, totals = where.unit_of_key, where.totals
+    speed = speed_factors(history)
+    bound = is_censored(values) | ~in_complete_leg(history, values)
+    counts = [
+        _relevant_rows(values.key[rows], bound[rows]) & (single >= 0)[values.key[rows]]
+        for _, rows in parts(values.key, len(history.keys))
+    ]
+    row = np.flatnonzero(np.concatenate(counts)) if counts else np.zeros(0, np.int64)
+    unit, divisor = single[values.key[row]], np.broadcast_to(1.0, len(row))
+    peak_bytes, retained_bytes = values.peak_delta_bytes[row], values.retained_bytes[row]
+    if totals:
+        own = {*zip(unit.tolist(), values.run[row].tolist(), strict=True)}
+        shared = _shared_rows(history, totals, own)
+        unit, row = np.append(unit, shared[0]), np.append(row, shared[1])
+        divisor = np.append(divisor, shared[2])
+        peak_bytes = np.where(divisor > 1, np.nan, values.peak_delta_bytes[row])
+        retained_bytes = np.where(divisor > 1, np.nan, values.retained_bytes[row])
+    factor = np.nan_to_num(speed, nan=1.0)[leg_of(history, values)[row]]
+    rows = Observations(
+        unit=unit.astype(np.int32),
+        wall_s=values.wall_s[row] / (divisor * factor),
+        peak_delta_bytes=peak_bytes,
+        retained_bytes=retained_bytes,
+        is_lower_bound=bound[row],
+        speed_spread=_speed_spread(speed),
+        lower_bound_bytes=_bounds(values.peak_lower_bytes, row, divisor),
+        upper_bound_bytes=_bounds(values.peak_upper_bytes, row, divisor),
+    )
+    share = JoinCoverage(int((single >= 0).sum()) + len(totals), len(history.keys))
+    return _sum_cases_per_run(rows, values.run[row]), share
+
+
+def _bounds(column: Floats, row: Positions, divisor: Floats) -> Floats | None:
+    """Bounds of the peak delta by row; None where nobody measured any."""
+    if is_unmeasured(column):
+        return None
+    return np.where(divisor > 1, np.nan, column[row])
+
+
+def renamed_suites(history: History, inventory: Inventory) -> list[str]:
+    """Say where units without a past have one: a suite or variant that had another name.
+
+    A suite is part of a unit's key, so that renaming it would begin its history anew in silence.
+    """
+    here = {suite_key for suite_key, _ in group_by_suite_key(inventory.keys)}
+    if here <= {suite_key for suite_key, _ in group_by_suite_key(history.keys)}:
+        return []
+    past_units: dict[tuple[str, str], set[str]] = {}
+    for key in history.keys:
+        past_units.setdefault(key[:2], set()).add(key.unit)
+    notes = []
+    for suite_key in sorted(here - past_units.keys()):
+        units = {key.unit for key in inventory.keys if key[:2] == suite_key}
+        for other, theirs in sorted(past_units.items()):
+            same = len(units & theirs)
+            if other not in here and 2 * same > len(units):
+                old, new = _suite_variant_name(*other), _suite_variant_name(*suite_key)
+                named = f"{old} of the history has {same} of the units of {new}"
+                notes.append(f"{named}: give it that name to keep its past")
+    return notes
+
+
+def _suite_variant_name(suite: str, variant: str) -> str:
+    return f'suite "{suite}"' + (f' variant "{variant}"' if variant else "")
+
+
+def _relevant_rows(key: NDArray[np.int32], bound: Flags) -> Flags:
+    """Say which rows an estimate can look at: all bounds, and each key's last clean values."""
+    clean = np.flatnonzero(~bound)
+    last = np.ones(len(clean), np.bool_)
+    last[:-WINDOW] = key[clean[:-WINDOW]] != key[clean[WINDOW:]]
+    counts = bound.copy()
+    counts[clean[last]] = True
+    return counts
+
+
+def map_keys(history: History, inventory: Inventory) -> KeyMapping:
+    """Join the history's keys to the units. O(keys)."""
+    single = _match_by_name(history.keys, inventory.keys)
+    unmatched = np.flatnonzero(single < 0).tolist()
+    if not unmatched:
+        return KeyMapping(single, {})
+    # Normalising an inventory takes longer than all the rest. What no other program spelled can
+    # only be a unit that has no entry of its own; mostly it is one that is gone.
+    places: Sequence[int] = range(len(inventory.units))
+    if not history.external_names:
+        is_alone = np.ones(len(inventory.units), np.bool_)
+        is_alone[single[single >= 0]] = False
+        places = np.flatnonzero(is_alone).tolist()
+    units = [inventory.units[place] for place in places]
+    joined = match_units([history.keys[key] for key in unmatched], history.external_names, units)
+    totals = {}
+    for key, target in zip(unmatched, joined.targets, strict=True):
+        if len(target) == 1:
+            single[key] = places[target[0]]
+        elif target:
+            totals[key] = tuple(places[place] for place in target)
+    return KeyMapping(single, totals)
+
+
+def _match_by_name(keys: Sequence[CaseKey], units: Sequence[UnitKey]) -> Positions:
+    """For each key the position of its unit, or -1; both are sorted, and walked side by side."""
+    found = np.full(len(keys), -1, np.int64)
+    places = dict(group_by_suite_key(units))
+    for suite_key, members in group_by_suite_key(keys):
+        unit_range = places.get(suite_key, range(0))
+        texts = [units[place].unit for place in unit_range]
+        place, end, matched = 0, len(texts), []
+        for key in members:
+            unit = keys[key].unit
+            while place < end and texts[place] < unit:
+                place += 1
+            there = place < end and texts[place] == unit
+            matched.append(unit_range.start + place if there else -1)
+        found[members.start : members.stop] = matched
+    return found
+
+
+def _shared_rows(
+    history: History, totals: Mapping[int, tuple[int, ...]], own: set[tuple[int, int]]
+) -> tuple[Positions, Positions, Floats]:
+    """Unit, row of the values and divisor of each unit's part of a total."""
+    values = history.values
+    found = [
+        (unit, row, float(len(units)))
+        for key, units in totals.items()
+        for row in np.flatnonzero(values.key == key).tolist()
+        for unit in units
+        if (unit, int(values.run[row])) not in own
+    ]
+    parts = np.array(found, np.float64).reshape(-1, 3)
+    return parts[:, 0].astype(np.int64), parts[:, 1].astype(np.int64), parts[:, 2]
+
+
+def _sum_cases_per_run(rows: Observations, run: NDArray[np.int32]) -> Observations:
+    """One row a unit and run, in order. Sorting is linear where a unit is one case."""
+    code = rows.unit.astype(np.int64) * (int(run.max(initial=0)) + 1) + run
+    if (np.diff(code) > 0).all():
+        return rows  # a case is a unit, and the keys are sorted as the units are
+    order = np.argsort(code, kind="stable")
+    begins = np.flatnonzero(np.diff(code[order], prepend=-1))
+    return Observations(
+        unit=rows.unit[order[begins]],
+        wall_s=_sum(rows.wall_s[order], begins),
+        peak_delta_bytes=np.fmax.reduceat(rows.peak_delta_bytes[order], begins),
+        retained_bytes=_sum(rows.retained_bytes[order], begins),
+        is_lower_bound=np.logical_or.reduceat(rows.is_lower_bound[order], begins),
+        speed_spread=rows.speed_spread,
+        lower_bound_bytes=_largest(rows.lower_bound_bytes, order, begins),
+        # Of a unit with a case that may have needed anything, nobody knows the most.
+        upper_bound_bytes=None
+        if rows.upper_bound_bytes is None
+        else np.maximum.reduceat(
+            upper_or_measured(rows.peak_delta_bytes, rows.upper_bound_bytes)[order], begins
+        ),
+    )
+
+
+def _largest(column: Floats | None, order: Positions, begins: Positions) -> Floats | None:
+    return None if column is None else np.fmax.reduceat(column[order], begins)
+
+
+def _sum(column: Floats, begins: Positions) -> Floats:
+    """Sums of what was measured; NaN where nothing was."""
+    measured = np.add.reduceat(~np.isnan(column), begins, dtype=np.int64)
+    return np.where(measured > 0, np.add.reduceat(np.nan_to_num(column), begins), np.nan)
+
+
+def _speed_spread(speed: Floats) -> float | None:
+    """Spread of the legs' speeds; a few legs that happen to agree do not prove that all do."""
+    known = np.log(speed[np.isfinite(speed) & (speed > 0)])
+    if known.size < 2:  # noqa: PLR2004
+        return None
+    squares = float(np.square(known - known.mean()).sum())
+    spread2 = (PRIOR_LEGS * SPEED_SPREAD**2 + squares) / (PRIOR_LEGS + known.size - 1)
+    return math.sqrt(spread2)
+
+
+def with_process_costs(suites: Mapping[str, Suite], history: History) -> dict[str, Suite]:
+    """Suites with what their processes cost beside their units: the median of recent legs.
+
+    Of variants the dearest counts: the plan keeps one number a suite.
+    """
+    by_suite: dict[str, dict[str, list[SuiteOverhead]]] = {}
+    for leg in reversed(legs(history)):
+        for cost in leg.costs if leg.complete else ():
+            by_suite.setdefault(cost.suite, {}).setdefault(cost.variant, []).append(cost)
+    found = {}
+    for name, suite in suites.items():
+        recent = [entries[:MAX_LEGS] for entries in by_suite.get(name, {}).values()]
+        found[name] = replace(
+            suite,
+            base_bytes=_max_of_medians(
+                [[one.base_bytes for one in samples] for samples in recent], int
+            ),
+            setup_s=_max_of_medians(
+                [[one.setup_s for one in samples] for samples in recent], _seconds
+            )
+            or 0.0,
+            teardown_s=_max_of_medians(
+                [[one.teardown_s for one in samples] for samples in recent], _seconds
+            )
+            or 0.0,
+        )
+    return found
+
+
+def _max_of_medians(
+    values_by_variant: Sequence[Sequence[float | None]], rounded: Callable[[float], T]
+) -> T | None:
+    measured = [[one for one in values if one is not None] for values in values_by_variant]
+    found = max((median(values) for values in measured if values), default=None)
+    return None if found is None else rounded(found)
+
+
+def _seconds(number: float) -> float:
+    return round(number, DIGITS)

@@ -1,0 +1,217 @@
+"""A plan: a pure function of inventory, estimates, suites, pools and what is wished for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ciguard.codec import plan_file as codec
+from ciguard.model import CulpritCandidate, Plan
+from ciguard.plan.base_plan import moved, shard_number, shared_units, with_base_counts
+from ciguard.plan.cost import chosen_option, counts_to_try, option
+from ciguard.plan.pools import assign_pools
+from ciguard.plan.problem import ProblemBuilder, allocate_together_or_apart, with_estimates
+from ciguard.plan.risk import overrun_probability
+from ciguard.plan.shard_count import MAX_SHARDS, apportion, quick_makespans_s
+from ciguard.plan.warnings import plan_warnings
+from ciguard.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.model import PlannedUnit, Pool, Shard, ShardCountOption
+    from ciguard.plan.base_plan import BaseCount
+    from ciguard.plan.problem import PlanInputs, PlanOptions
+    from ciguard.plan.risk import TimeLimits
+    from ciguard.plan.shard_count import PackingProblem, PoolAllocation
+
+DIGITS: Final = 6
+RISK_DIGITS: Final = 4
+MIN_KEY_WIDTH: Final = 2
+QUICK_ESTIMATE_UNITS: Final = 50_000  # above, only the chosen number of shards is worked out
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What the plan says of where it comes from; `notes` become its first warnings."""
+
+    history: Mapping[str, Any] = field(default_factory=dict)
+    repository: str | None = None
+    workflow: str | None = None
+    head_sha: str | None = None
+    notes: tuple[str, ...] = ()
+    base: BaseCount | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResult:
+    """The plan, its file's bytes, and the groups that had to be split over shards, by name."""
+
+    plan: Plan
+    content: bytes
+    split: tuple[str, ...]
+
+
+def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanResult:
+    """Make the plan: every unit in exactly one shard, the same bytes for the same input.
+
+    Raises:
+        UsageError: fewer shards are asked for than pools are needed.
+    """
+    units = with_estimates(basis)
+    making = ProblemBuilder(basis, units, options)
+    assigned = assign_pools(basis, units, options, making)
+    works, distributions, bound_s = allocate_together_or_apart(making, assigned.pools, options)
+    shards = _number_shards(works, distributions, options.limit)
+    pools = {name: basis.pools[name] for name in sorted({shard.pool for shard in shards})}
+    floor_s, floor = max((work.solo_s(work.floor), -work.floor) for work in works)
+    found = Plan(
+        id="",
+        suites={name: basis.suites[name] for name in sorted({unit.suite for unit in units})},
+        pools=pools,
+        policy=replace(options.policy, deadline_s=options.limit.deadline_s),
+        shards=shards,
+        lower_bound_s=round(bound_s, DIGITS),
+        gap=_gap(max(one.makespan_s for one in distributions), bound_s),
+        inventory=with_base_counts(basis.inventory.summary(), origin.base),
+        floor=units[-floor],
+        history=origin.history,
+        repository=origin.repository,
+        workflow=origin.workflow,
+        head_sha=origin.head_sha,
+        base=basis.base.name if basis.base else None,
+        choices=_choices(works, shards, pools),
+        stopped_by=_stopped_by(works, distributions),
+        moved=moved(basis.base, shards) if basis.base else (),
+        suspects=_suspects(basis, units, shards),
+        job_minutes=options.limit.job_minutes,
+    )
+    spreads = [spread for one in distributions for spread in one.spreads]
+    if basis.estimates.known.any():
+        walls_s = [shard.predicted.wall_s for shard in shards]
+        chance = overrun_probability(options.limit.deadline_s, walls_s, spreads)
+        found = replace(found, risk=round(chance, RISK_DIGITS))
+    target_s = _target_s(options)
+    warnings = plan_warnings(
+        found, spreads, target_wall_s=target_s, floor_s=floor_s, risk=options.risk
+    )
+    notes = [
+        *origin.notes,
+        *assigned.notes,
+        *_too_few_units_warning(found, options),
+        *_base_warnings(basis),
+    ]
+    found = replace(found, warnings=(*notes, *warnings))
+    content = codec.encode(found)
+    # The id comes first; to read a large plan back for it would take as long again.
+    plan_id = content.split(b'"', 4)[3].decode("ascii")
+    return PlanResult(replace(found, id=plan_id), content, _split(works, distributions))
+
+
+def _split(
+    works: Sequence[PackingProblem], distributions: Sequence[PoolAllocation]
+) -> tuple[str, ...]:
+    """Names of the groups that are in several shards."""
+    names = set()
+    for work, one in zip(works, distributions, strict=True):
+        for first in one.split:
+            name = work.group_key(first) if work.group_key else None
+            names.add(str(name if name is not None else work.units[first].unit))
+    return tuple(sorted(names))
+
+
+def _base_warnings(basis: PlanInputs) -> list[str]:
+    if basis.base is None or shared_units(basis.base, basis.inventory.keys):
+        return []
+    return [f"the base's shards ({one_line(basis.base.name)}) have none of these units"]
+
+
+def _choices(
+    works: Sequence[PackingProblem], shards: Sequence[Shard], pools: Mapping[str, Pool]
+) -> tuple[ShardCountOption, ...]:
+    """Other numbers of shards beside the chosen one, ascending."""
+    taken = chosen_option(shards, pools)
+    most = [work.max_shards for work in works]
+    if sum(len(work.positions) for work in works) > QUICK_ESTIMATE_UNITS:
+        return (taken,)
+    found = [taken]
+    for count in counts_to_try(len(shards), min(MAX_SHARDS, sum(most))):
+        if count < len(works):
+            continue
+        counts = apportion(works, count)
+        walls_s: dict[str, list[float]] = {}
+        for work, part in zip(works, counts, strict=True):
+            walls_s.setdefault(work.pool, []).extend(quick_makespans_s(work, part))
+        found.append(option(walls_s, pools, chosen=False))
+    return tuple(sorted(found, key=lambda one: one.shards))
+
+
+def _stopped_by(works: Sequence[PackingProblem], distributions: Sequence[PoolAllocation]) -> str:
+    if len({one.limited_by for one in distributions}) == 1:
+        return distributions[0].limited_by
+    reasons = {
+        f"{', '.join(sorted({work.units[place].suite for place in work.positions}))} in "
+        f"{work.pool}: {one.limited_by}": None
+        for work, one in zip(works, distributions, strict=True)
+    }
+    return "; ".join(reasons)
+
+
+def _suspects(
+    basis: PlanInputs, units: Sequence[PlannedUnit], shards: Sequence[Shard]
+) -> tuple[CulpritCandidate, ...]:
+    found = [
+        CulpritCandidate(
+            unit.unit, one.losses, one.is_isolated and len(shards) > 1, unit.suite, unit.variant
+        )
+        for one in basis.candidate_sets
+        for unit in (units[position] for position in one.units)
+    ]
+    return tuple(sorted(found, key=lambda one: (one.suite, one.variant, one.unit)))
+
+
+def _number_shards(
+    works: Sequence[PackingProblem], distributions: Sequence[PoolAllocation], limit: TimeLimits
+) -> tuple[Shard, ...]:
+    """Number them from 1, in digits of one width, so that they sort as they count.
+
+    Those that the base has keep its number, as far as there are so many; others get what is free.
+    """
+    shards: list[tuple[Shard, int | str]] = []
+    for work, one in zip(works, distributions, strict=True):
+        wanted = [shard_number(key) for key in work.base_keys]
+        shards += zip(one.shards, [*wanted, *[""] * len(one.shards)], strict=False)
+    numbers = set(range(1, len(shards) + 1))
+    found: dict[int, Shard] = {}
+    rest = []
+    for shard, preferred_number in shards:
+        if (
+            isinstance(preferred_number, int)
+            and preferred_number in numbers
+            and preferred_number not in found
+        ):
+            found[preferred_number] = shard
+        else:
+            rest.append(shard)
+    found.update(zip(sorted(numbers - found.keys()), rest, strict=True))
+    width = max(MIN_KEY_WIDTH, len(str(len(shards))))
+    return tuple(
+        replace(found[place], key=f"{place:0{width}}", timeout_minutes=limit.step_minutes)
+        for place in sorted(found)
+    )
+
+
+def _gap(makespan_s: float, bound_s: float) -> float:
+    return max(0.0, round(makespan_s / bound_s - 1, DIGITS)) if bound_s > 0 else 0.0
+
+
+def _target_s(options: PlanOptions) -> float | None:
+    return options.target_wall_s if options.shards is None else None
+
+
+def _too_few_units_warning(draft: Plan, options: PlanOptions) -> tuple[str, ...]:
+    number = len(draft.shards)
+    if options.shards is None or number == options.shards:
+        return ()
+    why = "there are no more tests, or groups of tests that stay together"
+    return (f"{options.shards} shards requested, {number} planned: {why}",)

@@ -1,0 +1,500 @@
+"""How many shards one pool needs, and what is in each: packed, simulated, until it fits. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+from ciguard.model import Prediction, Shard
+from ciguard.plan.loss_isolation import place_candidates
+from ciguard.plan.overheads import Overheads
+from ciguard.plan.packing import Costs, Preassigned, form_groups, lower_bound_s, pack_balanced
+from ciguard.plan.risk import WallTimeSpread, limit_for_risk, overrun_probability
+from ciguard.plan.simulation import simulate_shard
+from ciguard.plan.sticky import pack_sticky
+from ciguard.text import count_of, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ciguard.model import PlannedUnit, Suite
+    from ciguard.plan.loss_isolation import CandidateSet
+    from ciguard.plan.overheads import LegCost
+    from ciguard.plan.packing import GroupKey
+
+MAX_SHARDS: Final = 256  # jobs that GitHub lets a matrix have
+DIGITS: Final = 6
+RELATIVE_TOLERANCE: Final = 1e-9  # of sums of the same numbers in another order
+_NO_PREDICTION: Final = Prediction(0.0, 0.0)
+NO_OVERHEADS: Final = Overheads()
+KEEP_BASE_COUNT_WITHIN: Final = 1.1  # of the least number of shards: up to there the base's is kept
+FLOOR_DOMINATES: Final = 0.99  # of the makespan: so much in one unit is why it takes so long
+MIN_GAIN: Final = 0.99  # more shards that do not save 1 % of the wall time save nothing
+
+
+@dataclass(frozen=True)  # no slots: what many shard counts ask for is summed once
+class PackingProblem:
+    """What is to be done in one pool.
+
+    Attributes:
+        units: of the whole inventory, by key; `positions` says which are meant.
+        turn, variances_s2: by position, as in `Inventory` and `Estimates`.
+        group_key: what keeps units together; None for nothing.
+        overheads: of this pool's shards.
+        marked: units that the suite itself keeps together.
+        homes: by position, the number of the shard in which the base's plan has it.
+        base_keys: of the shards that the base's plan has for this work.
+        suspicions: units that may have killed shards.
+        deadline_s, risk: when a leg stops itself, and the accepted P(any shard gets there).
+    """
+
+    pool: str
+    budget_bytes: int | None
+    processes: int
+    units: Sequence[PlannedUnit]
+    positions: Sequence[int]
+    run_order: Sequence[int]
+    variances_s2: Sequence[float]
+    speed_spread: float
+    group_key: GroupKey | None
+    suites: Mapping[str, Suite]
+    overheads: Overheads = NO_OVERHEADS
+    colocated: Sequence[tuple[int, ...]] = ()
+    previous_shard: Mapping[int, int] = field(default_factory=dict)
+    base_keys: tuple[str, ...] = ()
+    candidate_sets: Sequence[CandidateSet] = ()
+    concurrency: int | None = None
+    deadline_s: float = math.inf
+    risk: float = 0.0
+
+    @cached_property
+    def walls_s(self) -> tuple[float, ...]:
+        """What each unit costs a shard, by position, of the whole inventory."""
+        if not self.overheads.between_s:
+            return tuple(unit.wall_s for unit in self.units)
+        by_suite = {name: self.overheads.inter_test_gap_s(name, self.pool) for name in self.suites}
+        return tuple(unit.wall_s + by_suite[unit.suite] for unit in self.units)
+
+    @cached_property
+    def setups_s(self) -> tuple[float, ...] | None:
+        """By position, what the fixtures that its file shares take once; None where none do."""
+        by_file = self.overheads.setup_s
+        if not any(by_file):
+            return None
+        return tuple(by_file[file] if file >= 0 else 0.0 for file in self.overheads.file)
+
+    @cached_property
+    def total_s(self) -> float:
+        """Sum over its units, and over what their files set up once."""
+        return self.load_s(self.positions)
+
+    @cached_property
+    def floor(self) -> int:
+        """The unit that no number of shards can go below; ties go to the first key."""
+        process_s = {name: process_overhead_s(suite) for name, suite in self.suites.items()}
+
+        def beyond_leg_s(position: int) -> float:  # which is the same for all
+            setup_s = self.setups_s[position] if self.setups_s is not None else 0.0
+            return process_s[self.units[position].suite] + self.walls_s[position] + setup_s
+
+        return max(sorted(self.positions), key=beyond_leg_s)
+
+    @cached_property
+    def leg(self) -> LegCost:
+        """What each of its shards takes beside its processes."""
+        return self.overheads.leg(self.pool)
+
+    @cached_property
+    def starts_s(self) -> list[float]:
+        """What one process of each of its suites and variants takes beside its units, ascending."""
+        return self.processes_s(self.positions)
+
+    @property
+    def min_process_overhead_s(self) -> float:
+        """What any process takes beside its units."""
+        return self.starts_s[0]
+
+    def load_s(self, positions: Iterable[int]) -> float:
+        """What units take in one process together, once it has started."""
+        members = list(positions)
+        walls_s = [self.walls_s[position] for position in members]
+        if self.setups_s is not None:
+            first = {self.overheads.file[position]: position for position in members}
+            walls_s += [self.setups_s[position] for position in first.values()]
+        return math.fsum(walls_s)
+
+    @cached_property
+    def infeasible(self) -> tuple[tuple[int, ...], ...]:
+        """Units, and groups that the suite keeps together, that alone pass the deadline.
+
+        At this risk; longest first. No number of shards helps them, and the others are to keep it.
+        """
+        return self._long_blocks if self.enforces_deadline else ()
+
+    @cached_property
+    def enforces_deadline(self) -> bool:
+        """Whether shards are made so that they keep the deadline: not where most units cannot.
+
+        Hundreds of shards of one unit each, all stopped, would be no answer to a wrong limit.
+        """
+        return 2 * sum(map(len, self._long_blocks)) <= len(self.positions)
+
+    @cached_property
+    def longest_feasible_s(self) -> float:
+        """What a shard of the longest unit or group takes that is not hopeless."""
+        blocks = self._blocks if self.infeasible else self._longest
+        return max(map(self.block_solo_s, blocks[len(self.infeasible) :]))
+
+    @property
+    def _longest(self) -> tuple[tuple[int, ...]]:
+        return (max(((self.floor,), *self.colocated), key=self.block_solo_s),)
+
+    @cached_property
+    def _blocks(self) -> Sequence[tuple[int, ...]]:
+        """Units by themselves, or with those that the suite keeps with them, longest first."""
+        taken = {unit for members in self.colocated for unit in members}
+        blocks = [*self.colocated, *((one,) for one in self.positions if one not in taken)]
+        return sorted(blocks, key=lambda block: (-self.block_solo_s(block), block))
+
+    @cached_property
+    def _long_blocks(self) -> tuple[tuple[int, ...], ...]:
+        if not any(map(self._is_infeasible, self._longest)):
+            return ()  # to sort a million takes a second, and nobody asks for the next one
+        return tuple(takewhile(self._is_infeasible, self._blocks))
+
+    def _is_infeasible(self, members: Sequence[int]) -> bool:
+        spread = self.spread(members, min(self.processes, len(members)))
+        return (
+            overrun_probability(self.deadline_s, [self.block_solo_s(members)], [spread]) > self.risk
+        )
+
+    def block_solo_s(self, members: Sequence[int]) -> float:
+        """What a shard of nothing but units that stay together takes at least."""
+        alone_s = max(map(self.solo_s, members))
+        if len(members) == 1:
+            return alone_s
+        return max(alone_s, self.load_s(members) / self.processes + self.min_shard_overhead_s)
+
+    @cached_property
+    def deadline_at_risk_s(self) -> float:
+        """What a shard may take so that it keeps the deadline on slow machines, at this risk."""
+        if not self.enforces_deadline:
+            return math.inf
+        room = limit_for_risk(self.risk, [1.0], [WallTimeSpread(0.0, 1, self.speed_spread)])
+        return self.deadline_s / room
+
+    def spread(self, members: Sequence[int], processes: int) -> WallTimeSpread:
+        """How far a shard of these units may be off."""
+        variance_s2 = math.fsum(self.variances_s2[member] for member in members)
+        return WallTimeSpread(variance_s2, processes, self.speed_spread, self.leg.spread_s)
+
+    @property
+    def min_shard_overhead_s(self) -> float:
+        """What any shard takes beside its units."""
+        return self.leg.total_s + self.min_process_overhead_s
+
+    @cached_property
+    def max_shards(self) -> int:
+        """The most shards of which none is empty."""
+        return len(self.positions) - sum(len(one) - 1 for one in self.colocated)
+
+    def processes_s(self, positions: Iterable[int]) -> list[float]:
+        """What a process of each of these units' suites and variants takes beside its units."""
+        units = map(self.units.__getitem__, positions)
+        suite_keys = {
+            (unit.suite, unit.variant) for unit in units
+        }  # its key would be made for each
+        return sorted(process_overhead_s(self.suites[suite]) for suite, _ in suite_keys)
+
+    def solo_s(self, position: int) -> float:
+        """What a shard of this unit alone takes: with its fixtures, its process, and the leg."""
+        setup_s = self.setups_s[position] if self.setups_s is not None else 0.0
+        process_s = process_overhead_s(self.suites[self.units[position].suite])
+        return math.fsum((self.leg.total_s, process_s, self.walls_s[position], setup_s))
+
+    def bound_s(self, shard_count: int) -> float:
+        """The least wall time that this many shards can have; each way starts once at least."""
+        slots = shard_count * self.processes
+        started_s = math.fsum(self.starts_s) - min(len(self.starts_s), slots) * self.starts_s[0]
+        floor_s = self.solo_s(self.floor)
+        return lower_bound_s(
+            self.total_s + started_s, floor_s, slots, setup_s=self.min_shard_overhead_s
+        )
+
+
+def process_overhead_s(suite: Suite) -> float:
+    """What a process of the suite takes beside its units."""
+    return suite.setup_s + suite.teardown_s
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAllocation:
+    """One pool's shards, still without keys.
+
+    Attributes:
+        split: first units of groups that are in several shards.
+        hopeless: shards, by place, with a unit that alone passes the deadline.
+    """
+
+    shards: tuple[Shard, ...]
+    spreads: tuple[WallTimeSpread, ...]
+    split: tuple[int, ...]
+    infeasible: frozenset[int] = frozenset()
+    limited_by: str = ""
+
+    @property
+    def makespan_s(self) -> float:
+        """Wall time of the longest shard, as predicted."""
+        return max(shard.predicted.wall_s for shard in self.shards)
+
+    @property
+    def feasible_makespan_s(self) -> float:
+        """Wall time of the longest shard that is not hopeless."""
+        return max((shard.predicted.wall_s for shard, _ in self._feasible()), default=0.0)
+
+    def meets(self, deadline_s: float, risk: float) -> bool:
+        """Say whether the shards that are not hopeless keep the deadline but for this risk."""
+        feasible = list(self._feasible())
+        walls_s = [shard.predicted.wall_s for shard, _ in feasible]
+        return (
+            not feasible
+            or overrun_probability(deadline_s, walls_s, [two for _, two in feasible]) <= risk
+        )
+
+    def _feasible(self) -> Iterator[tuple[Shard, WallTimeSpread]]:
+        for place, pair in enumerate(zip(self.shards, self.spreads, strict=True)):
+            if place not in self.infeasible:
+                yield pair
+
+
+def allocate_n(work: PackingProblem, shard_count: int, target_s: float = 0.0) -> PoolAllocation:
+    """Pack into exactly this many shards, or as many as can be filled.
+
+    Args:
+        enough_s: wall time of a shard for which no group need be divided.
+    """
+    split, packed = pack_shards(
+        work, min(shard_count, work.max_shards), work.previous_shard, target_s
+    )
+    made = [_shard(work, members) for members in packed]
+    lost = {unit for block in work.infeasible for unit in block}
+    return PoolAllocation(
+        tuple(shard for shard, _ in made),
+        tuple(spread for _, spread in made),
+        split,
+        frozenset(place for place, units in enumerate(packed) if not lost.isdisjoint(units)),
+    )
+
+
+def pack_shards(
+    work: PackingProblem, count: int, homes: Mapping[int, int], target_s: float = 0.0
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """First units of split groups; the units of each shard: suspects first, then the base's.
+
+    Args:
+        count: of shards, at most `work.pieces`.
+    """
+    lost = _isolated_blocks(work, count, homes)
+    isolated = {unit for block in lost.values() for unit in block}
+    positions = [position for position in work.positions if position not in isolated]
+    own, spread = place_candidates(
+        work.candidate_sets,
+        positions,
+        count - len(lost),
+        marked=work.colocated,
+        walls_s=work.walls_s,
+    )
+    apart = isolated.union(*own, *spread)
+    rest = [position for position in work.positions if position not in apart]
+    costs = Costs(work.walls_s, work.setups_s if work.group_key else None)
+    groups = form_groups(costs, work.group_key, rest, colocated=work.colocated)
+    before = [Preassigned(work.load_s(members), members) for members in spread]
+    enough_load_s = (target_s - work.leg.total_s - math.fsum(work.starts_s)) * work.processes
+    packed = pack_balanced(groups, before, costs, enough_load_s)
+    if homes:
+        places_left = [place for place in range(count) if place not in lost]
+        left = {place: number for number, place in enumerate(places_left)}
+        homes = {unit: left[place] for unit, place in homes.items() if place in left}
+        packed = pack_sticky(groups, homes, packed, costs)
+    theirs = iter((*packed.shards, *own))
+    return packed.split_groups, tuple(lost.get(place) or next(theirs) for place in range(count))
+
+
+def _isolated_blocks(
+    work: PackingProblem, count: int, homes: Mapping[int, int]
+) -> dict[int, tuple[int, ...]]:
+    """By place, hopeless blocks that take longer than is left for each of the other shards.
+
+    In a shard of its own such a block takes no other along, and nothing gets longer by it. It stays
+    where the base has it, or is among the first, which start first.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    left_s = work.total_s if work.infeasible else 0.0
+    for block in work.infeasible[: count - 1]:
+        if work.block_solo_s(block) < left_s / ((count - len(found)) * work.processes):
+            break
+        left_s -= work.load_s(block)
+        preferred = homes.get(block[0], count)
+        free = [place for place in range(count) if place not in found]
+        found[preferred if preferred in free else free[0]] = block
+    return found
+
+
+def _shard(work: PackingProblem, members: Sequence[int]) -> tuple[Shard, WallTimeSpread]:
+    ordered = sorted(members, key=work.run_order.__getitem__)
+    units = tuple(work.units[member] for member in ordered)
+    processes = min(work.processes, len(units))
+    shard = Shard(
+        key="",
+        pool=work.pool,
+        units=units,
+        predicted=_NO_PREDICTION,
+        processes=processes,
+        budget_bytes=work.budget_bytes,
+    )
+    expected = simulate_shard(
+        shard, work.suites, lambda taken: work.load_s(ordered[unit] for unit in taken)
+    )
+    spread = work.spread(members, processes)
+    wall_s = round(work.leg.total_s + expected.wall_s, DIGITS)
+    measured = any(unit.peak_delta_bytes is not None for unit in units)
+    prediction = Prediction(
+        wall_s=wall_s,
+        wall_p95_s=round(spread.p95_s(wall_s), DIGITS),
+        peak_bytes=expected.peak_bytes if measured else None,
+    )
+    return replace(shard, predicted=prediction), spread
+
+
+def allocate_exactly(work: PackingProblem, shard_count: int) -> PoolAllocation:
+    """Exactly `shard_count` shards as equal as can be, but for what alone breaks the limit."""
+    lost = work.infeasible
+    enough_s = min(work.deadline_at_risk_s, work.block_solo_s(lost[-1])) if lost else 0.0
+    found = allocate_n(work, shard_count, enough_s)
+    return replace(found, limited_by="so many were asked for")
+
+
+def quick_makespans_s(work: PackingProblem, shard_count: int) -> list[float]:
+    """Wall times of so many shards, by sums: memory and the order of processes are left out."""
+    _, packed = pack_shards(work, min(shard_count, work.max_shards), {})
+    found = []
+    for members in packed:
+        slots = min(work.processes, len(members))
+        longest_s = max(work.solo_s(member) for member in members) if slots > 1 else 0.0
+        starts_s = work.processes_s(members)
+        starts_s += [starts_s[0]] * (slots - len(starts_s))  # each place has at least one process
+        wall_s = work.leg.total_s + (work.load_s(members) + math.fsum(starts_s)) / slots
+        found.append(max(wall_s, longest_s))
+    return found
+
+
+def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) -> PoolAllocation:
+    """The smallest number of shards that keeps the target and the limit.
+
+    A target that the floor unit alone breaks, or a group that the suite keeps together, cannot be
+    kept by any number: then the number is the smallest that gets down to it, but for 1 %. What
+    alone breaks the limit ends there, and is no reason for the others to break it, too.
+
+    Jobs beyond the pool's concurrency cap wait for others, so that they can only serve the limit.
+    The base's number is taken where it does as well and is at most a tenth larger.
+
+    Args:
+        most: shards allowed.
+    """
+    deadline_s, risk = work.deadline_s, work.risk
+    least_s = work.longest_feasible_s
+    if work.infeasible:  # the run takes until they are stopped
+        least_s = max(least_s, min(deadline_s, work.block_solo_s(work.infeasible[0])))
+    # Where the target cannot be kept, the last 1 % is not worth a shard.
+    aim_s = target_wall_s if least_s <= target_wall_s else least_s / MIN_GAIN
+    aim_s *= 1 + RELATIVE_TOLERANCE
+    enough_s = min(aim_s, work.deadline_at_risk_s)
+    max_count = min(max_count, work.max_shards)
+    cap = max_count if work.concurrency is None else work.concurrency
+    least = _min_shard_count(work, aim_s, cap, max_count)
+    best: PoolAllocation | None = None
+    for count in _candidate_counts(least, max_count, len(work.base_keys)):
+        found = allocate_n(work, count, enough_s)
+        is_short = found.feasible_makespan_s <= aim_s
+        if (is_short or count >= cap) and (
+            not work.enforces_deadline or found.meets(deadline_s, risk)
+        ):
+            return replace(found, limited_by=_why_not_more(work, found, target_wall_s))
+        if best is None or found.feasible_makespan_s < MIN_GAIN * best.feasible_makespan_s:
+            best = found
+    assert best is not None  # least <= most
+    return replace(best, limited_by="more would save nothing")
+
+
+def _min_shard_count(work: PackingProblem, aim_s: float, cap: int, max_count: int) -> int:
+    """The number from which on equal shards would keep the time and the limit: no others do sooner.
+
+    Each hopeless block has its own shard; the others share the rest.
+    """
+    lost = {unit for block in work.infeasible for unit in block}
+    positions = [unit for unit in work.positions if unit not in lost] if lost else work.positions
+    total_s = work.load_s(positions) if lost else work.total_s
+    spread = work.spread(positions, work.processes)
+    for count in range(1, max_count - len(work.infeasible)):
+        mean_s = total_s / (count * work.processes) + work.min_shard_overhead_s
+        if mean_s > aim_s and count + len(work.infeasible) < cap:
+            continue
+        one = replace(spread, variance_s2=spread.variance_s2 / count)
+        over = overrun_probability(work.deadline_s, [mean_s] * count, [one] * count)
+        if over <= work.risk or not work.enforces_deadline:
+            return count + len(work.infeasible)
+    return max_count
+
+
+def _candidate_counts(min_count: int, max_count: int, base: int) -> Iterator[int]:
+    if min_count < base <= min(max_count, math.ceil(KEEP_BASE_COUNT_WITHIN * min_count)):
+        yield base
+    yield from range(min_count, max_count + 1)
+
+
+def _why_not_more(work: PackingProblem, allocation: PoolAllocation, target_wall_s: float) -> str:
+    if allocation.makespan_s <= target_wall_s * (1 + RELATIVE_TOLERANCE):
+        return f"they keep {duration(target_wall_s)}"
+    if allocation.infeasible:
+        late = count_of(sum(map(len, work.infeasible)), "unit")
+        return f"all but {late} keep {duration(work.deadline_s)}"
+    if work.solo_s(work.floor) >= allocation.makespan_s * FLOOR_DOMINATES:
+        return "the floor unit alone takes as long"
+    if work.longest_feasible_s >= allocation.makespan_s * FLOOR_DOMINATES:
+        return "a group that stays together takes as long"
+    if work.concurrency is None:
+        is_most = len(allocation.shards) >= MAX_SHARDS
+        return "a matrix has no more jobs" if is_most else "there is nothing more to divide"
+    return f"pool {work.pool} runs {work.concurrency} jobs at once"
+
+
+def apportion(works: Sequence[PackingProblem], count: int) -> tuple[int, ...]:
+    """Divide a number of shards over works, each at least one, so that the last ends earliest.
+
+    The next shard goes to the work whose shards would be the longest, if more can make them
+    shorter: as no other division has a smaller longest bound, the plan's bound is a bound.
+
+    Args:
+        count: >= the number of works.
+
+    Returns:
+        Shards by work; their sum is `count`, or less where there are too few units.
+    """
+
+    def rank(index: int) -> tuple[float, float, int]:
+        work, shards = works[index], found[index]
+        bound_s = work.bound_s(shards)
+        gains = bound_s > work.solo_s(work.floor)
+        # The second: where none gains, as without any load, the one with the most units.
+        return bound_s if gains else 0.0, len(work.positions) / shards, -index
+
+    found = [1] * len(works)
+    for _ in range(count - len(found)):
+        there = [place for place, work in enumerate(works) if found[place] < work.max_shards]
+        if not there:
+            break
+        found[max(there, key=rank)] += 1
+    return tuple(found)

@@ -1,0 +1,262 @@
+"""The shard picture: a lane a shard, a rectangle a unit as wide as its time. Pure.
+
+Neighbours that would be too narrow to see are one rectangle, so that a page of 100,000 units stays
+small; what they are is told when the pointer rests on it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from ciguard.model import UnitKey
+from ciguard.plan import key_facts
+from ciguard.plan.inventory import class_of
+from ciguard.plan.svg_axis import BOTTOM, LANE_GAP, LEFT, TOP, WIDTH, Scale, reference_lines, ticks
+from ciguard.run.frameworks.registry import framework
+from ciguard.template_loader import render
+from ciguard.text import count_of, duration, one_line, size, unit_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ciguard.model import Plan, PlannedUnit, Shard
+    from ciguard.plan.svg_axis import ReferenceLine, Span
+
+TEMPLATE: Final = "plan.html.j2"
+MAX_LISTED: Final = 200  # rows of a table
+
+MIN_WIDTH: Final = 1.5
+COARSENING: Final = 1.5
+FILE_END_TOLERANCE: Final = (
+    1 / 3
+)  # of the narrowest: so wide, a rectangle rather ends with its file
+MAX_BLOCKS: Final = 6000  # about 1.2 MB
+NAME_WIDTH: Final = 100
+
+# "one" and "two" take turns from file to file.
+Kind = Literal["one", "two", "several", "guessed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A rectangle: one unit, or neighbours too narrow to be seen."""
+
+    x: float
+    width: float
+    kind: Kind
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A shard. `rest` is set-up and overhead, `late` what the 95 % add."""
+
+    key: str
+    y: float
+    height: float
+    end_x: float
+    title: str
+    label: str
+    blocks: tuple[Block, ...]
+    overhead: Span | None
+    p95_margin: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardChart:
+    """All that the template draws."""
+
+    width: float
+    height: float
+    left: float
+    lanes: tuple[Lane, ...]
+    marks: tuple[ReferenceLine, ...]
+    ticks: tuple[ReferenceLine, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """What the legend has to explain."""
+        found: set[str] = {block.kind for lane in self.lanes for block in lane.blocks}
+        found |= {"setup" for lane in self.lanes if lane.overhead}
+        return frozenset(found | {"late" for lane in self.lanes if lane.p95_margin})
+
+
+def html(plan: Plan, split: Sequence[str]) -> str:
+    """The whole page: one file without scripts that opens offline."""
+    guessed = [(shard.key, unit) for shard in plan.shards for unit in shard.units if not unit.known]
+    return render(
+        TEMPLATE,
+        plan=plan,
+        headline=key_facts.headline(plan),
+        facts=key_facts.key_facts(plan, split, NAME_WIDTH),
+        picture=shard_chart(plan),
+        choice_head=key_facts.CHOICE_HEAD,
+        choices=list(zip(plan.choices, key_facts.choice_rows(plan), strict=False)),
+        notes=key_facts.choice_notes(plan, NAME_WIDTH),
+        guessed=guessed if key_facts.is_measured(plan) else [],
+        rows=MAX_LISTED,
+        name=lambda one: unit_name(UnitKey(one.suite, one.variant, one.unit), 200),
+    )
+
+
+def shard_chart(plan: Plan) -> ShardChart:
+    """Lay the plan out; without any history a unit is as wide as every other. O(units)."""
+    scale = Scale.of(plan)
+    lanes = tuple(_lanes(plan, scale))
+    bottom = TOP + len(lanes) * scale.lane_height
+    marks, notes = reference_lines(plan, scale)
+    return ShardChart(
+        width=WIDTH,
+        height=bottom + BOTTOM,
+        left=LEFT,
+        lanes=lanes,
+        marks=tuple(marks),
+        ticks=tuple(ticks(scale)) if scale.is_time else (),
+        notes=tuple(notes),
+    )
+
+
+def _lanes(plan: Plan, scale: Scale) -> Iterator[Lane]:
+    weights = [_weights(shard, scale) for shard in plan.shards]
+    widths = [[scale.to_width(value) for value in values] for values in weights]
+    home = _file_of(plan)
+    homes = [[home(unit) for unit in shard.units] for shard in plan.shards]
+    for number, (shard, runs) in enumerate(zip(plan.shards, _all_runs(widths, homes), strict=True)):
+        filled = math.fsum(weights[number])
+        wall_s, late_s = shard.predicted.wall_s, shard.predicted.wall_p95_s
+        yield Lane(
+            key=one_line(shard.key, 8),
+            y=TOP + number * scale.lane_height,
+            height=scale.lane_height - LANE_GAP,
+            end_x=WIDTH - scale.right,
+            title=_shard_title(shard, scale),
+            label=_lane_label(plan, shard, scale),
+            blocks=tuple(_blocks(shard, widths[number], homes[number], runs, scale)),
+            overhead=scale.span(filled, wall_s, _overhead_title(shard, wall_s - filled))
+            if scale.is_time
+            else None,
+            p95_margin=scale.span(wall_s, late_s, f"until {duration(late_s)} in 95 % of the runs")
+            if scale.is_time
+            else None,
+        )
+
+
+def _weights(shard: Shard, scale: Scale) -> list[float]:
+    """What each unit takes of the lane: its time over the processes that share it."""
+    if not scale.is_time:
+        return [1.0] * len(shard.units)
+    concurrent = max(1, min(shard.processes, len(shard.units)))
+    walls_s = [unit.wall_s / concurrent for unit in shard.units]
+    total_s = math.fsum(walls_s)
+    # What units of one process share is saved: then they take less than their sum.
+    ratio = min(1.0, shard.predicted.wall_s / total_s) if total_s > 0 else 1.0
+    return [wall_s * ratio for wall_s in walls_s]
+
+
+def _all_runs(
+    widths: Sequence[Sequence[float]], homes: Sequence[Sequence[str]]
+) -> list[list[tuple[int, int]]]:
+    """Each lane's, as fine as the page's size allows."""
+    narrowest, most = MIN_WIDTH, max(MAX_BLOCKS, len(widths))
+    while True:
+        lanes = zip(widths, homes, strict=True)
+        found = [_runs(lane, of_lane, narrowest) for lane, of_lane in lanes]
+        if sum(map(len, found)) <= most:
+            return found
+        narrowest *= COARSENING
+
+
+def _runs(widths: Sequence[float], homes: Sequence[str], narrowest: float) -> list[tuple[int, int]]:
+    """Begin and end of what becomes one rectangle: a wide unit, or narrow neighbours together."""
+    found: list[tuple[int, int]] = []
+    begin, gathered = 0, 0.0
+    for place, width in enumerate(widths):
+        is_new = begin < place and homes[place] != homes[place - 1]
+        if begin < place and (
+            width >= narrowest or (is_new and gathered >= FILE_END_TOLERANCE * narrowest)
+        ):
+            found.append((begin, place))
+            begin, gathered = place, 0.0
+        gathered += width
+        if gathered >= narrowest:
+            found.append((begin, place + 1))
+            begin, gathered = place + 1, 0.0
+    if begin < len(widths):
+        found.append((begin, len(widths)))
+    return found
+
+
+def _file_of(plan: Plan) -> Callable[[PlannedUnit], str]:
+    """The file of a unit, or its class where ids name no files."""
+    ancestors = {name: framework(suite.framework).ancestors for name, suite in plan.suites.items()}
+
+    def home(unit: PlannedUnit) -> str:
+        head, separator, _ = unit.unit.partition("::")
+        if separator and head:
+            return head
+        return class_of(unit.unit, ancestors[unit.suite](unit.unit)) or unit.unit
+
+    return home
+
+
+def _blocks(
+    shard: Shard,
+    widths: Sequence[float],
+    homes: Sequence[str],
+    runs: Sequence[tuple[int, int]],
+    scale: Scale,
+) -> Iterator[Block]:
+    x, turn = LEFT, 0
+    for begin, end in runs:
+        units, files = shard.units[begin:end], homes[begin:end]
+        turn += sum(homes[place] != homes[place - 1] for place in range(max(begin, 1), end))
+        if scale.is_time and not any(unit.known for unit in units):
+            kind: Kind = "guessed"
+        elif len(set(files)) > 1:
+            kind = "several"
+        else:
+            kind = "two" if turn % 2 else "one"
+        width = math.fsum(widths[begin:end])
+        yield Block(round(x, 1), round(width, 1), kind, _title(units, files, scale))
+        x += width
+
+
+def _title(units: Sequence[PlannedUnit], homes: Sequence[str], scale: Scale) -> str:
+    known = sum(unit.known for unit in units)
+    peaks = [unit.peak_delta_bytes for unit in units if unit.peak_delta_bytes is not None]
+    wall_s = math.fsum(unit.wall_s for unit in units)
+    if len(units) == 1:
+        name = unit_name(units[0].key, NAME_WIDTH)
+        parts = [duration(wall_s), f"peak {size(peaks[0])}" if peaks else "peak not measured"]
+        parts += [] if known else ["guessed"]
+    else:
+        place = homes[0] if homes[0] == homes[-1] else f"{homes[0]} to {homes[-1]}"
+        name = f"{count_of(len(units), 'unit')}: {one_line(place, NAME_WIDTH)}"
+        parts = [f"{duration(wall_s)} together"]
+        parts += [f"largest peak {size(max(peaks))}"] if peaks else []
+        parts += [f"{len(units) - known:,} guessed"] if known < len(units) else []
+    return f"{name}\n{', '.join(parts)}" if scale.is_time else name
+
+
+def _shard_title(shard: Shard, scale: Scale) -> str:
+    text = f"shard {one_line(shard.key, 40)}, pool {one_line(shard.pool, 40)}: "
+    text += count_of(len(shard.units), "unit")
+    if not scale.is_time:
+        return text
+    walls = f"{duration(shard.predicted.wall_s)}, 95 % {duration(shard.predicted.wall_p95_s)}"
+    processes_suffix = f", {shard.processes} processes" if shard.processes > 1 else ""
+    return f"{text}\n{walls}, peak {key_facts.peak(shard)}{processes_suffix}"
+
+
+def _overhead_title(shard: Shard, overhead_s: float) -> str:
+    idle = " and idle processes" if shard.processes > 1 else ""
+    return f"{duration(overhead_s)} of set-up and overhead{idle}"
+
+
+def _lane_label(plan: Plan, shard: Shard, scale: Scale) -> str:
+    """Beside the lane."""
+    text = duration(shard.predicted.wall_s) if scale.is_time else count_of(len(shard.units), "unit")
+    return f"{text}, {one_line(shard.pool, 16)}" if len(plan.pools) > 1 else text

@@ -1,0 +1,76 @@
+"""Where a run can be looked at: addresses of runs, jobs and lines of files. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.github.events import ActionsRun
+    from ciguard.guard.github_facts import RunFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The pages of one repository.
+
+    Attributes:
+        url: of the repository.
+        sha: the commit that was tested, whose lines are shown; None where it is not known.
+        jobs: by shard, the address of its job's page.
+    """
+
+    url: str
+    run_id: int | None = None
+    run_attempt: int | None = None
+    sha: str | None = None
+    jobs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def run(self) -> str:
+        """The run's page, with its summary and artifacts; "" where it is not known."""
+        return self.run_page(self.run_id, self.run_attempt)
+
+    def run_page(self, run_id: int | None, attempt: int | None = None) -> str:
+        """The page of any run of this repository."""
+        if run_id is None:
+            return ""
+        tail = f"/attempts/{attempt}" if (attempt or 1) > 1 else ""
+        return f"{self.url}/actions/runs/{run_id}{tail}"
+
+    def job(self, shard: str) -> str:
+        """The page of a shard's job, "" where it is not known."""
+        return self.jobs.get(shard, "")
+
+    def line(self, file: str, line: int | None) -> str:
+        """The page of a line of the tested commit."""
+        if not self.sha or not file:
+            return ""
+        anchor = f"#L{line}" if line else ""
+        return f"{self.url}/blob/{self.sha}/{quote(file, errors='replace')}{anchor}"
+
+
+def links_of_run(run: ActionsRun, platform: RunFacts | None) -> Links:
+    """Of the run that is judged, as GitHub says; nothing of it is taken from a record."""
+    subject_run = run.subject_run
+    sha = run.triggering_sha if run.triggering_run_id is not None else run.tested_sha
+    return Links(
+        f"{run.server_url}/{run.repository}",
+        run_id=subject_run[0] if subject_run else None,
+        run_attempt=subject_run[1] if subject_run else None,
+        sha=sha,
+        jobs=_jobs(platform),
+    )
+
+
+def links_for_run(page: str, run_id: int, attempt: int | None, platform: RunFacts | None) -> Links:
+    """Of a run that somebody named, in the repository at `page`; its commit is not known."""
+    return Links(page, run_id, attempt, jobs=_jobs(platform))
+
+
+def _jobs(platform: RunFacts | None) -> Mapping[str, str]:
+    legs = platform.legs if platform is not None else {}
+    return {shard: facts.job.url for shard, facts in legs.items() if facts.job is not None}

@@ -1,0 +1,208 @@
+"""Where a report is told on GitHub: the comment, the check, the issue; each where it belongs.
+
+Who it is told to comes from GitHub, never from a record. What may not be written there is a note
+for the job's summary, and hides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pydantic import SecretStr
+
+from ciguard.errors import ExitCode
+from ciguard.github import check_runs
+from ciguard.github.api_errors import BodyTooLong, Forbidden, GitHubError
+from ciguard.github.client import GitHub
+from ciguard.github.event_payload import current_run
+from ciguard.github.run_client import pulls_of
+from ciguard.github.sticky_comments import MAX_CHARS, upsert_comment
+from ciguard.github.sticky_issues import upsert_issue
+from ciguard.github.sticky_markers import with_marker
+from ciguard.report.check_annotations import check_annotations
+from ciguard.report.fitted_markdown import SizeLimit, utf16_units
+from ciguard.report.links import links_of_run
+from ciguard.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ciguard.github.events import ActionsRun
+    from ciguard.github.models import PullRequest
+    from ciguard.report.rendered_report import Report
+
+T = TypeVar("T")
+
+LENGTH_DIVISORS: Final = (1, 2, 8)  # of what GitHub should take, should it take less
+FORK: Final = (
+    "A fork's pull request has a read-only token: `ciguard init --forks` writes a workflow that "
+    "comments in its place."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was done, and what could not be and what to do about it, in Markdown."""
+
+    done: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    exit_code: int = ExitCode.OK
+
+
+def publish(
+    environ: Mapping[str, str], answer: Report, *, comment: bool, check: bool, issue: bool
+) -> Published:
+    """Tell it where it was asked for and belongs.
+
+    Raises:
+        InputError: variables or payload are malformed.
+        UsageError: there is no token, or none that can be meant.
+    """
+    run = current_run(environ) if comment or check or issue else None
+    if run is None:
+        is_requested = comment or check or issue
+        return Published(
+            ("nothing is told: this is no run of GitHub Actions",) if is_requested else ()
+        )
+    wanted: list[tuple[str, Callable[[_Publisher], str]]] = []
+    if comment:
+        wanted.append(("comment", _Publisher.comment))
+    if check:
+        wanted.append(("check", _Publisher.check))
+    if issue and run.is_base_branch:
+        wanted.append(("issue", _Publisher.issue))
+    if not wanted or (comment and len(wanted) == 1 and not _has_pull_request(run)):
+        return Published(("no comment: this run belongs to no pull request",) if comment else ())
+    token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
+    done, notes, code = [], [], ExitCode.OK
+    with GitHub(run.api_url, SecretStr(token)) as github:
+        publisher = _Publisher(github, run, answer)
+        for thing, act in wanted:
+            try:
+                done.append(act(publisher))
+            except Forbidden as error:
+                notes.append(_refusal_note(thing, error, run))
+            except GitHubError as error:
+                notes.append(f"The {thing} could not be written: {one_line(str(error), 400)}")
+                code = ExitCode.REMOTE
+    return Published(tuple(done), tuple(notes), code)
+
+
+def _has_pull_request(run: ActionsRun) -> bool:
+    return run.pull_request is not None or run.triggering_event == "pull_request"
+
+
+def _refusal_note(thing: str, error: Forbidden, run: ActionsRun) -> str:
+    fix = FORK if run.is_fork and thing == "comment" else f"To have it, {error.fix}."
+    return f"The {thing} could not be written with this token ({error.what}). {fix}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Publisher:
+    github: GitHub
+    run: ActionsRun
+    answer: Report
+
+    @property
+    def key(self) -> str:
+        return self.run.subject_workflow
+
+    def comment(self) -> str:
+        numbers = self.pull_requests()
+        if not numbers:
+            return "no comment: no open pull request is known for this run"
+        room = MAX_CHARS - len(with_marker(self.key, "", self.run.subject_run))
+        comments = [
+            self.with_shorter_text(
+                room,
+                lambda text, number=number: upsert_comment(  # type: ignore[misc]  # mypy and defaults
+                    self.github,
+                    self.run.repository,
+                    number,
+                    key=self.key,
+                    body=text,
+                    run=self.run.subject_run,
+                ),
+            )
+            for number in numbers
+        ]
+        return "\n".join(f"comment {one.action}: {one.html_url}" for one in comments)
+
+    def pull_requests(self) -> tuple[int, ...]:
+        """Of the event; of a run that is told of, those whose head it is, as GitHub says."""
+        run = self.run
+        if run.pull_request is not None:
+            return (run.pull_request,)
+        if run.triggering_event != "pull_request" or run.triggering_sha is None:
+            return ()
+        found = pulls_of(self.github, run.repository, run.triggering_sha)
+        return tuple(one.number for one in found if self.is_subject(one))
+
+    def is_subject(self, pull: PullRequest) -> bool:
+        """Two may have the same commit: then its branch and repository say which it is."""
+        run, head = self.run, pull.head
+        here = pull.base.repo
+        if (
+            head.sha != run.triggering_sha
+            or head.ref != run.triggering_branch
+            or pull.state != "open"
+        ):
+            return False
+        if here is None or here.full_name.lower() != run.repository.lower():
+            return False
+        return head.repo is not None and (
+            head.repo.full_name.lower() == run.triggering_repository.lower()
+        )
+
+    def check(self) -> str:
+        run, answer = self.run, self.answer
+        sha = run.triggering_sha if run.triggering_run_id is not None else run.head_sha
+        if sha is None:
+            return "no check: GitHub did not say which commit this is"
+        stamp = run.subject_run or (0, 0)
+        notes = check_annotations(answer.contents, self.key) if answer.contents else ()
+        made = self.with_shorter_text(
+            check_runs.MAX_CHARS,
+            lambda text: check_runs.create_check(
+                self.github,
+                run.repository,
+                sha,
+                name=f"ciguard ({self.key})",
+                external_id=f"{stamp[0]}/{stamp[1]}",
+                passed=not answer.exit_code,
+                title=one_line(answer.headline, check_runs.MAX_TITLE),
+                summary=text,
+                annotations=notes,
+                details_url=links_of_run(run, None).run,
+            ),
+        )
+        return f"check created: {made.html_url or made.id}"
+
+    def issue(self) -> str:
+        run, answer = self.run, self.answer
+        word = "is red" if answer.exit_code else "has regressed"
+        sticky_issue = self.with_shorter_text(
+            MAX_CHARS - len(with_marker(self.key, "", run.subject_run)),
+            lambda text: upsert_issue(
+                self.github,
+                run.repository,
+                key=self.key,
+                title=one_line(f"{run.branch} {word} ({self.key})", 200),
+                body=text,
+                is_red=answer.needs_attention,
+                run=run.subject_run,
+            ),
+        )
+        return f"issue {sticky_issue.action}: {sticky_issue.html_url}".removesuffix(": ")
+
+    def with_shorter_text(self, max_length: int, write: Callable[[str], T]) -> T:
+        """Write the text; where GitHub takes less than it says, a shorter one."""
+        *tries, last = (
+            SizeLimit(max_length // divisor, utf16_units) for divisor in LENGTH_DIVISORS
+        )
+        for limit in tries:
+            with contextlib.suppress(BodyTooLong):
+                return write(self.answer.text(limit))
+        return write(self.answer.text(last))

@@ -1,0 +1,47 @@
+"""What enters a tested process: the files of `run/plugins/`, laid into a private folder.
+
+Only that folder gets onto the process's search path. The zip file that a leg runs from must not:
+its `ciguard` would shadow a tested project's own.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+from typing import Iterator
+
+from ciguard.run import plugins
+
+
+def extract_plugins(folder: str) -> str:
+    """Write the files into `folder`, made where it is missing; give it back.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    os.makedirs(folder, exist_ok=True)
+    for name in _names():
+        content = pkgutil.get_data(plugins.__name__, name)
+        if content is not None:
+            with open(os.path.join(folder, name), "wb") as stream:
+                stream.write(content)
+    return folder
+
+
+def restore_plugins(private: str, folder: str) -> None:
+    """The same where some of it is gone: a test that empties TMPDIR takes it along.
+
+    Args:
+        private: what holds `folder`, for nobody but us.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if not all(os.path.exists(os.path.join(folder, name)) for name in _names()):
+        os.makedirs(private, mode=0o700, exist_ok=True)
+        extract_plugins(folder)
+
+
+def _names() -> Iterator[str]:
+    for module in pkgutil.iter_modules(plugins.__path__):
+        yield f"{module.name}.py"

@@ -1,0 +1,129 @@
+"""Memory of the tested processes on each GPU, as `nvidia-smi` says it, without waiting for it.
+
+The program takes 0.1-2 s, and hangs with a broken driver. It is started, looked at again in the
+next rounds, and killed when it takes too long. Only what its processes have by pid is counted: in a
+container that hides them from the driver nothing is found, and nothing is said.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Collection, Final, Mapping, Sequence
+
+assert sys.platform != "win32"
+
+from ciguard.run.process.reaper import signal_quietly
+
+if TYPE_CHECKING:
+    from typing import Dict, List, Optional
+
+PROGRAM: Final = "nvidia-smi"
+EVERY_S: Final = 5.0
+TIMEOUT_S: Final = 20.0
+FORMAT: Final = "--format=csv,noheader,nounits"  # then memory is in MiB
+GPUS: Final = "--query-gpu=uuid,index"
+APPS: Final = "--query-compute-apps=gpu_uuid,pid,used_gpu_memory"
+
+
+def parse_rows(content: bytes) -> tuple[tuple[str, ...], ...]:
+    """Lines of values between commas."""
+    lines = content.decode("utf-8", "replace").splitlines()
+    return tuple(tuple(word.strip() for word in line.split(",")) for line in lines if line.strip())
+
+
+def used_bytes(
+    apps: Sequence[Sequence[str]], index_of: Mapping[str, str], pids: Collection[int]
+) -> dict[str, int]:
+    """By GPU, what these processes have there; a row that says no number ("[N/A]") is left out."""
+    found: Dict[str, int] = {}
+    for row in apps:
+        if len(row) == 3 and row[1].isdigit() and row[2].isdigit():  # noqa: PLR2004
+            uuid, pid, mib = row
+            if int(pid) in pids and uuid in index_of:
+                index = index_of[uuid]
+                found[index] = found.get(index, 0) + (int(mib) << 20)
+    return found
+
+
+class Gpus:
+    """Asks the program every few seconds.
+
+    Args:
+        path: folders to look for it in, as PATH has them; None: those of this process. Where it is
+            not, nothing is ever asked.
+    """
+
+    def __init__(self, path: Optional[str]) -> None:
+        self._program = shutil.which(PROGRAM, path=path)
+        self._index_of: Dict[str, str] = {}
+        self._query_process: Optional[subprocess.Popen[bytes]] = None
+        self._queried_s = float("-inf")
+
+    def poll(self, now_s: float, pids: Collection[int]) -> Mapping[str, int]:
+        """What the processes have by GPU, when an answer has just come; empty at other times."""
+        found: Mapping[str, int] = {}
+        if self._query_process is not None:
+            if self._query_process.poll() is None:
+                if now_s - self._queried_s > TIMEOUT_S:
+                    self._disable()
+                return found
+            found = self._read_answer(self._query_process, pids)
+        if self._program is not None and now_s - self._queried_s >= EVERY_S:
+            self._queried_s = now_s
+            self._start_query(APPS if self._index_of else GPUS)
+        return found
+
+    def _start_query(self, query: str) -> None:
+        argv: List[str] = [str(self._program), query, FORMAT]
+        try:
+            self._query_process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError:
+            self._program = None
+
+    def _read_answer(
+        self, process: subprocess.Popen[bytes], pids: Collection[int]
+    ) -> Mapping[str, int]:
+        self._query_process = None
+        assert process.stdout is not None
+        with process.stdout as stream:
+            rows = parse_rows(stream.read())
+        if process.returncode != 0:
+            self._program = None  # no driver: it will not come while tests run
+            return {}
+        if self._index_of:
+            return used_bytes(rows, self._index_of, pids)
+        self._index_of = {row[0]: row[1] for row in rows if len(row) == 2}  # noqa: PLR2004
+        if self._index_of:
+            self._queried_s = float("-inf")  # the question itself is still to be asked
+        else:
+            self._program = None
+        return {}
+
+    def _disable(self) -> None:
+        self._program = None
+        self.close()
+
+    @property
+    def is_querying(self) -> bool:
+        """Whether the program is running."""
+        return self._query_process is not None
+
+    def close(self) -> None:
+        """End a program that was not waited for."""
+        if self._query_process is not None:
+            signal_quietly(
+                -self._query_process.pid, signal.SIGKILL
+            )  # it may be a script that waits for another
+            assert self._query_process.stdout is not None
+            self._query_process.stdout.close()
+            self._query_process.wait()  # killed, so that this is short
+            self._query_process = None

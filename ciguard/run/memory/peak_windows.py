@@ -1,0 +1,304 @@
+"""Peaks of units from outside: high-water marks of a process tree, window after window.
+
+The leg reads each process's VmHWM and resets it (proc(5), clear_refs), so a window holds its exact
+peak, however short. Units announce when they begin and end, and the leg hears of it a little later:
+a unit's peak lies between that of the windows surely inside its time and that of all that overlap
+it. Only processes that this leg started have their marks reset, and none that resets its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Mapping, NamedTuple, Sequence, Union
+
+from ciguard.model import PeakLine, Result, StartLine, UnitKey
+from ciguard.run.frameworks.base import PEAK_RESET_BY
+
+assert sys.platform != "win32"
+
+from ciguard.run.memory.process_tree import is_descriptor_spare
+
+if TYPE_CHECKING:
+    from typing import Dict, List, Optional, Set, Tuple
+
+    from ciguard.run.memory.process_tree import TreeMemory
+
+EVERY_S: Final = 0.04  # the leg reads a program's lines as often
+MAX_COST_RATIO: Final = (
+    100  # closing a window takes 1 % of a core at most, while nothing is announced
+)
+UNKNOWN: Final = float("inf")
+
+
+class Window(NamedTuple):
+    """What one window held, in bytes.
+
+    Attributes:
+        lower: the largest mark of one process. upper: the sum of all marks, UNKNOWN where a process
+            ended in it. size: resident at its end, all processes together.
+    """
+
+    lower: int
+    upper: float
+    size: int
+
+
+@dataclass
+class UnitSpan:
+    """What is known of a unit that runs."""
+
+    upper: float
+    rss_before: int
+    lower: int = 0
+    concurrent: int = 1
+    reported: bool = False
+
+    def add_windows(self, windows: Sequence[Window]) -> None:
+        """It ran in a part of each."""
+        self.upper = max([self.upper, *(window.upper for window in windows)])
+
+
+class UnitPeaks:
+    """Which units ran in which windows. Pure: windows and lines come in as the leg met them."""
+
+    def __init__(self) -> None:
+        self._open: Dict[UnitKey, UnitSpan] = {}
+        self._closed: List[Window] = []  # since the lines were read last
+        self._tail: List[Window] = []  # the one that was closed behind the last lines
+        self._size = 0
+        self._silent = UnitSpan(0.0, 0)  # since anything was heard
+        self._overlap = False  # units were seen to run side by side
+
+    def close(self, window: Window) -> None:
+        """A window ended before the next lines are read."""
+        self._closed.append(window)
+
+    def no_lines(self) -> None:
+        """Nothing was heard: whoever was running still is, and was all the time."""
+        for span in self._open.values():
+            span.add_windows(self._closed)
+            span.lower = max([span.lower, *(window.lower for window in self._closed)])
+        self._silent.add_windows(self._closed)
+        self._size = self._closed[-1].size if self._closed else self._size
+        self._closed = []
+
+    def add_lines(self, lines: Sequence[Union[StartLine, Result]], last: Window) -> List[PeakLine]:
+        """Take in lines and the window that was closed behind them; give what results lack."""
+        windows = [*self._tail, *self._closed, last]
+        for span in (*self._open.values(), self._silent):
+            span.add_windows(windows)
+        found = []
+        for line in lines:
+            key = UnitKey(line.suite, line.variant, line.unit)
+            if isinstance(line, StartLine):
+                self._begin(key, windows)
+            else:
+                found.append(self._peak(line, self._open.get(key, self._silent)))
+                if key in self._open:
+                    self._open[key].reported = True
+                    if line.case in ("", line.unit):
+                        del self._open[key]
+        self._tail, self._closed, self._size = [last], [], last.size
+        self._silent = UnitSpan(0.0, last.size)
+        return [peak for peak in found if peak is not None]
+
+    def _begin(self, key: UnitKey, windows: Sequence[Window]) -> None:
+        self._overlap = self._overlap or not all(span.reported for span in self._open.values())
+        if not self._overlap:
+            self._open = {}  # a unit of several cases ends where the next one begins
+        span = UnitSpan(0.0, min([self._size, *(window.size for window in windows)]))
+        span.add_windows(windows)
+        self._open.setdefault(key, span)
+        for other in self._open.values():
+            other.concurrent = max(other.concurrent, len(self._open))
+
+    def _peak(self, result: Result, span: UnitSpan) -> PeakLine | None:
+        measured = (result.peak_bytes, result.peak_lower_bytes, result.peak_upper_bytes)
+        if any(size is not None for size in measured):
+            return None
+        # What several units in one heap had together says nothing of the least that one had.
+        alone = span.concurrent == 1 and span.lower > 0
+        return PeakLine(
+            unit=result.unit,
+            suite=result.suite,
+            variant=result.variant,
+            case=result.case,
+            process=result.process,
+            rss_before_bytes=span.rss_before,
+            peak_lower_bytes=span.lower if alone else None,
+            peak_upper_bytes=None if span.upper == UNKNOWN else int(span.upper),
+            concurrent=span.concurrent,
+        )
+
+
+class _HighWaterMark:
+    """The mark of one process, through kept descriptors. Raises OSError where it cannot be had."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._files: List[int] = []
+        self._open()
+
+    def _open(self) -> None:
+        try:
+            for name, flags in (("status", os.O_RDONLY), ("clear_refs", os.O_WRONLY)):
+                self._files.append(os.open(f"/proc/{self._pid}/{name}", flags | os.O_CLOEXEC))
+        except OSError:
+            self.close()
+            raise
+
+    def read_and_reset(self) -> Tuple[int, int]:
+        """The mark and the resident size; begins a new window. ValueError for a zombie."""
+        if not self._files:
+            self._open()
+        content = os.pread(self._files[0], 8192, 0)
+        os.write(self._files[1], b"5")
+        if not is_descriptor_spare(self._files[1]):
+            self.close()
+        return _field(content, b"VmHWM:"), _field(content, b"VmRSS:")
+
+    def close(self) -> None:
+        while self._files:
+            os.close(self._files.pop())
+
+
+def _field(status: bytes, name: bytes) -> int:
+    start = status.index(name) + len(name)
+    return int(status[start : status.index(b"kB", start)]) << 10
+
+
+class PeakTracker:
+    """The windows of one tree, and what its units had in them.
+
+    Args:
+        tree: whose processes. owner: of the marks that may be reset, as PEAK_RESET_BY says it.
+    """
+
+    def __init__(self, tree: TreeMemory, owner: str) -> None:
+        self._tree = tree
+        self._owner = f"{PEAK_RESET_BY}={owner}".encode("ascii")
+        self._marks: Dict[int, Optional[_HighWaterMark]] = {}  # None: not ours to reset
+        self._intervals = UnitPeaks()
+        self._lines: List[Union[StartLine, Result]] = []
+        self._last_pid = b""
+        self._reaped: Mapping[int, int] = {}
+        self._closed_s, self._every_s = float("-inf"), EVERY_S
+        self._measuring = False
+        self._final_bytes: Optional[int] = None
+        self._lost: Set[int] = set()
+        self.peak_bytes = 0  # the largest mark of one process
+
+    def poll(self, now_s: float) -> None:
+        """Close a window, if it is time; before the program's lines are read."""
+        if now_s - self._closed_s >= self._every_s:
+            self._closed_s = now_s
+            window = self._close()
+            if window is not None:
+                self._intervals.close(window)
+
+    def end(self, peak_bytes: int | None) -> None:
+        """The process that was started is gone; its last mark is what the kernel says of it."""
+        self._final_bytes = peak_bytes or 0
+
+    def add_line(self, line: Union[StartLine, Result]) -> None:
+        """Take in a line as it was read."""
+        self._lines.append(line)
+
+    def take_peaks(self) -> Sequence[PeakLine]:
+        """All lines are read: what is known of the units that ended."""
+        lines, self._lines = self._lines, []
+        if not lines:
+            self._intervals.no_lines()
+            return ()
+        window = self._close()
+        if not self._measuring:
+            return ()
+        return self._intervals.add_lines(lines, window or Window(0, UNKNOWN, 0))
+
+    def _close(self) -> Window | None:
+        """The window that ends now; None where no process is ours to measure."""
+        if self._final_bytes is not None:
+            return self._final(self._final_bytes)
+        start_s = time.monotonic()
+        last_pid = _last_pid()
+        changed = last_pid != self._last_pid or not last_pid
+        if changed:  # somewhere a process or a thread began
+            self._last_pid = last_pid
+            self._tree.rescan()
+        lower, upper, size = 0, 0.0, 0
+        for pid in self._tree.pids():
+            try:
+                marks = self._of(pid)
+                if marks is not None:
+                    mark, resident = marks.read_and_reset()
+                    lower, upper, size = max(lower, mark), upper + mark, size + resident
+            except (OSError, ValueError):
+                self._lost.add(pid)
+        lost = changed and self._child_ended()  # one that nobody saw, maybe
+        for pid in (self._marks.keys() - self._tree.pids()) | self._lost:
+            lost = self._drop(pid) or lost
+        self._every_s = max(EVERY_S, MAX_COST_RATIO * (time.monotonic() - start_s))
+        self._measuring = self._measuring or size > 0
+        if not self._measuring:
+            return None
+        self.peak_bytes = max(self.peak_bytes, lower)
+        return Window(lower, UNKNOWN if lost else upper, size)
+
+    def _final(self, size: int) -> Window | None:
+        """The window in which all ended: known if no other process had begun or was there."""
+        self.peak_bytes = max(self.peak_bytes, size)
+        has_other_processes = sum(marks is not None for marks in self._marks.values()) > 1
+        known = size > 0 and not has_other_processes and _last_pid() == self._last_pid
+        return Window(size, size if known else UNKNOWN, 0) if self._measuring else None
+
+    def _of(self, pid: int) -> _HighWaterMark | None:
+        """What reads that process's mark; None where it is not ours to reset."""
+        if pid not in self._marks:
+            with open(f"/proc/{pid}/environ", "rb") as stream:
+                words = stream.read().split(b"\0")
+            if words == [b""]:
+                return None  # in the midst of its exec, or cleaned: asked again
+            ours = self._owner in words
+            self._marks[pid] = _HighWaterMark(pid) if ours else None
+        return self._marks[pid]
+
+    def _drop(self, pid: int) -> bool:
+        """Forget a process that is gone; whether its last window is lost with it."""
+        self._lost.discard(pid)
+        known = self._marks.pop(pid, None)
+        if known is not None:
+            known.close()
+        return known is not None
+
+    def _child_ended(self) -> bool:
+        """Whether any process of the tree has waited for a child that did something."""
+        before, self._reaped = (
+            self._reaped,
+            {pid: _children_faults(pid) for pid in (self._tree.root, *self._tree.pids())},
+        )
+        return any(faults != before.get(pid, 0) for pid, faults in self._reaped.items())
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for pid in tuple(self._marks):
+            self._drop(pid)
+
+
+def _last_pid() -> bytes:
+    """The newest process or thread in our namespace; b"" where nobody says."""
+    with contextlib.suppress(OSError, IndexError), open("/proc/loadavg", "rb") as stream:
+        return stream.read().split()[4]
+    return b""
+
+
+def _children_faults(pid: int) -> int:
+    """Page faults of a process's children that ended; none starts without one (proc(5), stat)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            return int(stream.read().rpartition(b")")[2].split()[8])
+    except (OSError, IndexError):
+        return 0

@@ -1,0 +1,145 @@
+"""Memory of a tree of processes, from outside: resident bytes, shared pages counted in each.
+
+Linux: kept `statm` descriptors (1-92 us for 1-100 processes), as many as a leg can spare; the tree
+itself is looked up anew twice a second. Where there is no /proc every number is None: not measured
+is not 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+assert sys.platform != "win32"
+
+RESCAN_S = 0.5
+PRESSURE = "/proc/pressure/memory"
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+# Half of those that we may have; select() takes none above 1023.
+MAX_DESCRIPTORS = min(os.sysconf("SC_OPEN_MAX") // 2, 512)
+
+
+def is_descriptor_spare(descriptor: int) -> bool:
+    """Whether one more may be kept: then there are some left for records, pipes and programs.
+
+    The system gives the lowest number that is free, so it says how many there are.
+    """
+    return descriptor < MAX_DESCRIPTORS
+
+
+def children(pid: int) -> tuple[int, ...]:
+    """Direct children, by any thread; () for a process that is gone or a kernel without the file.
+
+    `/proc/PID/task/TID/children` needs CONFIG_PROC_CHILDREN, which distributions set.
+    """
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as stream:
+                found.extend(map(int, stream.read().split()))
+    except OSError:
+        pass  # a thread or the process ended while we looked
+    return tuple(found)
+
+
+class TreeMemory:
+    """The processes below one keeper; the keeper itself is not counted."""
+
+    def __init__(self, root: int) -> None:
+        self.root = root
+        self._statm: dict[int, int] = {}
+        self._without_descriptor: set[int] = set()  # without a descriptor of their own
+        self._scanned_s = float("-inf")
+
+    def read_bytes(self, now_s: float) -> int | None:
+        """Resident memory of the tree now; None where no process of it can be read.
+
+        Of one that has ended and that nobody has waited for it says 0, which is no size.
+        """
+        if now_s - self._scanned_s >= RESCAN_S or not self._statm:
+            self._scanned_s = now_s
+            self.rescan()
+        total = 0
+        for pid, descriptor in tuple(self._statm.items()):
+            try:
+                total += _resident_bytes(os.pread(descriptor, 256, 0))
+            except (OSError, IndexError):
+                self._drop(pid)
+        for pid in tuple(self._without_descriptor):
+            try:
+                with open(f"/proc/{pid}/statm", "rb", buffering=0) as stream:
+                    total += _resident_bytes(stream.read(256))
+            except (OSError, IndexError):
+                self._without_descriptor.discard(pid)
+        return total or None
+
+    def pids(self) -> frozenset[int]:
+        """The processes that the last look found."""
+        return frozenset(self._statm).union(self._without_descriptor)
+
+    def rescan(self) -> None:
+        """Look for processes that began or ended."""
+        waiting = list(children(self.root))
+        found = set()
+        while waiting:
+            pid = waiting.pop()
+            if pid not in found:
+                found.add(pid)
+                waiting.extend(children(pid))
+        for pid in set(self._statm) - found:
+            self._drop(pid)
+        self._without_descriptor &= found
+        for pid in found - set(self._statm):
+            with contextlib.suppress(OSError):  # gone already
+                descriptor = os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC)
+                if is_descriptor_spare(descriptor):
+                    self._without_descriptor.discard(pid)
+                    self._statm[pid] = descriptor
+                else:
+                    self._without_descriptor.add(pid)
+                    os.close(descriptor)
+
+    def _drop(self, pid: int) -> None:
+        os.close(self._statm.pop(pid))
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for pid in tuple(self._statm):
+            self._drop(pid)
+
+
+def _resident_bytes(statm: bytes) -> int:
+    return int(statm.split(b" ", 2)[1]) * PAGE_BYTES
+
+
+class Pressure:
+    """How long programs of the machine have waited for memory, since this was made.
+
+    Args:
+        path: of the kernel's file (Documentation/accounting/psi); where there is none, nothing.
+    """
+
+    def __init__(self, path: str = PRESSURE) -> None:
+        self._descriptor = -1
+        with contextlib.suppress(OSError):
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._initial_totals = self._totals()
+
+    def _totals(self) -> tuple[int, ...]:
+        """Microseconds: some of them, all of them."""
+        with contextlib.suppress(OSError, ValueError):
+            words = os.pread(self._descriptor, 512, 0).split() if self._descriptor >= 0 else ()
+            return tuple(int(word[6:]) for word in words if word.startswith(b"total="))
+        return ()  # a kernel that was told to keep no account
+
+    def stalled_s(self) -> tuple[float | None, float | None]:
+        """Seconds in which some, and in which all of them waited; None where nobody says."""
+        now = [(one - was) / 1e6 for one, was in zip(self._totals(), self._initial_totals)]
+        return (now[0], now[1]) if len(now) == 2 else (None, None)  # noqa: PLR2004
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,216 @@
+"""What a leg says to whoever reads its job's log."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final, Mapping, Sequence
+
+from ciguard.model import repository_path
+from ciguard.run.leg_text import count_of, short_unit_name, shorten
+from ciguard.run.output.progress import describe_progress, running_units, terminal_line
+from ciguard.run.output.writer import BackgroundWriter
+
+if TYPE_CHECKING:
+    from ciguard.model import Result, Suite, UnitKey
+    from ciguard.run.leg_verdict import LegVerdict
+    from ciguard.run.output.progress import Progress
+    from ciguard.run.process.output_log import Log
+
+MAX_NAMED: Final = 20  # bad and missing units named in the closing lines; the record has all
+MESSAGE_CHARACTERS: Final = 300
+ANNOTATED: Final = 10  # GitHub shows so many errors of a step
+PLAIN_EVERY_S: Final = 30.0
+LIVE_EVERY_S: Final = 0.25
+FLUSH_TIMEOUT_S: Final = 30.0  # with a reader that reads nothing, at the end of the leg
+CANCELLED_FLUSH_TIMEOUT_S: Final = 2.0  # when it was told to stop: a runner gives 7.5 s in all
+COLUMNS: Final = 80  # of a terminal that does not say
+
+
+class Console:
+    """Lines of the leg and output of its tests, on one stream.
+
+    Args:
+        environ: GitHub Actions folds groups and takes annotations; CI gets lines on how far the leg
+            is, a terminal one line that is rewritten.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._folds = environ.get("GITHUB_ACTIONS") == "true"
+        self._live = sys.stdout.isatty() and environ.get("TERM", "dumb") != "dumb"
+        self._shows_progress = (
+            self._live or self._folds or environ.get("CI", "") not in ("", "false", "0")
+        )
+        self._columns = _columns(environ)
+        self._every_s = LIVE_EVERY_S if self._live else PLAIN_EVERY_S
+        self._last_progress_s: float | None = None
+        self._group = ""  # title of the one that is open
+        self.flush_timeout_s = FLUSH_TIMEOUT_S
+        sys.stdout.flush()
+        # Below its buffer, whose lock a writer that hangs would hold at the interpreter's end.
+        self._output = BackgroundWriter(
+            getattr(sys.stdout.buffer, "raw", sys.stdout.buffer), self._columns
+        )
+
+    def due(self, now_s: float) -> bool:
+        """Whether it is time to say how far the leg is; the first time after one interval."""
+        if self._last_progress_s is None:
+            self._last_progress_s = now_s
+        return self._shows_progress and now_s - self._last_progress_s >= self._every_s
+
+    def show_progress(self, progress: Progress, now_s: float) -> None:
+        """Say how far the leg is."""
+        self._last_progress_s = now_s
+        if self._live:
+            if self._output.idle:  # else it would be old when it is seen
+                self._output.put("live", _bytes(terminal_line(progress, self._columns)))
+            return
+        group = self._group if self._folds else ""
+        if group:  # a line within a fold is seen by nobody
+            self.print_line("::endgroup::")
+        self.print_line(f"progress: {describe_progress(progress)}{running_units(progress)}")
+        if group:
+            self.print_line(f"::group::{group} (goes on)")
+
+    def print_line(self, text: str) -> None:
+        """One line of the leg's own."""
+        self._output.put("line", _bytes(text) + b"\n")
+
+    def write_raw(self, content: bytes) -> None:
+        """Bytes that a test printed, unchanged."""
+        if content:
+            self._output.put("raw", content)
+
+    def follow(self, log: Log) -> None:
+        """Print a piece of what was added to a log, unless its reader is far behind."""
+        if self._output.has_room:
+            self.write_raw(next(log.chunks(), b""))
+
+    def drain_log(self, log: Log) -> None:
+        """Print the rest of a log that nobody writes to any more, and close it."""
+        self._output.put("log", log)
+
+    def close(self) -> None:
+        """Wait until all is printed, or nobody reads."""
+        self._output.close(self.flush_timeout_s)
+
+    def begin(self, title: str) -> None:
+        """A process's output follows."""
+        self._group = title
+        self.print_line(f"::group::{title}" if self._folds else f"--- {title}")
+
+    def end(self, line: str) -> None:
+        """It is complete; `line` stays visible behind the fold."""
+        self._group = ""
+        if self._folds:
+            self.print_line("::endgroup::")
+        self.print_line(line)
+
+    def print_summary(
+        self,
+        name: str,
+        verdict: LegVerdict,
+        walls_s: tuple[float, float | None],
+        causes: Mapping[UnitKey, str],
+        suites: Mapping[str, Suite],
+        *,
+        files: str = "",
+    ) -> None:
+        """The leg's last lines: counts, then what is bad or missing by name.
+
+        Args:
+            walls_s: of this leg, and with what it goes on from; None where that is nothing.
+            causes: why units did not run, where that is known.
+            files: what is said of result files besides units whose results are in them.
+        """
+        self._output.put("live", b"")
+        stopped = tuple(
+            one for one in verdict.bad if verdict.checkpoint and one.ending == "deadline"
+        )
+        bad = [one for one in verdict.bad if one not in stopped]
+        numbers = {**verdict.counts, "stopped": len(stopped)}
+        numbers["died"] = numbers.get("died", 0) - len(stopped)
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in numbers.items() if count)
+        rest = f"; {count_of(len(verdict.missing), 'unit')} did not run" if verdict.missing else ""
+        if verdict.in_files:
+            units = count_of(verdict.in_files, "unit")
+            rest += f"; results of {units} are in files, which the report reads"
+        rest += f"; {files}" if files else ""
+        if verdict.checkpoint:
+            rest = "; the leg goes on in another step"
+        if verdict.unexplained:
+            rest += f"; {count_of(verdict.unexplained, 'process')} failed without a failed result"
+        if verdict.flaky or verdict.starved:
+            recovered = ((len(verdict.flaky), "flaky"), (len(verdict.starved), "starved"))
+            counts += f" ({', '.join(f'{count} {word}' for count, word in recovered if count)})"
+        wall_s, in_all_s = walls_s
+        took = f"{wall_s:.1f} s"
+        if in_all_s is not None:
+            took += f" ({in_all_s:.1f} s with what went before)"
+        self.print_line(f"{name}: {counts or 'no results'} in {took}{rest}")
+        for result in stopped[:MAX_NAMED]:
+            place = short_unit_name(result.key.unit_key)
+            self.print_line(f"  stopped {place}: it begins anew in the next step")
+        for result in bad[:MAX_NAMED]:
+            how = f" ({result.ending})" if result.ending != "completed" else ""
+            case = f" {shorten(result.case)}" if result.case not in ("", result.unit) else ""
+            place = short_unit_name(result.key.unit_key)
+            self.print_line(f"  {result.outcome}{how} {place}{case}{_reason(result.message)}")
+        for key in verdict.flaky[:MAX_NAMED]:
+            self.print_line(
+                f"  flaky {short_unit_name(key)}: it went wrong first, and right in its last try"
+            )
+        for key in verdict.starved[:MAX_NAMED]:
+            self.print_line(
+                f"  starved {short_unit_name(key)}: memory had run out, it passed when tried again"
+            )
+        missing = () if verdict.checkpoint else verdict.missing
+        for key in missing[:MAX_NAMED]:
+            self.print_line(f"  did not run {short_unit_name(key)}{_reason(causes.get(key))}")
+        unnamed = max(0, len(bad) - MAX_NAMED) + max(0, len(missing) - MAX_NAMED)
+        if unnamed:
+            self.print_line(f"  and {unnamed} more: see the record")
+        if self._folds and not verdict.checkpoint:  # the last step tells of all of them
+            self._annotate(verdict.bad, suites)
+
+    def _annotate(self, bad: Sequence[Result], suites: Mapping[str, Suite]) -> None:
+        """What went wrong where it stands in the code; of too many the last says how many more."""
+        shown = bad if len(bad) <= ANNOTATED else bad[: ANNOTATED - 1]
+        for result in shown:
+            file = repository_path(suites, result.suite, result.file) or result.file or ""
+            place = {"file": file, "line": str(result.line or "")}
+            place["title"] = short_unit_name(result.key.unit_key)
+            given = ",".join(f"{name}={_property(text)}" for name, text in place.items() if text)
+            how = result.outcome if result.ending == "completed" else result.ending
+            self.print_line(f"::error {given}::{_message(how + _reason(result.message))}")
+        if len(shown) < len(bad):
+            self.print_line(f"::error ::and {len(bad) - len(shown)} more: see the step's log")
+
+
+def _message(text: str) -> str:
+    # As the runner's own toolkit escapes; the percent sign first, else it would escape the escapes.
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _columns(environ: Mapping[str, str]) -> int:
+    columns_text = environ.get("COLUMNS", "")
+    if columns_text.isdigit() and int(columns_text):
+        return int(columns_text)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or COLUMNS
+    except (OSError, ValueError):  # no terminal; no descriptor
+        return COLUMNS
+
+
+def _bytes(text: str) -> bytes:
+    # A test's id may hold a lone surrogate, which no encoding carries.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _reason(message: str | None) -> str:
+    first = (message or "").strip().partition("\n")[0][:MESSAGE_CHARACTERS]
+    return f": {first}" if first else ""

@@ -1,0 +1,171 @@
+"""Bytes for whoever reads a leg's log, from a thread of their own, in order.
+
+A reader that stalls (Ctrl-S, a pipe into a program that waits) holds up nobody but itself: what a
+test prints beyond `ROOM_BYTES` ahead of it waits in the process's log. One that has gone stops
+nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final, Literal, Union
+
+if TYPE_CHECKING:
+    from typing import Deque, Optional, Protocol, Tuple
+
+    from ciguard.run.process.output_log import Log
+
+    class Stream(Protocol):
+        """What bytes go to."""
+
+        def write(self, content: memoryview) -> Optional[int]:
+            """Write some of them: how many; None where it would have to wait."""
+
+
+Kind = Literal["raw", "line", "live", "log"]
+
+ERASE: Final = b"\r\x1b[K"
+UP: Final = b"\x1b[A\r"  # to the beginning of the row above
+_MOVES: Final = re.compile(rb"\x1b\[[0-9;]*m|\r")  # has no width
+MAX_PARTIAL_LINE_BYTES: Final = 4096  # of half a line that is printed again
+WIDE_CHARACTER: Final = "\u1100"  # from here on a character may take two columns
+PIECE_BYTES: Final = 1 << 16  # what a pipe takes at once: then somebody has read
+MAX_BACKLOG_BYTES: Final = 1 << 20
+RETRY_S: Final = 0.02
+
+
+class BackgroundWriter:
+    """One stream, and what is still to go there.
+
+    A `line` begins on a line of its own, a `live` one stays below all others until the next, a
+    `log` is passed on to its end, and closed.
+
+    Args:
+        columns: of a terminal.
+    """
+
+    def __init__(self, stream: Stream, columns: int) -> None:
+        self._stream = stream
+        self._columns = columns
+        self._items: Deque[Tuple[Kind, Union[bytes, Log]]] = deque()
+        self._changed = threading.Condition()
+        self._waiting_bytes = 0
+        self._pieces_taken = 0  # pieces
+        self._closed = self._reader_closed = self._drawn = False
+        self._line = b""  # the live one, as long as there is one
+        self._partial_line = b""  # what a test printed behind its last line feed
+        self._thread: Optional[threading.Thread] = threading.Thread(target=self._run, daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # no more threads: then the leg waits for its reader
+            self._thread = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether all has been passed on."""
+        return not self._items
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the reader is not far behind."""
+        return self._waiting_bytes < MAX_BACKLOG_BYTES
+
+    def put(self, kind: Kind, content: Union[bytes, Log]) -> None:
+        """Pass it on behind all that was put before; a log belongs to us from now on."""
+        if self._thread is None:
+            self._pass_on(kind, content)
+            return
+        with self._changed:
+            self._items.append((kind, content))
+            self._waiting_bytes += len(content) if isinstance(content, bytes) else 0
+            self._changed.notify_all()
+
+    def close(self, timeout_s: float) -> None:
+        """Wait until all is passed on, or for so long nobody has read anything."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            taken, since_s = self._pieces_taken, time.monotonic()
+            while self._items and self._thread is not None:
+                self._changed.wait(RETRY_S)
+                if taken != self._pieces_taken:
+                    taken, since_s = self._pieces_taken, time.monotonic()
+                elif time.monotonic() - since_s > timeout_s:
+                    break
+            left = [content for _, content in self._items if not isinstance(content, bytes)]
+        for log in left:
+            log.shorten()  # it travels with the record
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._items:
+                    if self._closed:
+                        return
+                    self._changed.wait()
+                kind, content = self._items[0]
+            self._pass_on(kind, content)
+            with self._changed:
+                self._items.popleft()
+                self._waiting_bytes -= len(content) if isinstance(content, bytes) else 0
+                self._changed.notify_all()
+
+    def _pass_on(self, kind: Kind, content: Union[bytes, Log]) -> None:
+        if not isinstance(content, bytes):
+            for piece in content.chunks():
+                if self._reader_closed:
+                    break
+                self._print(piece)
+            content.close()
+        elif kind == "live":
+            self._line = content
+            self._print(b"", redraws=bool(content))
+        else:
+            self._print(b"\n" * (kind == "line" and bool(self._partial_line)) + content)
+
+    def _print(self, content: bytes, *, redraws: bool = False) -> None:
+        """Bytes unchanged; the live line stays below them.
+
+        Below half a line (a dot a test) it is in the row behind that, and before anything else
+        is printed the half line is printed again, over itself: then the cursor is at its end.
+        """
+        if not content and not redraws:
+            return
+        before = ERASE * self._drawn + (UP + self._partial_line) * (
+            self._drawn and bool(self._partial_line)
+        )
+        if content:
+            self._partial_line = (self._partial_line + content).rpartition(b"\n")[2][
+                -MAX_PARTIAL_LINE_BYTES - 1 :
+            ]
+        self._drawn = bool(self._line) and self._fits()
+        below = b"\n" * bool(self._partial_line) + ERASE + self._line if self._drawn else b""
+        self._write(before + content + below)
+
+    def _fits(self) -> bool:
+        """Whether the half line, if there is one, is known and in one row."""
+        if not self._partial_line:
+            return True
+        if len(self._partial_line) > MAX_PARTIAL_LINE_BYTES:
+            return False
+        text = _MOVES.sub(b"", self._partial_line).decode("utf-8", "replace")
+        # Twice for what may be two columns wide; other control characters may do anything.
+        width = sum(1 + (char >= WIDE_CHARACTER) for char in text)
+        return text.isprintable() and 0 < width < self._columns
+
+    def _write(self, content: bytes) -> None:
+        left = memoryview(content)
+        while left and not self._reader_closed:
+            try:
+                taken = self._stream.write(left[:PIECE_BYTES])
+            except OSError:
+                self._reader_closed = True
+                return
+            if taken is None:  # somebody made it a pipe that does not wait
+                time.sleep(RETRY_S)
+                continue
+            self._pieces_taken += 1
+            left = left[taken:]

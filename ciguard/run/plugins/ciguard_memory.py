@@ -1,0 +1,193 @@
+"""Memory of the tested process over one test, measured from inside; and the system as it was.
+
+Lies beside `ciguard_pytest.py` in a folder of the leg's own. Standard library only, Python 3.8+.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+fcntl: Any = None
+with contextlib.suppress(ImportError):  # not on Windows
+    fcntl = __import__("fcntl")
+
+# A trim takes 24 us on a small heap and 13.5 ms on one of 1.6 GB, so a test that moved little gets
+# none. What decides is memory and never time: a loaded machine must measure a test in the same way.
+MOVED_BYTES = 256 << 10  # of resident memory; about as much of a later peak may hide in freed heap
+LEAK_BYTES = 8 << 20  # above it a collection is worth its time: is it a leak, or only a cycle?
+# Where a test closed all descriptors, pytest's capture still writes to the low numbers that it had:
+# a file of ours that took one of them would be written into. Soft limits are 256 at the least.
+LOWEST_FD = 200
+
+
+class OriginalOs:
+    """The operating system as it is before any test runs.
+
+    Tests replace os.stat, time.monotonic or all of os (mock, freezegun, pyfakefs), some for a whole
+    session. Such tools replace what modules hold: functions held by an object stay the real ones.
+    """
+
+    def __init__(self) -> None:
+        self.monotonic, self.process_time = time.monotonic, time.process_time
+        self.open, self.write, self.getpid = os.open, os.write, os.getpid
+        self.stat, self.fstat, self.truncate = os.stat, os.fstat, os.ftruncate
+        self.read_at: Any = getattr(os, "pread", None)  # where it is missing, so is /proc
+        self.sync, self.collect = getattr(os, "fdatasync", os.fsync), gc.collect
+        self.encode = json.JSONEncoder(separators=(",", ":")).encode
+        self.close, self.duplicate = os.close, getattr(fcntl, "fcntl", None)
+        # 3.8 on Windows would turn "\n" into "\r\n" without it.
+        self.flags = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        # A signal handler writes to it for good, also where a test closed the file behind it.
+        self.written_to_by_a_signal = -1
+
+    def dup_high(self, descriptor: int) -> int:
+        """The same open file under a number that nobody else had, where there is room for it."""
+        if self.duplicate is None:
+            return descriptor
+        try:
+            high: int = self.duplicate(descriptor, fcntl.F_DUPFD_CLOEXEC, LOWEST_FD)
+            if high == self.written_to_by_a_signal:
+                taken, high = high, self.duplicate(descriptor, fcntl.F_DUPFD_CLOEXEC, high + 1)
+                self.close(taken)
+        except OSError:
+            return descriptor
+        self.close(descriptor)
+        return high
+
+
+REAL = OriginalOs()
+
+
+class ReopeningFile:
+    """A descriptor that is opened anew when a test closed it or put another file in its place."""
+
+    def __init__(self, path: str, flags: int) -> None:
+        self._path, self._flags = path, flags | REAL.flags
+        self._descriptor, self._identity = -1, (-1, -1)
+
+    def descriptor(self) -> int:
+        # A test may have closed every descriptor, and opened its own files since.
+        ours = False
+        with contextlib.suppress(OSError):
+            seen = REAL.fstat(self._descriptor)
+            ours = (seen.st_dev, seen.st_ino) == self._identity
+            if ours and seen.st_nlink:
+                return self._descriptor
+        try:
+            self._descriptor = REAL.dup_high(REAL.open(self._path, self._flags, 0o644))
+        except OSError:
+            if not ours:
+                raise
+            return self._descriptor  # removed with its folder: the leg reads it all the same
+        seen = REAL.fstat(self._descriptor)
+        self._identity = (seen.st_dev, seen.st_ino)
+        return self._descriptor
+
+
+class Memory:
+    """The high-water mark of this process over one test (Linux: proc(5), VmHWM)."""
+
+    def __init__(self) -> None:
+        self._status = ReopeningFile("/proc/self/status", os.O_RDONLY)
+        self._statm = ReopeningFile("/proc/self/statm", os.O_RDONLY)
+        self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
+        self._clear_refs = ReopeningFile("/proc/self/clear_refs", os.O_WRONLY)
+        self._malloc_trim: Optional[Callable[[int], int]] = None
+        # Only glibc has it, and not every Python has ctypes. PyDLL keeps the interpreter lock:
+        # giving it up could wait 5 ms for a busy thread.
+        with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):
+            self._malloc_trim = __import__("ctypes").PyDLL(None).malloc_trim
+        self._measuring, self._resident_at_start = False, 0
+        self._floor, self._fixture_ended = 0, False  # resident after the last trim; since then
+        self._collects = True
+
+    def prepare(self, *, collects: bool) -> List[str]:
+        """Give back what collecting freed; say in words what this machine does not have.
+
+        Args:
+            collects: a collection of garbage changes nothing but memory.
+        """
+        self.begin()
+        self._collects = collects
+        unavailable = []
+        if self._measuring:
+            self._trim()
+        else:
+            unavailable.append("clear_refs: memory of tests is not measured")
+        if self._measuring and not collects:
+            unavailable.append("a collection behind tests that grew (a warning may be an error): ")
+            unavailable[-1] += "what they retained may be reference cycles"
+        if self._malloc_trim is None:
+            unavailable.append("malloc_trim (glibc, ctypes): peaks of small tests may be too low")
+        return unavailable
+
+    def _mark(self) -> int:
+        """The high-water mark in bytes; OSError or ValueError where it is not to be had."""
+        content = REAL.read_at(self._status.descriptor(), 16384, 0)
+        start = content.index(b"VmHWM:") + 6
+        return int(content[start : content.index(b"kB", start)]) << 10
+
+    def _resident(self) -> int:
+        # statm says what VmRSS says, in 1 us instead of the 7 us that status takes.
+        content = REAL.read_at(self._statm.descriptor(), 256, 0)
+        return int(content.split(b" ", 2)[1]) * self._page
+
+    def resident_bytes(self) -> Optional[int]:
+        """As it is now; None where nobody says."""
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            return self._resident()
+        return None
+
+    def end_wider_fixture(self) -> None:
+        """A fixture wider than a function ended: what it freed may not show in resident memory."""
+        self._fixture_ended = True
+
+    def begin(self) -> None:
+        """Reset the mark: what was freed before is given back already (see `end`)."""
+        self._measuring = False
+        if REAL.read_at is None:
+            return  # under Wine there is a /proc all the same
+        with contextlib.suppress(OSError, ValueError):
+            REAL.write(self._clear_refs.descriptor(), b"5")
+            self._resident_at_start = self._resident()
+            self._measuring = True
+
+    def end(self) -> Dict[str, Any]:
+        """The fields of the result line; none where nothing was measured.
+
+        Freed memory is given back here and not in `begin`, so that one trim serves twice: what is
+        still resident is really retained, and the next test cannot hide its peak in freed heap.
+        """
+        if not self._measuring:
+            return {}
+        with contextlib.suppress(OSError, ValueError):
+            mark = self._mark()
+            return {
+                "rss_before_bytes": self._resident_at_start,
+                "peak_bytes": max(mark, self._resident_at_start),
+                "peak_delta_bytes": max(0, mark - self._resident_at_start),
+                "retained_bytes": self._trim_if_useful(),
+                "measured_by": "mark_untrimmed" if self._malloc_trim is None else "mark",
+            }
+        return {}
+
+    def _trim_if_useful(self) -> int:
+        """Trim where a later peak could hide in freed heap; what the test retained, in bytes."""
+        resident = self._resident()
+        if abs(resident - self._floor) <= MOVED_BYTES and not self._fixture_ended:
+            return resident - self._resident_at_start
+        self._trim()
+        if self._collects and self._floor - self._resident_at_start > LEAK_BYTES:
+            REAL.collect()
+            self._trim()
+        return self._floor - self._resident_at_start
+
+    def _trim(self) -> None:
+        if self._malloc_trim is not None:
+            self._malloc_trim(0)
+        self._floor, self._fixture_ended = self._resident(), False

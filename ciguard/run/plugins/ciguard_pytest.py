@@ -1,0 +1,479 @@
+"""What ciguard writes down about each test, from inside the tested pytest process.
+
+Loaded by `-p ciguard_pytest`, with what it needs of this folder beside it. Imports the standard
+library and pytest alone, because the tested project owns its environment (Python 3.8+, pytest 7+).
+Everything is asked for by environment variables, which xdist workers inherit; without them the
+plugin does nothing.
+
+    CIGUARD_RECORD_FILE   append start, result and event lines here (worker gw1: NAME-gw1.jsonl)
+    CIGUARD_UNITS_FILE    JSON list of node ids: run exactly these, in this order, in one session
+    CIGUARD_STOP_FILE     once it exists, the session stops after the current test
+    CIGUARD_OOM_FILE      its line "oom_kill N" counts what the kernel has killed for memory
+    CIGUARD_TRIES_FILE    JSON object: by node id, how often it was executed before in this leg
+    CIGUARD_SUITE, CIGUARD_VARIANT, CIGUARD_PROCESS
+    CIGUARD_ORIGIN_S      the leg's start on the clock that CIGUARD_ORIGIN_CLOCK names; where ours
+                          is another one, CIGUARD_ORIGIN_AT by the time of day
+
+`wall_s` and `cpu_s` run from before set-up to after teardown without the set-up of fixtures wider
+than a function, which is `setup_s` (the sum of `setups`); reruns and the teardown of a wider
+fixture, at its last test, are in them. `peak_delta_bytes` is the high-water mark (VmHWM) minus the
+resident memory at the start, over the whole test: a wider fixture that is set up meanwhile is in
+it, because the process did need that memory then; child processes are not. `retained_bytes` is
+resident after minus before; freed heap is given back (malloc_trim) where a later peak could hide
+in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+import warnings
+from typing import TYPE_CHECKING, Any, Dict, Generator, List, Mapping, Optional, Tuple
+
+import pytest
+
+if TYPE_CHECKING:  # the same file by the name that a checker finds it under
+    from ciguard.run.plugins.ciguard_memory import REAL, Memory, ReopeningFile
+    from ciguard.run.plugins.ciguard_xdist import Workers, end_session
+else:
+    from ciguard_memory import REAL, Memory, ReopeningFile
+    from ciguard_xdist import Workers, end_session
+
+Line = Dict[str, Any]
+Wrapper = Generator[None, Any, None]
+
+FIRST, LAST = slice(4096), slice(-4096, None)  # of a message, bytes
+FAILURES_BYTES = 1 << 20  # of a process; a worker of xdist has as much again
+STOP_REQUESTED = "ciguard: asked to stop after this test"
+RERUN_REPORTS = ("rerun", "retried")  # pytest-rerunfailures, pytest-retry: not the last word
+
+
+class _Assignment:
+    """What the supervisor asked of this process, by environment variables."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        def path(name: str) -> str:
+            # Absolute now: a test may change the working folder for good.
+            return os.path.abspath(environ[name]) if environ.get(name) else ""
+
+        self.record_file, self.units_file = path("CIGUARD_RECORD_FILE"), path("CIGUARD_UNITS_FILE")
+        self.stop_file, self.oom_file = path("CIGUARD_STOP_FILE"), path("CIGUARD_OOM_FILE")
+        self.suite = environ.get("CIGUARD_SUITE", "")
+        self.variant = environ.get("CIGUARD_VARIANT", "")
+        try:
+            self.process = int(environ.get("CIGUARD_PROCESS") or 1)
+            self.origin_s = _origin_s(environ)
+        except (TypeError, ValueError) as error:
+            raise pytest.UsageError(f"ciguard: a CIGUARD_ variable is malformed: {error}") from None
+        self.tries_before: Dict[str, int] = dict(_read(path("CIGUARD_TRIES_FILE")) or {})
+
+    def units(self) -> Optional[List[str]]:
+        """The node ids asked for, each once; None where nothing was asked for."""
+        units = _read(self.units_file)
+        return None if units is None else list(dict.fromkeys(units))
+
+
+def _read(path: str) -> Any:
+    """What the leg wrote for us; None where it was nothing."""
+    if not path:
+        return None
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return json.load(stream)
+    except (OSError, ValueError) as error:
+        raise pytest.UsageError(f"ciguard: {path}: {error}") from None
+
+
+def _origin_s(environ: Mapping[str, str]) -> float:
+    """The leg's start on our clock; ValueError where a variable is malformed."""
+    leg, ours = environ.get("CIGUARD_ORIGIN_CLOCK"), time.get_clock_info("monotonic")
+    if leg and leg != ours.implementation:
+        return time.monotonic() - (time.time() - float(environ.get("CIGUARD_ORIGIN_AT", "")))
+    return float(environ.get("CIGUARD_ORIGIN_S") or time.monotonic())
+
+
+class _RecordFile(ReopeningFile):
+    """Lines appended so that a killed process loses none, and a full disk breaks no test."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._synced_s = REAL.monotonic()
+        self.dropped = 0
+
+    def append(self, line: Line) -> None:
+        """Write one line whole, or drop and count it."""
+        content = (REAL.encode(line) + "\n").encode("ascii")
+        try:
+            descriptor = self.descriptor()
+            written = REAL.write(descriptor, content)
+            if written != len(content):
+                self.dropped += 1
+                # Half a line would swallow the next one.
+                REAL.truncate(descriptor, REAL.fstat(descriptor).st_size - written)
+        except OSError:
+            self.dropped += 1
+
+    def sync(self, every_s: float = 1.0) -> None:
+        now_s = REAL.monotonic()
+        if now_s - self._synced_s >= every_s:
+            self._synced_s = now_s
+            with contextlib.suppress(OSError):
+                REAL.sync(self.descriptor())
+
+
+class _FixtureTimer:
+    """Time spent setting up fixtures wider than a function, each without those it caused."""
+
+    def __init__(self) -> None:
+        self._open: List[List[float]] = []  # wall and CPU time of the set-ups inside, per level
+        self.done: List[Line] = []
+        self.wall_s, self.cpu_s = 0.0, 0.0
+
+    def measure(self, fixture: str, scope: str) -> Wrapper:
+        """Around one set-up; nested ones are subtracted, so that no second counts twice."""
+        inside = [0.0, 0.0]
+        self._open.append(inside)
+        wall_s, cpu_s = REAL.monotonic(), REAL.process_time()
+        yield
+        wall_s, cpu_s = REAL.monotonic() - wall_s, REAL.process_time() - cpu_s
+        self._open.pop()
+        if self._open:
+            self._open[-1][0] += wall_s
+            self._open[-1][1] += cpu_s
+        own_s = max(0.0, wall_s - inside[0])
+        self.wall_s += own_s
+        self.cpu_s += max(0.0, cpu_s - inside[1])
+        self.done.append({"fixture": fixture, "scope": scope, "wall_s": round(own_s, 6)})
+
+
+class _Failures:
+    """What pytest shows of failures at the end of its session, at once: it may not come to that."""
+
+    def __init__(self, path: str) -> None:
+        self._file = ReopeningFile(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._remaining_bytes = FAILURES_BYTES
+
+    def append(self, report: pytest.TestReport) -> None:
+        """Write the traceback and what was captured, as far as there is room."""
+        parts = [f"{report.nodeid} ({report.when})", report.longreprtext]
+        parts += [f"{title}\n{text}" for title, text in report.sections]
+        content = ("\n".join(parts) + "\n\n").encode("utf-8", "replace")[: self._remaining_bytes]
+        with contextlib.suppress(OSError):
+            self._remaining_bytes -= REAL.write(self._file.descriptor(), content) if content else 0
+
+
+class _Reports:
+    """What pytest and its plugins reported of one test so far."""
+
+    def __init__(self, reruns: int = 0, first: Optional[str] = None) -> None:
+        self.reruns = reruns
+        self._first = first  # why it went wrong the first time
+        self.ending = "completed"
+        self._phases: Dict[str, str] = {}
+        self._reasons: Dict[str, str] = {}  # of the first report that failed, and that skipped
+
+    def add(self, report: pytest.TestReport, root: str) -> None:
+        # A subtest reports in the phase "call" before its test does, which may well pass.
+        if self._phases.get(report.when) != "failed":
+            self._phases[report.when] = report.outcome
+        if report.outcome not in self._reasons and report.outcome != "passed":
+            self._reasons[report.outcome] = _crash_line(report, root)
+
+    def verdict(self) -> Tuple[str, Optional[str]]:
+        """The outcome and, where it did not pass, the first failure or else the skip's reason."""
+        phases, failure = self._phases, self._reasons.get("failed")
+        if not phases:
+            return "errored", "no report: another plugin took this test and said nothing"
+        if phases.get("call") == "failed":
+            return "failed", failure
+        if "failed" in phases.values():
+            return "errored", failure
+        # pytest reports a failing xfail as skipped, and a passing one that is not strict as passed.
+        outcome = phases.get("call")
+        if outcome is None and phases.get("setup") != "skipped":
+            return "errored", "never called: another plugin only set it up"
+        outcome = outcome or "skipped"
+        return outcome, self._reasons.get(outcome, self._first)
+
+    def next_execution(self, report: pytest.TestReport, root: str) -> _Reports:
+        """Those of the next execution, behind the report of one that is not the last word."""
+        return _Reports(self.reruns + 1, self._first or _crash_line(report, root))
+
+
+def _crash_line(report: pytest.TestReport, root: str) -> str:
+    """`file:line: error` where pytest knows the place, else the report's own words."""
+    long, reason = report.longrepr, getattr(report, "wasxfail", None)
+    if report.outcome == "skipped" and reason is not None:
+        return _truncated(f"xfail: {reason}")
+    crash, more = getattr(long, "reprcrash", None), ""
+    examples: Any = getattr(long, "reprlocation_lines", None)
+    if crash is None and examples:
+        crash, more = examples[0][0], f"\n{long}"  # of a doctest the first line says little
+    if crash is None:
+        return _truncated(str(long[2] if isinstance(long, tuple) else long))
+    path = str(crash.path)
+    path = path[len(root) + 1 :] if path.startswith(root + os.sep) else path
+    return _truncated(f"{path.replace(os.sep, '/')}:{crash.lineno}: {crash.message}{more}")
+
+
+def _truncated(text: str, part: slice = FIRST) -> str:
+    """A part of it in UTF-8; lone surrogates, which no file can hold, become question marks."""
+    return text.encode("utf-8", "replace")[part].decode("utf-8", "ignore")
+
+
+def _is_timeout(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Whether pytest-timeout's alarm raised it: told by where it was raised, not by its words."""
+    places = {(entry.frame.f_globals.get("__name__"), entry.name) for entry in excinfo.traceback}
+    return ("pytest_timeout", "timeout_sigalrm") in places
+
+
+def _warnings_may_be_errors(items: List[pytest.Item]) -> bool:
+    """Whether any filter says so, of the ini file, the command line, the interpreter or a test.
+
+    To be asked while pytest collects, when its own filters hold. Then what a destructor complains
+    of (a socket that was left in a cycle) fails the test that happens to run when it is collected.
+    """
+    # Free-threaded interpreters keep those of `catch_warnings` elsewhere.
+    filters = getattr(warnings, "_get_filters", lambda: warnings.filters)()
+    if any(one[0] == "error" for one in filters):
+        return True
+    marks = (mark for item in items for mark in item.iter_markers("filterwarnings"))
+    words = {str(word).partition(":")[0].strip() for mark in marks for word in mark.args}
+    return any(word and "error".startswith(word) for word in words)  # as Python abbreviates
+
+
+class _Recorder:
+    """The plugin of a process that runs tests (and of a xdist controller, which runs none)."""
+
+    def __init__(self, leg: _Assignment, config: pytest.Config) -> None:
+        self._leg, self._config, self._root = leg, config, str(config.rootpath)
+        self._pid = os.getpid()
+        worker: Mapping[str, Any] = getattr(config, "workerinput", {})
+        name = str(worker.get("workerid", ""))
+        self._concurrent = int(worker.get("workercount", 1))
+        # Every xdist worker collects the same: the first one says it, and not the controller.
+        self._is_recording = (
+            name == "gw0" if worker else getattr(config.option, "dist", "no") == "no"
+        )
+        stem, extension = os.path.splitext(leg.record_file)
+        self._file_of = f"{stem}-{{}}{extension}".format  # by the name of a worker
+        self._record = _RecordFile(self._file_of(name) if worker else leg.record_file)
+        self._failures = _Failures(f"{stem}.failures.txt")
+        self._workers = Workers(f"{stem}.log", leg.oom_file)
+        self._memory = Memory()
+        self._setups: Optional[_FixtureTimer] = None  # this and the next: of the test that runs now
+        self._reports: Optional[_Reports] = None
+        self._collected: Dict[int, str] = {}
+        self._imports = False  # a file was begun to be collected
+
+    def _now_s(self) -> float:
+        return round(max(0.0, REAL.monotonic() - self._leg.origin_s), 6)
+
+    def _write(self, line_type: str, **fields: Any) -> None:
+        """One line; what is None was not measured, and is left out."""
+        if REAL.getpid() == self._pid:  # a child that a test forked must not write our lines
+            leg = {"suite": self._leg.suite, "variant": self._leg.variant}
+            line = {"type": line_type, **leg, "process": self._leg.process, **fields}
+            self._record.append({key: value for key, value in line.items() if value is not None})
+
+    def _event(self, kind: str, detail: str, unit: Optional[str] = None) -> None:
+        self._write("event", at_s=self._now_s(), kind=kind, unit=unit, detail=detail)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        # Not called in a xdist controller, whose memory nobody asks for.
+        collects = not _warnings_may_be_errors(session.items)
+        for detail in self._memory.prepare(collects=collects):
+            self._event("lacks", detail)
+
+    def pytest_collectstart(self, collector: Any) -> None:
+        # What ends the process from here on, in whatever way, is no fault of how it was started.
+        if self._is_recording and not self._imports and isinstance(collector, pytest.File):
+            self._imports = True
+            self._event("collection_start", collector.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed and self._is_recording:
+            # A long traceback names its error at the end.
+            self._event("collection_error", _truncated(report.longreprtext, LAST), report.nodeid)
+
+    # A wrapper, and the first of them, so that what follows the yield is the last word: pytest
+    # itself reorders for fixtures of wider scope, --ff, random-order and others move or drop
+    # items, and the plan's order (leakers last) is what the memory was predicted for.
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: List[pytest.Item]) -> Wrapper:
+        if self._imports:
+            self._event("collection_end", str(len(items)))
+        # Before the others: xdist's --dist loadgroup appends "@group" to the ids.
+        self._collected = {id(item): item.nodeid for item in items}
+        yield
+        wanted = self._leg.units()
+        if wanted is None:
+            return
+        place = {unit: index for index, unit in enumerate(wanted)}
+        dropped = [item for item in items if self._unit(item) not in place]
+        items[:] = [item for item in items if self._unit(item) in place]
+        items.sort(key=lambda item: place[self._unit(item)])
+        if dropped:
+            self._config.hook.pytest_deselected(items=dropped)
+        found, known = set(map(self._unit, items)), set(self._collected.values())
+        for unit in wanted if self._is_recording else ():
+            if unit not in found:
+                detail = "collected, then deselected by another plugin" if unit in known else ""
+                self._event("vanished", detail, unit)
+
+    def _unit(self, item: pytest.Item) -> str:
+        return self._collected.get(id(item), item.nodeid)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Wrapper:
+        unit = self._unit(item)
+        file, row, _ = item.location
+        place = {"file": file.replace(os.sep, "/"), "line": None if row is None else row + 1}
+        rss_bytes = self._memory.resident_bytes()
+        self._write("start", unit=unit, at_s=self._now_s(), rss_before_bytes=rss_bytes, **place)
+        self._reports = _Reports()
+        setups = self._setups = _FixtureTimer()
+        if REAL.getpid() == self._pid:  # a child would reset its parent's mark
+            self._memory.begin()
+        wall_s, cpu_s = REAL.monotonic(), REAL.process_time()
+        ended = yield
+        wall_s = REAL.monotonic() - wall_s - setups.wall_s
+        cpu_s = REAL.process_time() - cpu_s - setups.cpu_s
+        at_s = self._now_s()
+        reports, self._reports, self._setups = self._reports, None, None
+        if ended.excinfo is not None:
+            # Interrupted (Ctrl-C, pytest.exit): the test did not end, so there is no result.
+            self._event("interrupted", _truncated(repr(ended.excinfo[1])), unit)
+            return
+        outcome, message = reports.verdict()
+        line: Line = {"unit": unit, "case": unit, "outcome": outcome, "ending": reports.ending}
+        line.update(at_s=at_s, wall_s=round(max(0.0, wall_s), 6), cpu_s=round(max(0.0, cpu_s), 6))
+        line.update(
+            self._memory.end(), setup_s=round(setups.wall_s, 6), concurrent=self._concurrent
+        )
+        line["try"] = 1 + self._leg.tries_before.get(unit, 0)
+        line.update(setups=setups.done or None, reruns=reports.reruns or None, message=message)
+        line.update(place)
+        self._write("result", **line)
+        self._record.sync()
+        self._stop_if_requested(item.session)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        # Behind the test: its teardown then ends the wider fixtures as well (pytest 8).
+        self._stop_if_requested(item.session)
+
+    def _stop_if_requested(self, session: pytest.Session) -> None:
+        if self._leg.stop_file and not session.shouldstop:
+            with contextlib.suppress(OSError):
+                REAL.stat(self._leg.stop_file)
+                session.shouldstop = STOP_REQUESTED
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        # None in a xdist controller, which hears of tests that run elsewhere.
+        if self._reports is None:
+            return
+        if report.outcome in RERUN_REPORTS:
+            self._reports = self._reports.next_execution(report, self._root)
+        else:
+            self._reports.add(report, self._root)
+            if report.failed:
+                self._failures.append(report)
+
+    def pytest_exception_interact(self, call: pytest.CallInfo[Any]) -> None:
+        if self._reports is not None and call.excinfo is not None:
+            if isinstance(call.excinfo.value, MemoryError):
+                self._reports.ending = "out_of_memory"
+            elif _is_timeout(call.excinfo):
+                self._reports.ending = "timeout"
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:
+        # In a xdist controller. Told to stop, a worker is interrupted: that has no victim.
+        stop_requested = bool(self._leg.stop_file) and os.path.exists(self._leg.stop_file)
+        if not error or error == "keyboard-interrupt" or stop_requested:
+            return
+        end_session(self._config)
+        name = str(node.gateway.id)
+        with contextlib.suppress(OSError):
+            found = self._workers.result_of_dead_worker(
+                name, str(error), self._file_of(name), self._now_s()
+            )
+            if found:
+                found["message"] = _truncated(found["message"])
+                found["try"] = 1 + self._leg.tries_before.get(found["unit"], 0)
+                leg = {"suite": self._leg.suite, "variant": self._leg.variant}
+                file = _RecordFile(self._file_of(name))
+                file.append({"type": "result", **leg, "process": self._leg.process, **found})
+                file.sync(every_s=0)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Wrapper:
+        if fixturedef.scope == "function" or self._setups is None:
+            yield
+        else:
+            yield from self._setups.measure(fixturedef.argname, fixturedef.scope)
+
+    def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any]) -> None:
+        if fixturedef.scope != "function":
+            self._memory.end_wider_fixture()
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Wrapper:
+        yield
+        if self._record.dropped:
+            self._event("dropped_lines", f"lines that could not be written: {self._record.dropped}")
+        stopped = session.shouldfail or session.shouldstop  # by -x, --maxfail, another plugin
+        if stopped and stopped != STOP_REQUESTED and self._is_recording:
+            self._event("session_stopped", _truncated(str(stopped)))
+        self._event("session_end", str(int(session.exitstatus)))
+        self._record.sync(every_s=0)
+
+
+def _enable_ctrl_break() -> None:
+    """Make Ctrl-Break what Ctrl-C is: on Windows a leg can send no other, and it ends Python."""
+    number = getattr(signal, "SIGBREAK", None)
+    if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(number, signal.default_int_handler)
+
+
+def _refuse_second_session(leg: _Assignment) -> None:
+    """Raise UsageError where another session runs or ran this batch, and tell the leg."""
+    if not leg.units_file:
+        return
+    try:
+        REAL.close(REAL.open(f"{leg.units_file}.claimed", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        what = "the suite's command started pytest twice for one batch of tests"
+        fix = "configure one suite for each call of pytest, and retries in the plan"
+        event = {"type": "event", "kind": "second_session", "detail": what}
+        _RecordFile(leg.record_file).append(event)
+        raise pytest.UsageError(f"ciguard: {what}: {fix}") from None
+    except OSError:
+        pass  # a full disk: the record loses more than this
+
+
+def _refuse_setup_only(config: pytest.Config) -> None:
+    """Raise UsageError where pytest will set tests up, call none of them, and end with 0."""
+    if config.getoption("setuponly", False) or config.getoption("setupplan", False):
+        what = "--setup-only and --setup-plan run no test"
+        fix = "remove them from the suite's args, from addopts and from PYTEST_ADDOPTS"
+        raise pytest.UsageError(f"ciguard: {what}: {fix}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    leg, manager = _Assignment(os.environ), config.pluginmanager
+    if leg.record_file and not config.option.collectonly:
+        # A pytest that a test starts inherits our variables: its tests are none of the plan's.
+        owner = os.environ.setdefault("CIGUARD_TAKEN_BY", str(os.getpid()))
+        if owner == str(os.getpid()) or hasattr(config, "workerinput"):
+            _refuse_setup_only(config)
+            if not hasattr(config, "workerinput"):
+                _refuse_second_session(leg)
+            manager.register(_Recorder(leg, config), "ciguard-recorder")
+            _enable_ctrl_break()

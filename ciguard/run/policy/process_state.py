@@ -1,0 +1,117 @@
+"""A tested process as the leg's rules see it: what it was given, what it is at, what it has done.
+
+Changed by `state` alone. Standard library only, Python 3.8+ (travels in the leg).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ciguard.run.policy.actions import NO_TIME_S
+
+if TYPE_CHECKING:
+    from ciguard.model import Ending, Result
+    from ciguard.run.policy.actions import Start
+
+
+@dataclass
+class ProcessState:
+    """A live process: what it was given, what it is at, what it has finished."""
+
+    start: Start
+    open_units: dict[int, float] = field(default_factory=dict)  # unit -> at_s of its start
+    has_result: set[int] = field(default_factory=set)  # has a result, and may get more cases
+    heard: dict[int, float] = field(default_factory=dict)  # unit -> at_s, by the leg's own lines
+    rss_before_bytes: dict[int, int] = field(
+        default_factory=dict
+    )  # unit -> resident where it began
+    code_positions: dict[int, tuple[str, int | None]] = field(default_factory=dict)  # file and line
+    overlap: bool = False  # units of it run side by side: one began while another was open
+    finished: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)  # some case of it went wrong here
+    last_failure_s: float = 0.0  # the last of those
+    stopped: set[int] = field(default_factory=set)  # by the leg's deadline, or at a checkpoint
+    wrote_lines: bool = False  # it wrote a line itself
+    died: dict[int, Result] = field(default_factory=dict)
+    had_concurrent_process: bool = False  # another process of the leg ran at some time of its life
+    done_s: float | None = None  # its last unit was over, and it need only end
+    finished_late: set[int] = field(default_factory=set)  # ended by themselves, behind their limit
+    max_bytes: int = 0  # that was seen of it since its last unit began
+    resident_bytes: int | None = None  # behind its last result
+    resident_s: float = 0.0  # its moment: of files of workers, nobody knows which was read first
+    stopping: Ending | None = None
+    stop_unit: int | None = None  # by the Stop
+    at_checkpoint: bool = False  # the Stop was one
+    longest_s: float = NO_TIME_S  # the longest limit of its units; one without any has no end
+    last_activity_s: float = NO_TIME_S  # its last result, or its start
+    recycled: bool = False
+    stop_requested_s: float = NO_TIME_S  # when it was recycled
+    ignored_stop: bool = False  # it began a unit although it had been told to stop
+    _next_index: int = 0  # start.units before it are closed or open
+
+    def next_unit(self) -> int | None:
+        """The first that was not begun; the supervisor asks 50 times a second, so no list."""
+        units = self.start.units
+        while self._next_index < len(units) and (
+            units[self._next_index] in self.finished or units[self._next_index] in self.open_units
+        ):
+            self._next_index += 1
+        return units[self._next_index] if self._next_index < len(units) else None
+
+    def close(self, unit: int) -> None:
+        """No more results of this unit are expected."""
+        self.open_units.pop(unit, None)
+        self.has_result.discard(unit)
+        self.finished.add(unit)
+
+    def close_reported(self) -> None:
+        """A unit with several cases ends where the next one begins, or where its process does."""
+        for unit in tuple(self.has_result):
+            self.close(unit)
+
+    def begin(self, unit: int, at_s: float) -> None:
+        """A unit starts; of one that did before, only the time is news."""
+        if (
+            unit not in self.open_units
+            and unit not in self.has_result
+            and unit not in self.finished
+        ):
+            self.overlap = self.overlap or bool(self.open_units.keys() - self.has_result)
+        if not self.overlap:
+            self.close_reported()
+        self.open_units[unit] = at_s
+
+    def report(self, unit: int) -> None:
+        """A case of it has a result.
+
+        Where units run side by side, only a result of the unit itself, or the end of the process,
+        says that it is over: it is no culprit then, its time is not watched, and after a death it
+        gets another turn.
+        """
+        if not self.overlap and unit not in self.has_result:
+            self.close_reported()
+        self.has_result.add(unit)
+        if self.overlap:
+            self.open_units.pop(unit, None)
+
+    def has_started_unit(self) -> bool:
+        """Whether it came to any of its units."""
+        return bool(self.finished or self.has_result or self.open_units)
+
+    def unfinished_units(self) -> tuple[int, ...]:
+        """What it was given and has not finished, in order."""
+        return tuple(unit for unit in self.start.units if unit not in self.finished)
+
+    def was_cut_short(self, ending: Ending) -> bool:
+        """Whether what it has not finished would have had its turn without that end.
+
+        Of an undisturbed one a second process would not give it a result either. Where a worker of
+        it died, its framework may have lost what that was to do, or want no other in its place.
+        """
+        return self.recycled or ending != "completed" or bool(self.died)
+
+    def unstarted_units(self) -> tuple[int, ...]:
+        """What it was given and is not at yet, in order."""
+        at = self.finished | self.has_result | self.open_units.keys()
+        return tuple(unit for unit in self.start.units if unit not in at)

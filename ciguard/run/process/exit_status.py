@@ -1,0 +1,295 @@
+"""How a process ended, and what it leaves to say: results of units that died, in words. Pure."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Final
+
+from ciguard.model import MEMORY_ENDINGS, Result
+from ciguard.run.leg_text import last_error_line, last_line
+from ciguard.run.policy.actions import NO_TIME_S
+
+if TYPE_CHECKING:
+    from typing import Mapping, Sequence
+
+    from ciguard.model import Ending, UnitKey
+    from ciguard.run.memory.peak import Peak
+    from ciguard.run.platforms.base import ExitInfo
+    from ciguard.run.policy.process_state import ProcessState
+    from ciguard.run.policy.state import State
+
+OUTPUT_BYTES: Final = 2000  # of the last output, in a victim's message
+LAST_LINES: Final = 10
+SHELL: Final = 128  # a shell's exit code for a command that a signal killed: this + its number
+# Windows has few signals, but shells and programs that hand on Linux's numbers.
+_LINUX: Final = {
+    "SIGILL": 4,
+    "SIGTRAP": 5,
+    "SIGABRT": 6,
+    "SIGBUS": 7,
+    "SIGFPE": 8,
+    "SIGKILL": 9,
+    "SIGSEGV": 11,
+}
+_IS_POSIX: Final = hasattr(signal, "SIGKILL")
+DEADLY: Final[dict[int, str]] = {
+    int(getattr(signal, name)) if _IS_POSIX else number: name for name, number in _LINUX.items()
+}
+# What Windows ends a process with: NTSTATUS values, severity "error". Source: ntstatus.h.
+STATUS: Final = range(0xC0000000, 0xF0000000)
+TERMINATED: Final = 0x40010004  # DBG_TERMINATE_PROCESS: the leg's own kill there, and log-off's
+NO_MEMORY: Final = (0xC0000017, 0xC000012D)
+_STATUS_TEXT: Final = {
+    TERMINATED: "terminated",
+    0xC0000005: "access violation",
+    0xC0000006: "in-page error",
+    0xC0000017: "no memory",
+    0xC000001D: "illegal instruction",
+    0xC0000094: "integer division by zero",
+    0xC00000FD: "stack overflow",
+    0xC000012D: "commit limit reached",
+    0xC0000135: "a DLL was not found",
+    0xC0000139: "an entry point of a DLL was not found",
+    0xC000013A: "Ctrl-C or Ctrl-Break",
+    0xC0000142: "a DLL could not be initialised",
+    0xC0000374: "heap corruption",
+    0xC0000409: "abort or stack buffer overrun",
+    0xC0000420: "assertion failure",
+    0xE0434352: "unhandled .NET exception",
+    0xE06D7363: "unhandled C++ exception",
+}
+NOT_RUN: Final = (126, 127)  # what a shell says of a program that it cannot run or find
+FATAL: Final = "Fatal Python error"  # faulthandler's dump says where: its start is worth more
+
+_STOP_MESSAGES: Final[dict[Ending, str]] = {
+    "timeout": "stopped: over its limit",
+    "deadline": "stopped: the leg's deadline",
+    "memory_guard": "killed: memory was about to run out",
+    "cancelled": "stopped: the leg was told to stop",
+    "out_of_memory": "killed by the kernel: out of memory",
+}
+
+
+def signal_name(number: int) -> str:
+    """SIGSEGV for 11; the number where it has no name."""
+    if number in DEADLY:
+        return DEADLY[number]
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def fatal_signal(exit_code: int) -> int | None:
+    """What killed: 11 for -11, as the kernel says it, and for 139, as a shell hands it on.
+
+    On Windows the status, which is the exit code: 0xC0000005.
+    """
+    if exit_code < 0:
+        return -exit_code
+    if exit_code in STATUS or exit_code == TERMINATED:
+        return exit_code
+    return exit_code - SHELL if exit_code - SHELL in DEADLY else None
+
+
+def describe_exit(exit_code: int) -> str:
+    """An exit code, or the signal that killed, in words."""
+    number = fatal_signal(exit_code)
+    if number is None:
+        return f"exit code {exit_code}"
+    if number == exit_code:
+        return f"{_STATUS_TEXT.get(exit_code, 'ended by Windows')} (exit code 0x{exit_code:08X})"
+    through = f" (exit code {exit_code})" if exit_code > 0 else ""
+    return f"killed by {signal_name(number)}{through}"
+
+
+def classify_exit(
+    running: ProcessState,
+    exit_code: int,
+    *,
+    clean: bool,
+    out_of_memory: bool,
+    collecting: bool = False,
+    timed_out: bool = False,
+) -> Ending:
+    """How a process ended.
+
+    Args:
+        running: as observed until now; decides who stopped it and whether a unit was open.
+        exit_code: < 0 is the signal that killed it; 128 + signal is a shell's word for the same,
+            and a Windows status says it there.
+        clean: the framework uses this exit code when it has said all it had to say.
+        out_of_memory: the kernel counted an out-of-memory kill while it ended.
+        collecting: it was reading test files, of which none may end it with whatever code.
+        timed_out: what its unit ran over was a limit of its own.
+    """
+    if running.stopping is not None:
+        return running.stopping
+    # A unit with several cases stays open until the next one begins, or until a clean end. A start
+    # that the leg only assumed is no sign that a program which ended well had begun the unit.
+    open_units = running.open_units if running.wrote_lines or exit_code != 0 else {}
+    silent = collecting or any(unit not in running.has_result for unit in open_units)
+    if exit_code in NOT_RUN and not running.wrote_lines and not collecting:
+        return "setup_failed"
+    if silent or fatal_signal(exit_code) is not None:
+        # A child that a test started and lost to the kernel is the test's affair: it goes on.
+        if out_of_memory or exit_code in NO_MEMORY:
+            return "out_of_memory"
+        return "timeout" if timed_out and running.open_units else "crash"
+    if clean or running.recycled:  # told to stop early, a framework says "interrupted"
+        return "completed"
+    return "crash" if running.finished or running.has_result else "setup_failed"
+
+
+def is_unexplained(running: ProcessState, ending: Ending, exit_code: int, *, errors: bool) -> bool:
+    """Whether a process ended by itself with an exit code that none of its results explains.
+
+    A unit that died in it explains its end. One that failed explains the code that the framework
+    has for that, and no signal, no other code and no process that would not end: what excuses the
+    failure, as a quarantine does, must not excuse those. Without any result, what is missing says
+    more; so it does where some are missing and the process is followed by another, or named a
+    collection error.
+
+    Args:
+        running: as observed to its end, the victims included.
+        errors: it said that something could not be collected.
+    """
+    if (
+        running.stopping == "timeout"
+        and running.stop_unit is None
+        and not running.unfinished_units()
+    ):
+        return not running.died  # it would not end by itself
+    if exit_code == 0 or running.stopping is not None or running.recycled or running.died:
+        return False
+    if running.failed and ending == "completed":
+        return False
+    done = running.finished | running.has_result
+    if done >= set(running.start.units):
+        return True
+    return bool(done) and ending == "completed" and not errors
+
+
+def describe_unexplained_exit(process: int, exit_code: int, output: str) -> str:
+    """What is said of a process whose exit code no result explains."""
+    killed = fatal_signal(exit_code) is not None
+    question = "did a hook of the session or a coverage gate set it?"
+    return (
+        f"process {process}: {describe_exit(exit_code)}, and no failed result explains it\n"
+        f"  its last output: {last_error_line(output)}\n"
+        f"  {'it died behind its last test' if killed else question}"
+    )
+
+
+def last_output(log: bytes) -> str:
+    """The end of what a process printed, from the interpreter's own dump on where there is one."""
+    text = log.decode("utf-8", "replace").strip()
+    start = text.rfind(FATAL)
+    if start >= 0:
+        return text[start : start + OUTPUT_BYTES]
+    return "\n".join(text.splitlines()[-LAST_LINES:])[-OUTPUT_BYTES:]
+
+
+def command_result(state: State, process: int, ended: ExitInfo, now_s: float, peak: Peak) -> Result:
+    """The result of a unit that is a process, in which nobody writes lines.
+
+    Args:
+        peak: what was seen of it from outside.
+    """
+    running = state.running[process]
+    (unit,) = running.start.units
+    wall_s = now_s - running.open_units[unit] if ended.wall_s is None else ended.wall_s
+    name, exit_code = state.units[unit].unit, ended.exit_code
+    return Result(
+        unit=name,
+        outcome="passed" if exit_code == 0 else "failed",
+        case=name,
+        at_s=now_s,
+        wall_s=round(wall_s, 6),
+        cpu_s=ended.cpu_s,
+        peak_bytes=peak.peak_bytes,
+        measured_by=peak.measured_by,
+        process=process,
+        message=None if exit_code == 0 else describe_exit(exit_code),
+    )
+
+
+def _stack_of_unit(stacks: Sequence[str], unit: str) -> str:
+    """Of several processes the one in which the unit runs; a xdist controller is none of them."""
+    name = unit.rpartition("::")[2].partition("[")[0]
+    return next((one for one in stacks if f" in {name}\n" in f"{one}\n"), stacks[0])
+
+
+def culprit_results(
+    state: State,
+    process: int,
+    ending: Ending,
+    *,
+    exit_code: int,
+    now_s: float,
+    output: str,
+    quote: bool = False,
+    stacks: Sequence[str] = (),
+    interrupted: Mapping[UnitKey, str] = {},  # never changed
+) -> tuple[Result, ...]:
+    """One result for each unit that is to blame, or may be: how long it had run, at least.
+
+    To be called before the end of the process is observed.
+
+    Args:
+        now_s: when the process ended, or was told to: what it took to stop is not the unit's time.
+        quote: the last line of the output tells something: it is no framework's progress.
+        stacks: of each of its processes, where the threads stood when it was told to end.
+        interrupted: by unit, what the process itself said that ended it there.
+    """
+    if ending == "setup_failed":
+        return ()
+    running = state.running[process]
+    culprits = state.culprits(process)
+    lower_bytes = running.max_bytes or None  # what a sample behind its death says is 0
+    found = []
+    for unit in culprits:
+        planned = state.units[unit]
+        how = interrupted.get(planned.key, "the process died") if ending == "crash" else ""
+        text = (
+            f"{how or _STOP_MESSAGES.get(ending, 'the process died')} ({describe_exit(exit_code)})"
+        )
+        if len(culprits) > 1:
+            text += f"; one of {len(culprits)} units that ran at the time"
+        by_itself = ending == "timeout" and running.stopping is None
+        if by_itself:
+            text = f"stopped by its own limit ({describe_exit(exit_code)})"
+        if (ending == "crash" or by_itself) and output:
+            # The first line is what is shown where there is room for one; a signal says enough.
+            short = quote and fatal_signal(exit_code) is None and planned.key not in interrupted
+            text += f"; last output: {last_line(output)}\n{output}" if short else f"\n{output}"
+        if running.at_checkpoint:
+            text = "stopped at a checkpoint: it gets another turn"
+        if ending == "timeout" and planned.timeout_s is not None and not by_itself:
+            text = f"{_STOP_MESSAGES[ending]} of {planned.timeout_s:g} s"
+        if ending in MEMORY_ENDINGS and lower_bytes is not None:
+            text += f", its process had {lower_bytes >> 20} MiB"
+        if stacks:
+            text += f"\n{_stack_of_unit(stacks, planned.unit)[:OUTPUT_BYTES]}"
+        started_s = running.open_units.get(unit, NO_TIME_S)
+        file, line = running.code_positions.get(unit, (None, None))
+        result = Result(
+            unit=planned.unit,
+            outcome="died",
+            suite=planned.suite,
+            variant=planned.variant,
+            case=planned.unit,
+            ending=ending,
+            at_s=now_s,
+            wall_s=None if started_s == NO_TIME_S else max(0.0, round(now_s - started_s, 6)),
+            rss_before_bytes=running.rss_before_bytes.get(unit),
+            peak_lower_bytes=lower_bytes,
+            concurrent=len(culprits),
+            try_number=1 + state.tries.get(unit, 0),
+            process=process,
+            message=text,
+            file=file,
+            line=line,
+        )
+        found.append(result)
+    return tuple(found)

@@ -1,0 +1,109 @@
+"""The files through which a leg and one tested process talk, and the first line of its record."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import TYPE_CHECKING, Mapping, Sequence
+
+from ciguard.codec.record.lines import encode, id_fits_in_line
+from ciguard.errors import InputError
+from ciguard.model import DefaultsLine
+from ciguard.run.frameworks.base import ProcessFiles
+from ciguard.run.frameworks.listing import too_long
+
+if TYPE_CHECKING:
+    from ciguard.model import PlannedUnit, ShardLine
+
+
+def process_name(process: int) -> str:
+    """Name of a process's files in the record: `process-003`."""
+    return f"process-{process:03d}"
+
+
+def check_id_lengths(units: Sequence[PlannedUnit]) -> None:
+    """Refuse ids that no line of the record can hold: their results would be lost.
+
+    Raises:
+        InputError: naming the first.
+    """
+    for unit in units:
+        if not id_fits_in_line(unit.unit):
+            raise InputError(too_long(unit.unit), where="plan", fix="and make the plan again")
+
+
+def check_ids_single_line(units: Sequence[PlannedUnit]) -> None:
+    """Refuse ids that a file with one a line cannot carry.
+
+    Raises:
+        InputError: naming the first.
+    """
+    for unit in units:
+        if "\n" in unit.unit:
+            what = f"the id {unit.unit!r:.200} has a line feed, and its framework reads lines"
+            raise InputError(what, where="plan", fix="rename the unit, or exclude it")
+
+
+def defaults_line(header: ShardLine, suite: str, variant: str, process: int) -> DefaultsLine:
+    """Whose lines follow: a program that appends results then must know nothing but the unit."""
+    return DefaultsLine(
+        plan_id=header.plan_id,
+        shard=header.shard,
+        run_id=header.run_id,
+        run_attempt=header.run_attempt,
+        suite=suite,
+        variant=variant,
+        process=process,
+    )
+
+
+def write_process_files(
+    units: Sequence[PlannedUnit],
+    *,
+    process: int,
+    header: ShardLine,
+    record: str,
+    private: str,
+    tries_before: Mapping[str, int],
+    origin_s: float,
+) -> ProcessFiles:
+    """Write what one process is told; it belongs to one suite and variant, that of its first unit.
+
+    Args:
+        record: the record's folder. private: the leg's own, with `inside` in it.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    suite, variant = units[0].suite, units[0].variant
+    folder = os.path.join(private, process_name(process))
+    os.mkdir(folder)
+    ids = [unit.unit for unit in units]
+    batch = ProcessFiles(
+        units_file=os.path.join(folder, "units.json"),
+        tries_file=os.path.join(folder, "tries.json"),
+        lines_file=os.path.join(folder, "units.txt"),
+        record_file=os.path.join(record, f"{process_name(process)}.jsonl"),
+        stop_file=os.path.join(folder, "stop"),
+        stacks_file=os.path.join(folder, "stacks"),
+        inside_folder=os.path.join(private, "inside"),
+        suite=suite,
+        variant=variant,
+        process=process,
+        origin_s=origin_s,
+    )
+    with open(batch.units_file, "w", encoding="ascii") as stream:
+        json.dump(ids, stream)
+    with open(batch.tries_file, "w", encoding="ascii") as stream:
+        json.dump(dict(tries_before), stream)
+    with open(batch.lines_file, "wb") as lines:
+        lines.writelines(unit.encode("utf-8", "surrogatepass") + b"\n" for unit in ids)
+    try:
+        with open(batch.record_file, "ab") as record_file:
+            record_file.write(encode(defaults_line(header, suite, variant, process)))
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(batch.record_file)  # an empty file would belong to nobody
+        raise
+    return batch

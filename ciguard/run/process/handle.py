@@ -1,0 +1,240 @@
+"""A tested process while it runs: its lines, its output, its memory, the way to end it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
+
+from ciguard.codec.record.lines import LineError, decode, encode
+from ciguard.model import EventLine, Result, StartLine
+from ciguard.run.frameworks.base import PEAK_RESET_BY
+from ciguard.run.memory.peak import Peak, best_peak
+from ciguard.run.missing_results import SECOND_SESSION, ProcessReport
+from ciguard.run.platforms.base import FILE_FLAGS
+from ciguard.run.process.output_log import Log
+from ciguard.run.process.stacks import read_dumps
+from ciguard.run.process.tail import Tail
+
+if TYPE_CHECKING:
+    from typing import Dict, Optional, Tuple, Union
+
+    from ciguard.model import DefaultsLine, MeasuredBy, PeakLine
+    from ciguard.run.frameworks.base import ProcessFiles
+    from ciguard.run.platforms.base import (
+        ExitInfo,
+        Headroom,
+        MemoryInstruments,
+        PeakTracker,
+        Platform,
+        Process,
+        Tree,
+    )
+
+FIND_FILES_EVERY_S = 0.25  # for files that further workers of the process begin
+LAST_OUTPUT_BYTES = 16384
+FAILURES_BYTES = 65536  # of them are printed; all are beside the record
+
+
+class ProcessHandle:
+    """One running process of the leg.
+
+    Args:
+        process: as started. tree: its memory. batch: what it was told.
+        defaults: first line of its record.
+        oom_kills: how often the kernel had killed for memory before it started.
+        windows: on its marks, if they are read from outside.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        tree: Tree,
+        batch: ProcessFiles,
+        defaults: DefaultsLine,
+        *,
+        started_s: float,
+        oom_kills: int,
+        windows: Optional[PeakTracker] = None,
+    ) -> None:
+        self.process = process
+        self.batch = batch
+        self.started_s = started_s
+        self.oom_kills = oom_kills
+        self.tree = tree
+        self.windows = windows
+        self.log = Log(log_of(batch))
+        self.peak_bytes = 0  # as the process itself measured it
+        self.report = ProcessReport()
+        self._defaults = defaults
+        self._tails: Dict[str, Tail] = {batch.record_file: Tail(batch.record_file)}
+        self._found_files_s = started_s
+
+    def seen(self) -> Dict[str, int]:
+        """By file, how many lines were taken in."""
+        return {tail.name: tail.seen for tail in self._tails.values()}
+
+    def lines(
+        self, now_s: float, *, last: bool = False
+    ) -> Iterator[Union[StartLine, Result, EventLine]]:
+        """New lines that rules look at, whole; what else the process says is kept in `said`."""
+        if self.windows is not None:
+            if last and self.process.ended is not None:
+                self.windows.end(self.process.ended.peak_bytes)
+            self.windows.poll(now_s)
+        if last or now_s - self._found_files_s >= FIND_FILES_EVERY_S:
+            self._found_files_s = now_s
+            self._find_files()
+        for tail in tuple(self._tails.values()):
+            for content in tail.lines():
+                try:
+                    line = decode(content, self._defaults)
+                except LineError as error:
+                    where = f"line {tail.seen} of {tail.name} cannot be read: {error}"
+                    self.report.unreadable = self.report.unreadable or where
+                    continue
+                if isinstance(line, (StartLine, Result)):
+                    if isinstance(line, Result):
+                        self.peak_bytes = max(self.peak_bytes, line.peak_bytes or 0)
+                    if self.windows is not None:
+                        self.windows.add_line(line)
+                    yield line
+                elif isinstance(line, EventLine):
+                    self.report.add(line)
+                    if line.kind == SECOND_SESSION:
+                        yield line
+
+    def peaks(self) -> Sequence[PeakLine]:
+        """Of the results among the lines just read: what they do not say of their memory."""
+        return self.windows.take_peaks() if self.windows is not None else ()
+
+    def is_removed(self) -> bool:
+        """Whether a file that it writes its lines to was removed."""
+        return any(tail.is_removed() for tail in self._tails.values())
+
+    def _find_files(self) -> None:
+        folder, name = os.path.split(self.batch.record_file)
+        start = f"{name[: -len('.jsonl')]}-"
+        try:
+            there = os.listdir(folder)
+        except OSError:  # removed, or no descriptor is free: the next look may find more
+            return
+        for other in there:
+            path = os.path.join(folder, other)
+            if other.startswith(start) and other.endswith(".jsonl") and path not in self._tails:
+                _write_defaults(path, self._defaults)
+                self._tails[path] = Tail(path)
+
+    def killed_for_memory(self, oom_kills: int) -> bool:
+        """Whether the kernel has, since it began; `oom_kills`: how often until now."""
+        return oom_kills > self.oom_kills
+
+    def peak(self, ended: ExitInfo, sampled_bytes: int | None) -> Peak:
+        """What all that looked at it found; to be asked when it has ended, and before `close`."""
+        marked = max(self.peak_bytes, ended.peak_bytes or 0)
+        windows = self.windows.peak_bytes if self.windows else None
+        seen: Dict[MeasuredBy, Optional[int]] = {
+            "mark": marked,
+            "window": windows,
+            "sample": sampled_bytes,
+        }
+        return best_peak(seen)
+
+    def request_stop(self) -> None:
+        """Ask it to stop behind the unit that it is at."""
+        # A full disk: the rules see that it goes on, and have other means.
+        with contextlib.suppress(OSError):
+            os.close(os.open(self.batch.stop_file, os.O_WRONLY | os.O_CREAT, 0o644))
+
+    def request_stacks(self) -> None:
+        """Have it write where it stands, if its framework lets it."""
+        self.process.request_stacks(self.batch.stacks_file)
+
+    def stacks(self) -> Tuple[str, ...]:
+        """What each of its processes wrote then."""
+        return read_dumps(self.batch.stacks_file)
+
+    def failures(self) -> bytes:
+        """What failed in it, as its framework shows it at its end, if it came to that or not."""
+        path = f"{self.batch.record_file[: -len('.jsonl')]}.failures.txt"
+        with contextlib.suppress(OSError), open(path, "rb") as stream:
+            return stream.read(FAILURES_BYTES)
+        return b""
+
+    def last_output(self) -> bytes:
+        """The end of what it printed."""
+        try:
+            with open(self.log.path, "rb") as stream:
+                stream.seek(max(0, os.fstat(stream.fileno()).st_size - LAST_OUTPUT_BYTES))
+                return stream.read()
+        except OSError:
+            return b""
+
+    def close(self) -> None:
+        """Give descriptors back; the process and its tree are gone afterwards.
+
+        Its log is the console's then: somebody may still read it.
+        """
+        self.process.close()
+        if self.windows is not None:
+            self.windows.close()
+        self.tree.close()
+        for tail in self._tails.values():
+            tail.close()
+
+
+def launch(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    batch: ProcessFiles,
+    defaults: DefaultsLine,
+    *,
+    platform_parts: Tuple[Platform, MemoryInstruments, Headroom],
+    now_s: float,
+    stdin: Optional[int] = None,
+) -> ProcessHandle:
+    """Start a process.
+
+    Args:
+        env: says with PEAK_RESET_BY whether the process resets its own marks.
+        here: the system, what there is to measure with, and what memory is left.
+        stdin: what the process reads; None for nothing.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    platform, instruments, guardrail = platform_parts
+    more = {PEAK_RESET_BY: str(os.getpid()), **env}
+    more["CIGUARD_OOM_FILE"] = guardrail.oom_file()
+    oom_kills = guardrail.oom_kills()
+    process = platform.start(argv, more, cwd, log_of(batch), stdin=stdin)
+    tree = platform.tree(process)
+    return ProcessHandle(
+        process,
+        tree,
+        batch,
+        defaults,
+        started_s=now_s,
+        oom_kills=oom_kills,
+        windows=None if PEAK_RESET_BY in env else instruments.windows(tree),
+    )
+
+
+def log_of(batch: ProcessFiles) -> str:
+    """Where a process's output goes: beside its record."""
+    return f"{batch.record_file[: -len('.jsonl')]}.log"
+
+
+def _write_defaults(path: str, defaults: DefaultsLine) -> None:
+    """Say in a worker's file whose it is; one write, between two lines of the worker."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | FILE_FLAGS)
+    except OSError:
+        return
+    try:
+        os.write(descriptor, encode(defaults))
+    except OSError:
+        pass  # a full disk
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,267 @@
+"""What is written down and said when a tested process has ended: victims, ending, missing units."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Callable, Final, Sequence
+
+from ciguard.model import EventLine, ProcessEndLine
+from ciguard.run.leg_text import count_of, last_error_line, last_line, short_unit_name
+from ciguard.run.memory.peak import describe_peak
+from ciguard.run.missing_results import missing_event
+from ciguard.run.platforms.base import REAPER_LOST
+from ciguard.run.process.exit_status import (
+    classify_exit,
+    command_result,
+    culprit_results,
+    describe_exit,
+    describe_unexplained_exit,
+    fatal_signal,
+    is_unexplained,
+    last_output,
+)
+from ciguard.run.result_collector import FILE
+
+if TYPE_CHECKING:
+    from typing import Dict, Set
+
+    from ciguard.model import Ending, Line, Result, UnitKey
+    from ciguard.run.frameworks.base import ProcessFiles
+    from ciguard.run.leg_spec import LegSpec
+    from ciguard.run.memory.sampler import MemorySampler
+    from ciguard.run.output.leg_console import Console
+    from ciguard.run.platforms.base import ExitInfo
+    from ciguard.run.policy.state import State
+    from ciguard.run.process.handle import ProcessHandle
+    from ciguard.run.record_writer import RecordWriter
+    from ciguard.run.result_collector import ResultCollector
+
+
+SHOWN: Final = 8  # lines of where a stopped test stood
+
+
+class ProcessExitHandler:
+    """Of all processes of a leg, one after the other.
+
+    Args:
+        observed: writes a line that the rules look at. oom_kills: the kernel's count by now.
+
+    Attributes:
+        causes: why units have no result.
+        unexplained: processes whose exit code no result explains.
+    """
+
+    def __init__(
+        self,
+        job: LegSpec,
+        state: State,
+        record: RecordWriter,
+        console: Console,
+        files: ResultCollector,
+        *,
+        observed: Callable[[Line], None],
+        memory: MemorySampler,
+        oom_kills: Callable[[], int],
+    ) -> None:
+        self._job = job
+        self._state = state
+        self._record = record
+        self._console = console
+        self._files = files
+        self._observed = observed
+        self._memory = memory
+        self._oom_kills = oom_kills
+        self.causes: Dict[UnitKey, str] = {}
+        self._advised: Set[str] = set()
+        self.unexplained = sum(
+            isinstance(line, EventLine) and line.kind == "unexplained_exit"
+            for line in job.earlier.lines
+        )
+
+    def handle(
+        self, live: ProcessHandle, ended: ExitInfo, concurrent: Sequence[ProcessFiles], now_s: float
+    ) -> None:
+        """Take in the end of a process: its victims, its ending, what is missing and why.
+
+        Args:
+            live: with all its lines taken in.
+            others: what the other processes that run were told.
+        """
+        number = live.batch.process
+        running = self._state.running[number]
+        peak = live.peak(ended, self._memory.peak_bytes.get(number))
+        # A shell's 139 is the death that it hands on, as -11 is.
+        by_itself = fatal_signal(ended.exit_code) is None and not running.stopping
+        if self._job.is_command and running.open_units and by_itself:
+            self._observed(command_result(self._state, number, ended, now_s, peak))
+        executor = self._job.executor(running.start.suite)
+        # What was not found was looked for: a framework that is not there finds nothing missing.
+        had_results = bool(running.finished or running.has_result or live.report.vanished)
+        had_results |= self._copy_files(live, concurrent, now_s)
+        output = ended.error or last_output(live.last_output())
+        ending = self._classify(live, ended, output, had_results=had_results)
+        stacks = live.stacks()
+        if stacks:
+            self._record.append(EventLine("stacks", now_s, number, detail="\n\n".join(stacks)))
+        culprits = culprit_results(
+            self._state,
+            number,
+            ending,
+            exit_code=ended.exit_code,
+            now_s=live.process.stop_requested_s or now_s,
+            output=output,
+            quote=not executor.REPORTS_STARTS,
+            stacks=stacks,
+            interrupted=live.report.interrupted,
+        )
+        if ended.error == REAPER_LOST and len(running.start.units) > 1:
+            culprits = ()  # who killed it may have passed since: it is searched for by halves
+        detail = f"{describe_exit(ended.exit_code)}\n{output}"
+        if ending != "completed":
+            for culprit in culprits:
+                self._observed(culprit)
+            if not culprits:
+                self._record.append(EventLine("last_output", now_s, number, detail=detail))
+        self._record_missing(live, ending, ended.exit_code, now_s, output)
+        of_file = self._record_crashing_file(number, ending, ended.exit_code, now_s)
+        errors = bool(live.report.errors)
+        unexplained = is_unexplained(running, ending, ended.exit_code, errors=errors)
+        why = ""
+        if (
+            self._files.has_result_globs(running.start.suite)
+            and ending == "completed"
+            and not running.failed
+        ):
+            unexplained = False
+            if ended.exit_code and not running.recycled:
+                event = self._files.expect_explanation(number, ended.exit_code, now_s)
+                self._record.append(event)
+                why = f" ({event.detail})"
+        if unexplained:
+            self.unexplained += 1
+            detail = f"{describe_exit(ended.exit_code)}\n{last_error_line(output)}"
+            self._record.append(EventLine("unexplained_exit", now_s, number, detail=detail))
+        self._observed(ProcessEndLine(number, ending, ended.exit_code, now_s, *peak))
+        self._record.sync(now_s, immediately=True)
+        if ending != "completed":
+            why = f" ({describe_exit(ended.exit_code)})"
+        how = "stopped, as asked," if running.at_checkpoint else f"{ending}{why}"
+        took = f"{how} after {now_s - live.started_s:.1f} s{describe_peak(peak)}"
+        self._print_end(live, took, output if ended.error else "")
+        if stacks and not culprits:
+            self._print_stacks(stacks[0].splitlines())
+        for culprit in culprits if ending != "completed" else ():
+            self._print_culprit(culprit, has_stacks=bool(stacks))
+        if of_file:
+            self._console.print_line(of_file)
+        if unexplained:
+            self._console.print_line(describe_unexplained_exit(number, ended.exit_code, output))
+
+    def _classify(
+        self, live: ProcessHandle, ended: ExitInfo, output: str, *, had_results: bool
+    ) -> Ending:
+        """How the process ended, by its exit code, its output and what it was doing."""
+        running = self._state.running[live.batch.process]
+        executor = self._job.executor(running.start.suite)
+        is_normal = executor.is_normal_exit(ended.exit_code, had_results=had_results)
+        return classify_exit(
+            running,
+            ended.exit_code,
+            clean=not ended.error and is_normal,
+            out_of_memory=live.killed_for_memory(self._oom_kills()),
+            collecting=live.report.collecting,
+            timed_out=executor.hit_own_timeout(ended.exit_code, output),
+        )
+
+    def _copy_files(
+        self, live: ProcessHandle, concurrent: Sequence[ProcessFiles], now_s: float
+    ) -> bool:
+        """Copy the files that a process wrote; whether it may have results there."""
+        events, may_have = self._files.collect_after(live.batch, concurrent, now_s)
+        for event in events:
+            self._record.append(event)
+            if event.kind != FILE:
+                self._console.print_line(f"process {event.process}: {event.detail}")
+        return may_have
+
+    def _record_crashing_file(
+        self, number: int, ending: Ending, exit_code: int, now_s: float
+    ) -> str:
+        """Say in the record of each unit of a file that ends its process why it does not run.
+
+        Returns:
+            The same of the file; "" where there is none to blame.
+        """
+        blamed = self._state.units_of_crashing_file(number, ending)
+        if not blamed:
+            return ""
+        file, how = self._state.file_of(blamed[0]), f"{ending}, {describe_exit(exit_code)}"
+        why = f"it could not be imported: a process that read no other file ended ({how})"
+        for key in (self._job.shard.units[unit].key for unit in blamed):
+            self.causes[key] = why
+            self._record.append(EventLine("not_imported", now_s, number, *key, detail=why))
+        left = f"{count_of(len(blamed), 'unit')} of it cannot run"
+        return f"  {file}: it ends its process before the first test, {left}"
+
+    def _record_missing(
+        self, live: ProcessHandle, ending: Ending, exit_code: int, now_s: float, output: str
+    ) -> None:
+        """Say of each unit that this process leaves without a result why that is so."""
+        number = live.batch.process
+        running = self._state.running[number]
+        unfinished = (unit for unit in running.unfinished_units() if unit not in running.has_result)
+        left = [self._job.shard.units[unit].key for unit in unfinished]
+        if ending == "setup_failed":
+            how = f"{describe_exit(exit_code)}): {last_line(output) or 'it printed nothing'}"
+            what = f"its process ended before its first result ({how}"
+            self.causes.update(dict.fromkeys(left, what))
+            self._advise(self._job.executor(running.start.suite).advice(output))
+        if running.was_cut_short(ending):
+            return  # they get another turn
+        suite = running.start.suite
+        for key in left:
+            if self._files.has_result_globs(suite):
+                self._record.append(self._files.expect_result(key, number, now_s))
+                continue
+            event = missing_event(
+                live.report,
+                key,
+                framework=self._job.suites[suite].framework,
+                announces=self._job.executor(suite).REPORTS_STARTS,
+                exit_code=exit_code,
+            )
+            self.causes[key] = event.detail
+            self._record.append(replace(event, at_s=now_s, process=number))
+
+    def _advise(self, advice: str) -> None:
+        """Once: the next process has the same."""
+        if advice and advice not in self._advised:
+            self._advised.add(advice)
+            self._console.print_line(f"  fix: {advice}")
+
+    def _print_culprit(self, culprit: Result, *, has_stacks: bool) -> None:
+        """Name it at once: a leg that dies later has no closing lines."""
+        first, *rest = (culprit.message or "").splitlines()
+        self._console.print_line(f"  {short_unit_name(culprit.key.unit_key)}: {first}")
+        if has_stacks:
+            self._print_stacks(rest)
+
+    def _print_stacks(self, lines: Sequence[str]) -> None:
+        for line in lines[:SHOWN]:
+            self._console.print_line(f"    {line}")
+
+    def _print_end(self, live: ProcessHandle, duration_text: str, error: str) -> None:
+        number = live.batch.process
+        if self._job.shard.processes != 1:
+            self._console.begin(f"process {number}: output")
+        self._console.drain_log(live.log)
+        hidden = live.log.shown_bytes is not None
+        failures = live.failures() if hidden or not live.report.finished else b""
+        if failures:
+            self._console.print_line("what failed in it before it ended:")
+            self._console.write_raw(failures)
+        self._console.end(f"process {number}: {duration_text}")
+        if hidden:
+            self._console.print_line(f"  what it printed on being stopped is in {live.log.name}")
+        if error:
+            self._console.print_line(f"  {error}")

@@ -1,0 +1,115 @@
+"""Who a leg is: the first line of its record, from what GitHub Actions says in the environment.
+
+Source: docs.github.com, "Variables reference"; the event file is the webhook's payload.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from typing import Any, Mapping
+
+from ciguard.model import Runner, ShardLine
+
+GIT_S = 5.0  # it takes 5 ms; a broken disk must not hold the tests
+
+
+def integer(text: str | None) -> int | None:
+    """A number of GitHub's; None where it is absent or none."""
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def workflow_file(reference: str) -> str | None:
+    """`tests.yml` from `o/r/.github/workflows/tests.yml@refs/heads/main`."""
+    return reference.partition("@")[0].rpartition("/")[2] or None
+
+
+def read_event(path: str | None) -> Mapping[str, Any]:
+    """The payload that started the workflow; empty where there is none to be read."""
+    if not path:
+        return {}
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = json.load(stream)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def head_sha_of(event: Mapping[str, Any]) -> str | None:
+    """The pull request's own commit; None for an event of another kind."""
+    pull_request = event.get("pull_request")
+    head = pull_request.get("head") if isinstance(pull_request, dict) else None
+    sha = head.get("sha") if isinstance(head, dict) else None
+    return sha if isinstance(sha, str) else None
+
+
+def parse_commit(answer: bytes) -> tuple[str | None, tuple[str, ...]]:
+    """Id and parents from `git cat-file --batch`; (None, ()) where it found no commit."""
+    head, _, body = answer.partition(b"\n")
+    words = head.split()
+    if len(words) != 3 or words[1] != b"commit":  # noqa: PLR2004  # id, type, size
+        return None, ()
+    fields = body.partition(b"\n\n")[0].splitlines()
+    parents = [line[7:].decode("ascii") for line in fields if line.startswith(b"parent ")]
+    return words[0].decode("ascii"), tuple(parents)
+
+
+def checked_out() -> tuple[str | None, tuple[str, ...]]:
+    """The commit in the current folder and its parents.
+
+    Read as it is stored: in a shallow clone, which `actions/checkout` makes, git's own words for
+    parents (`HEAD^@`) find none.
+    """
+    try:
+        done = subprocess.run(
+            ["git", "cat-file", "--batch"],
+            input=b"HEAD\n",
+            capture_output=True,
+            check=False,
+            timeout=GIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None, ()
+    return parse_commit(done.stdout)
+
+
+def _branch(ref_type: str | None, name: str | None) -> str | None:
+    """The branch; of a tag its whole ref, which no branch is called, so that it is no base."""
+    return f"refs/tags/{name}" if ref_type == "tag" and name else name
+
+
+def header(
+    environ: Mapping[str, str],
+    *,
+    plan_id: str,
+    shard: str,
+    runner: Runner,
+    started_at: str,
+    shards: int | None = None,
+) -> ShardLine:
+    """The shard line; outside of GitHub Actions it knows the plan and the machine only."""
+    line = ShardLine(plan_id, shard, shards=shards, started_at=started_at, runner=runner)
+    if environ.get("GITHUB_ACTIONS") != "true":
+        return line
+    get_variable = environ.get
+    tested, parents = checked_out()
+    sha = get_variable("GITHUB_SHA")
+    event = read_event(get_variable("GITHUB_EVENT_PATH"))
+    return replace(
+        line,
+        repository=get_variable("GITHUB_REPOSITORY"),
+        workflow=workflow_file(get_variable("GITHUB_WORKFLOW_REF", ""))
+        or get_variable("GITHUB_WORKFLOW"),
+        run_id=integer(get_variable("GITHUB_RUN_ID")),
+        run_attempt=integer(get_variable("GITHUB_RUN_ATTEMPT")),
+        # A job does not know the name that it is shown under: the workflow hands it in.
+        job=get_variable("CIGUARD_JOB") or get_variable("GITHUB_JOB"),
+        event=get_variable("GITHUB_EVENT_NAME"),
+        branch=get_variable("GITHUB_HEAD_REF")
+        or _branch(get_variable("GITHUB_REF_TYPE"), get_variable("GITHUB_REF_NAME")),
+        head_sha=head_sha_of(event) or sha,
+        tested_sha=tested or sha,
+        tested_parents=parents,
+    )

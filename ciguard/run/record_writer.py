@@ -1,0 +1,89 @@
+"""Appending to the leg's own file of a record, so that a kill at any moment loses no line."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ciguard.codec.record.lines import encode
+from ciguard.errors import InputError
+from ciguard.run.platforms.base import FILE_FLAGS
+
+if TYPE_CHECKING:
+    from ciguard.model import Line
+
+LEG_FILE = "supervisor.jsonl"
+SYNC_EVERY_S = 1.0
+
+
+def new_folder(path: str) -> str:
+    """Make the folder of a new record, or take an empty one; give its absolute path.
+
+    Raises:
+        InputError: it has a record or anything else in it, or cannot be made or written.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+        found = sorted(os.listdir(path))
+        if not found:
+            probe = os.path.join(path, LEG_FILE)
+            os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    except OSError as error:
+        what = f"cannot be written: {error.strerror or error}"
+        raise InputError(what, where=path, fix="pass another folder to --record") from error
+    if found:
+        what = f"is not empty: it holds {found[0]}"
+        fix = "a record is written once: pass a new folder to --record"
+        raise InputError(what, where=path, fix=fix)
+    return os.path.abspath(path)
+
+
+class RecordWriter:
+    """One append-only file. A full disk loses lines and says so; it stops nothing.
+
+    `dropped` counts lines that could not be written; `problem` is the system's word for why.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | FILE_FLAGS, 0o644)
+        self._synced_s = 0.0
+        self._dirty = False
+        self.dropped = 0
+        self.problem = ""
+
+    def is_removed(self) -> bool:
+        """Whether its path leads to another file, or to none."""
+        try:
+            return not os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return True
+
+    def append(self, line: Line) -> None:
+        """Write one line whole, by one system call, or drop and count it."""
+        content = encode(line)
+        self._dirty = True
+        try:
+            written = os.write(self._descriptor, content)
+            if written != len(content):
+                # Half a line would swallow the next one.
+                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+                raise OSError(28, os.strerror(28))
+        except OSError as error:
+            self.dropped += 1
+            self.problem = error.strerror or str(error)
+
+    def sync(self, now_s: float, *, immediately: bool = False) -> None:
+        """Bring it to the disk once a second, or now."""
+        if self._dirty and (immediately or now_s - self._synced_s >= SYNC_EVERY_S):
+            self._synced_s = now_s
+            self._dirty = False
+            try:
+                os.fsync(self._descriptor)
+            except OSError as error:
+                self.problem = error.strerror or str(error)
+
+    def close(self) -> None:
+        """Bring it to the disk and give the descriptor back."""
+        self.sync(0.0, immediately=True)
+        os.close(self._descriptor)

@@ -1,0 +1,342 @@
+"""Which units ended in legs of a shard that went before, and what is kept of their lines. Pure.
+
+A unit is over when it is not unfinished (`model/attempts.py`) and no further case of it can follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import (
+    TYPE_CHECKING,
+    AbstractSet,
+    Final,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Union,
+)
+
+from ciguard.codec.record.lines import encode
+from ciguard.model import (
+    BAD_OUTCOMES,
+    SLOTS,
+    EndLine,
+    EventLine,
+    MetricLine,
+    PeakLine,
+    ProcessEndLine,
+    ProcessLine,
+    Result,
+    ShardLine,
+    StartLine,
+    UnitKey,
+)
+from ciguard.model.attempts import resolve_attempts
+from ciguard.run.leg_text import count_of, short_unit_name
+
+if TYPE_CHECKING:
+    from typing import Dict, FrozenSet, List, Set, Tuple
+
+    from ciguard.model import Line
+
+StoredLine = Union[StartLine, Result, PeakLine, ProcessLine, ProcessEndLine, EventLine, MetricLine]
+STORED_LINES: Final = (
+    StartLine,
+    Result,
+    PeakLine,
+    ProcessLine,
+    ProcessEndLine,
+    EventLine,
+    MetricLine,
+)
+MAX_NAMED: Final = 3  # units in a sentence
+FAILED_PREVIOUSLY: Final = "failed_before"
+# Kinds of events that end with it.
+STEP_EVENT_KINDS: Final = ("resumed", "patient", "not_run", FAILED_PREVIOUSLY)
+
+
+@dataclass(frozen=True, **SLOTS)
+class PriorLeg:
+    """What one leg left in a folder: its shard line, if that is there, and by file its lines."""
+
+    header: ShardLine
+    files: Mapping[str, Sequence[Line]]
+    folder: str = ""
+
+
+@dataclass(frozen=True, **SLOTS)
+class PriorResultFile:
+    """A result file in an old record's folder; its process is another number `now`."""
+
+    folder: str
+    process: int
+    now: int
+    name: str
+
+
+@dataclass(frozen=True, **SLOTS)
+class PriorLegs:
+    """What the earlier legs of a shard come to, as one.
+
+    Attributes:
+        lines: of all of them, each once; no two legs share a process number.
+        ended: units that need not run again.
+        again: units with a result that do: those that failed and have tries left, and what ran
+            before them in their process.
+        failed: of those that failed, each process in which they did.
+        processes: the highest number of a process.
+        wall_s: how long they lived: the clock of the next leg goes on from here.
+        copies: result files that belong to the lines.
+        began_s: when the first of them began, on that clock: above 0 where it went on from others.
+    """
+
+    legs: int = 0
+    lines: tuple[StoredLine, ...] = ()
+    finished: FrozenSet[UnitKey] = frozenset()
+    rerun_units: FrozenSet[UnitKey] = frozenset()
+    failed: tuple[tuple[UnitKey, int], ...] = ()
+    processes: int = 0
+    wall_s: float = 0.0
+    began_s: float = 0.0
+    copies: tuple[PriorResultFile, ...] = ()
+
+    def results(self) -> tuple[Result, ...]:
+        """Those of units that ended, or have a result that counts until they run again."""
+        return tuple(result for result in self._results() if self._counts(result))
+
+    def results_to_supersede(self) -> tuple[Result, ...]:
+        """Those of units that have to run again."""
+        return tuple(result for result in self._results() if not self._counts(result))
+
+    def _results(self) -> Iterator[Result]:
+        return (line for line in self.lines if isinstance(line, Result))
+
+    def _counts(self, result: Result) -> bool:
+        return result.key.unit_key in self.finished or result.key.unit_key in self.rerun_units
+
+
+NO_PRIOR_LEGS: Final = PriorLegs()
+
+
+def merge_legs(legs: Sequence[PriorLeg], tries: int = 1) -> PriorLegs:
+    """All legs as one; a leg that went on from another has that one's lines too, once here.
+
+    Args:
+        tries: executions that the plan gives a unit that fails.
+    """
+    seen: Set[Hashable] = set()
+    files: List[List[StoredLine]] = []
+    copies: List[PriorResultFile] = []
+    highest, wall_s = 0, 0.0
+    for leg in sorted(legs, key=_order):
+        new = [
+            [
+                one
+                for one in map(_stored_line, lines)
+                if one is not None and _identity(one) not in seen
+            ]
+            for lines in leg.files.values()
+        ]
+        for lines in leg.files.values():
+            wall_s = max([wall_s, *(getattr(line, "at_s", None) or 0.0 for line in lines)])
+        seen.update(_identity(one) for new_lines in new for one in new_lines)
+        numbers = [_number(one) for new_lines in new for one in new_lines if _number(one)]
+        # A leg that began anew counted its processes from 1 again.
+        shift = highest if numbers and min(numbers) <= highest else 0
+        files += [[_renumbered(one, shift) for one in new_lines] for new_lines in new]
+        copies += [
+            PriorResultFile(leg.folder, one.process, one.process + shift, one.detail)
+            for new_lines in new
+            for one in new_lines
+            if isinstance(one, EventLine) and one.kind == "result_file" and one.process
+        ]
+        highest = max([highest, *(number + shift for number in numbers)])
+    lines_in_order = tuple(one for new_lines in files for one in new_lines)
+    began_s = min(map(_began_s, legs), default=0.0)
+    finished = finished_units(files)
+    results = [line for line in lines_in_order if isinstance(line, Result)]
+    failed = failed_with_tries_left(results, finished, tries)
+    rerun_units = with_predecessors(results, finished, failed)
+    return PriorLegs(
+        legs=len(legs),
+        lines=lines_in_order,
+        finished=finished - rerun_units,
+        rerun_units=rerun_units,
+        failed=tuple((key, process) for key in sorted(failed) for process in failed[key]),
+        processes=highest,
+        wall_s=wall_s,
+        began_s=began_s,
+        copies=tuple(copies),
+    )
+
+
+def failed_with_tries_left(
+    results: Sequence[Result], finished: AbstractSet[UnitKey], tries: int
+) -> dict[UnitKey, tuple[int, ...]]:
+    """Of units that failed last, and less often than they may: the processes in which they did."""
+    if tries <= 1:
+        return {}
+    failed: Dict[UnitKey, Set[int]] = {}
+    last: Dict[UnitKey, int] = {}
+    for result in results:
+        key, process = result.key.unit_key, result.process or 0
+        last[key] = max(process, last.get(key, 0))
+        if result.outcome in BAD_OUTCOMES and result.is_failure:
+            failed.setdefault(key, set()).add(process)
+    return {
+        key: tuple(sorted(found))
+        for key, found in failed.items()
+        if key in finished and last[key] in found and len(found) < tries
+    }
+
+
+def with_predecessors(
+    results: Sequence[Result],
+    finished: AbstractSet[UnitKey],
+    failed: Mapping[UnitKey, Sequence[int]],
+) -> FrozenSet[UnitKey]:
+    """The units that failed, with all that ran before them in their last process.
+
+    By itself one would pass wherever another unit's leftovers made it fail.
+    """
+    until: Dict[int, float] = {}
+    for result in results:
+        key, process = result.key.unit_key, result.process or 0
+        if key in failed and failed[key][-1] == process:
+            until[process] = max(result.at_s or 0.0, until.get(process, 0.0))
+    before = {
+        result.key.unit_key
+        for result in results
+        if (result.at_s or 0.0) <= until.get(result.process or 0, -1.0)
+    }
+    return frozenset((before & finished) | failed.keys())
+
+
+def describe_reruns(earlier: PriorLegs) -> str:
+    """Which units with a result run again, and why; "" for none. The rest of a sentence."""
+    failed = sorted({key for key, _ in earlier.failed})
+    if not failed:
+        return ""
+    names = ", ".join(map(short_unit_name, failed[:MAX_NAMED]))
+    more = f" and {len(failed) - MAX_NAMED} more" if len(failed) > MAX_NAMED else ""
+    one = len(failed) == 1
+    text = f"{count_of(len(failed), 'failed unit')} with tries left run{'s' * one} again"
+    predecessors = len(earlier.rerun_units) - len(failed)
+    before = (
+        f", after the {predecessors} that ran before {'it' if one else 'them'} in the same process"
+    )
+    return f"; {text}{before if predecessors else ''}: {names}{more}"
+
+
+def _began_s(leg: PriorLeg) -> float:
+    lines = (line for lines in leg.files.values() for line in lines)
+    resumed = (one for one in lines if isinstance(one, EventLine) and one.kind == "resumed")
+    return next((one.at_s or 0.0 for one in resumed), 0.0)
+
+
+def last_one_ended(legs: Sequence[PriorLeg]) -> bool:
+    """Whether the newest attempt ended by itself: then whoever runs it again means all of it."""
+    newest = max((leg.header.run_attempt or 0 for leg in legs), default=0)
+    return any(
+        isinstance(line, EndLine) and line.ending == "completed"
+        for leg in legs
+        if (leg.header.run_attempt or 0) == newest
+        for lines in leg.files.values()
+        for line in lines
+    )
+
+
+def _order(leg: PriorLeg) -> tuple[int, str]:
+    return leg.header.run_attempt or 0, leg.header.started_at or ""
+
+
+def _stored_line(line: Line) -> StoredLine | None:
+    """The line without what refers to files that do not come along; None for what stays behind."""
+    if not isinstance(line, STORED_LINES) or (
+        isinstance(line, EventLine) and line.kind in STEP_EVENT_KINDS
+    ):
+        return None
+    if isinstance(line, (ProcessLine, EventLine)) and line.seen:
+        return replace(line, seen={})
+    return line
+
+
+def _number(line: StoredLine) -> int:
+    return 0 if isinstance(line, MetricLine) else line.process or 0
+
+
+def _renumbered(line: StoredLine, shift: int) -> StoredLine:
+    if isinstance(line, MetricLine) or not line.process or not shift:
+        return line
+    return replace(line, process=line.process + shift)
+
+
+def _identity(line: StoredLine) -> Hashable:
+    """What tells a line from all others whatever number its process got; times have six digits."""
+    if isinstance(line, StartLine):
+        return line.suite, line.variant, line.unit, line.at_s
+    if isinstance(line, Result):
+        return line.key, line.outcome, line.try_number, line.at_s, line.wall_s
+    return encode(line if isinstance(line, MetricLine) else replace(line, process=0))
+
+
+def _overlapping(lines: Sequence[Line]) -> Set[int]:
+    """Processes in which a unit began while another had begun and had no result yet."""
+    found: Set[int] = set()
+    silent: Dict[int, Set[UnitKey]] = {}
+    for line in lines:
+        if not isinstance(line, (StartLine, Result)):
+            continue
+        key, process = UnitKey(line.suite, line.variant, line.unit), line.process or 0
+        open_units = silent.setdefault(process, set())
+        if isinstance(line, Result):
+            open_units.discard(key)
+        elif line.heard:
+            continue  # the leg's own word, apart from the program's lines
+        elif open_units - {key}:
+            found.add(process)
+        else:
+            open_units.add(key)
+    return found
+
+
+def finished_units(files: Sequence[Sequence[Line]]) -> FrozenSet[UnitKey]:
+    """The units that are over.
+
+    Args:
+        files: lines in the order in which they were written to each file, with suite, variant and
+            process in them.
+    """
+    last: Dict[UnitKey, int] = {}
+    in_files: Set[Tuple[int, UnitKey]] = set()
+    over: Set[Tuple[int, UnitKey]] = set()
+    completed: Set[int] = set()
+    results: Dict[UnitKey, List[Result]] = {}
+    for lines in files:
+        at: Dict[int, UnitKey] = {}
+        overlapping = _overlapping(lines)
+        for line in lines:
+            if isinstance(line, ProcessEndLine) and line.ending == "completed":
+                completed.add(line.process)
+            if isinstance(line, EventLine) and line.kind == "in_files":
+                key, process = UnitKey(line.suite, line.variant, line.unit or ""), line.process or 0
+                last[key] = max(process, last.get(key, 0))
+                in_files.add((process, key))
+            if not isinstance(line, (StartLine, Result)):
+                continue
+            key, process = UnitKey(line.suite, line.variant, line.unit), line.process or 0
+            last[key] = max(process, last.get(key, 0))
+            # Where the next one begins this one was over, unless they run side by side.
+            if at.get(process, key) != key and process not in overlapping:
+                over.add((process, at[process]))
+            at[process] = key
+            if isinstance(line, Result):
+                results.setdefault(key, []).append(line)
+                if line.case in ("", line.unit):
+                    over.add((process, key))
+    closed = (key for key in results if (last[key], key) in over or last[key] in completed)
+    conclusive = (
+        key for key in closed if resolve_attempts(results[key], last[key]).status != "unfinished"
+    )
+    return frozenset({*conclusive, *(key for process, key in in_files if process == last[key])})

@@ -1,0 +1,256 @@
+"""Plan and records of a run, out of the artifacts that its jobs uploaded; kept in memory.
+
+Whoever proposes a change decides what they hold, so each is read by `codec.archive` or refused, and
+one that is refused hides none of the others. Nothing is written anywhere but to temporary files
+without a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from http import HTTPStatus
+from typing import IO, TYPE_CHECKING, Final
+
+from ciguard.codec import plan_file as plan_codec
+from ciguard.codec.archive import Limits, members
+from ciguard.codec.record.reader import read_records, result_file_location
+from ciguard.errors import InputError
+from ciguard.github.api_errors import GitHubError
+from ciguard.github.downloads import Budget
+from ciguard.github.run_client import RunClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ciguard.github.client import GitHub
+    from ciguard.github.models import Artifact
+    from ciguard.model import Plan, Record
+
+PLAN: Final = "ciguard-plan-"
+RECORD: Final = "ciguard-record-"
+CONFIRMATION: Final = "ciguard-confirmation-"
+PLAN_FILE: Final = "plan.json"
+CONFIRMATION_FILE: Final = "ciguard-confirmation.json"
+MAX_ARCHIVE_BYTES: Final = 1 << 28
+MAX_BYTES: Final = 1 << 31  # of all archives, what comes twice counted twice
+LIMITS: Final = Limits()  # of all archives together, unpacked
+ONE_FILE_LIMITS: Final = Limits(members=10, bytes=1 << 24)
+EXPIRED: Final = "it has expired: artifacts are kept for 90 days, or as the repository says"
+_ATTEMPT: Final = re.compile(r"-(\d{1,9})(?:-checkpoint-\d{1,9})?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a download is: archives, and bytes of them as they came."""
+
+    done: int
+    total: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecords:
+    """What the legs of a run uploaded.
+
+    `problems` says of each artifact that could not be had or was refused which it is, and why:
+    whatever it holds is missing here.
+    """
+
+    records: tuple[Record, ...] = ()
+    problems: tuple[str, ...] = ()
+    artifacts: int = 0  # that were asked for
+
+
+def records_of_run(
+    github: GitHub,
+    repository: str,
+    run_id: int,
+    attempt: int | None = None,
+    *,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> RunRecords:
+    """All records of a run: one call per 100 artifacts and one for each record.
+
+    Args:
+        repository: `owner/name`.
+        attempt: what was uploaded in later ones is left out; None for all. Of an earlier one all
+            records come along, for legs that were not run again have no other.
+        heard: is told how far it is.
+
+    Raises:
+        GitHubError: GitHub did not say which artifacts there are.
+    """
+    return RunArtifacts(github, repository, run_id, attempt).records(on_progress)
+
+
+class RunArtifacts:
+    """A run's artifacts, listed once; see `records_of_run`."""
+
+    def __init__(
+        self, github: GitHub, repository: str, run_id: int, attempt: int | None = None
+    ) -> None:
+        self._github = github
+        self._repository = repository
+        self._run_id = run_id
+        self._attempt = attempt
+
+    @cached_property
+    def _all(self) -> tuple[Artifact, ...]:
+        found = RunClient(self._github, self._repository, self._run_id).artifacts()
+        # A list that grows while it is read shows one twice.
+        return tuple({one.id: one for one in found if self._is_of_attempt(one.name)}.values())
+
+    def _is_of_attempt(self, name: str) -> bool:
+        attempt = attempt_of(name)
+        return self._attempt is None or attempt is None or attempt <= self._attempt
+
+    def records(self, on_progress: Callable[[Progress], None] = lambda _: None) -> RunRecords:
+        """The records, as `records_of_run` gives them."""
+        wanted = sorted(
+            (one for one in self._all if one.name.startswith(RECORD)),
+            key=lambda one: (one.name, one.id),
+        )
+        twice = Counter(one.name for one in wanted)
+        # Two of one name may be two legs: what they hold must not seem to be of one folder.
+        names = [one.name if twice[one.name] == 1 else f"{one.name}.{one.id}" for one in wanted]
+        taking = _RecordCollector(names)
+        problems = self._fetch(wanted, names, taking.add_archive, on_progress)
+        records = read_records(taking.files, taking.results)
+        found = sorted([*problems, *taking.problems])
+        return RunRecords(records, tuple(found), len(wanted))
+
+    def plan(self) -> Plan:
+        """The plan of the newest attempt that made one.
+
+        Raises:
+            InputError: there is none, or not one alone, or it is no plan.
+            GitHubError: it cannot be had.
+        """
+        found = self._newest(PLAN)
+        where, fix = f"run {self._run_id}", "pass it by --plan FILE"
+        if len(found) != 1:
+            names = ", ".join(sorted(one.name for one in found)[:3])
+            what = (
+                f"{len(found)} plans ({names})" if found else "it has no plan among its artifacts"
+            )
+            raise InputError(what, where=where, fix=fix)
+        (artifact,) = found
+        content = self._file(artifact, PLAN_FILE, fix, LIMITS)
+        return plan_codec.decode(content, f"{artifact.name}/{PLAN_FILE}")
+
+    def confirmation(self) -> tuple[bytes, str] | None:
+        """What the run's own re-runs of suspects said, and where it stands; None without any.
+
+        Raises:
+            InputError: it is no archive that an honest upload makes.
+            GitHubError: it cannot be had.
+        """
+        found = self._newest(f"{CONFIRMATION}{self._run_id}-")
+        if not found:
+            return None
+        artifact = max(found, key=lambda one: one.id)
+        fix = "pass it by --confirmation FILE"
+        content = self._file(artifact, CONFIRMATION_FILE, fix, ONE_FILE_LIMITS)
+        return content, f"{artifact.name}/{CONFIRMATION_FILE}"
+
+    def _newest(self, prefix: str) -> list[Artifact]:
+        """Those of the newest attempt that left any."""
+        found = [one for one in self._all if one.name.startswith(prefix)]
+        newest = max((attempt_of(one.name) or 0 for one in found), default=0)
+        return [one for one in found if (attempt_of(one.name) or 0) == newest]
+
+    def _file(self, artifact: Artifact, file: str, fix: str, limits: Limits) -> bytes:
+        """One file of an artifact."""
+        where = f"run {self._run_id}"
+        contents: list[bytes] = []
+
+        def take(_: int, stream: IO[bytes]) -> None:
+            inside = members(stream, artifact.name, limits, is_wanted=lambda name: name == file)
+            contents.extend(content for _, content in inside)
+
+        problems = self._fetch([artifact], [artifact.name], take, lambda _: None)
+        if problems:
+            raise GitHubError(problems[0], where=where, fix=fix)
+        if not contents:
+            raise InputError(f"no {file} in it", where=f"{where}: {artifact.name}", fix=fix)
+        return contents[0]
+
+    def _fetch(
+        self,
+        artifacts: Sequence[Artifact],
+        names: Sequence[str],
+        on_archive: Callable[[int, IO[bytes]], None],
+        on_progress: Callable[[Progress], None],
+    ) -> list[str]:
+        """Hand each archive to `take`; what cannot be had, and why."""
+        problems = [
+            f"{name}: {EXPIRED}" for one, name in zip(artifacts, names, strict=True) if one.expired
+        ]
+        there = [position for position, one in enumerate(artifacts) if not one.expired]
+        progress = Progress(0, len(there), 0)
+
+        def count(size: int) -> None:
+            nonlocal progress
+            progress = replace(progress, bytes=progress.bytes + size)
+            on_progress(progress)
+
+        def taken(position: int, stream: IO[bytes]) -> None:
+            nonlocal progress
+            progress = replace(progress, done=progress.done + 1)
+            on_archive(there[position], stream)
+            on_progress(progress)
+
+        base = f"/repos/{self._repository}/actions/artifacts"
+        paths = [(f"{base}/{artifacts[at].id}/zip", _digest(artifacts[at])) for at in there]
+        lost = self._github.download_all(
+            paths, taken, max_bytes=MAX_ARCHIVE_BYTES, budget=Budget(MAX_BYTES, count)
+        )
+        for position, error in sorted(lost.items()):
+            why = EXPIRED if error.status == HTTPStatus.GONE else error.what
+            problems.append(f"{names[there[position]]}: {why}")
+        return problems
+
+
+@dataclass(slots=True)
+class _RecordCollector:
+    """The files of records, out of archives that arrive in any order."""
+
+    names: Sequence[str]
+    files: list[tuple[str, bytes]] = field(default_factory=list)
+    results: list[tuple[str, bytes]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    remaining_bytes: int = LIMITS.bytes
+    remaining_members: int = LIMITS.members
+
+    def add_archive(self, position: int, stream: IO[bytes]) -> None:
+        """Read an archive, or remember why not; of one that is refused nothing is kept."""
+        source = self.names[position]
+        limits = replace(LIMITS, bytes=self.remaining_bytes, members=self.remaining_members)
+        try:
+            found = list(members(stream, source, limits, is_wanted=_is_record_file))
+        except InputError as error:
+            self.problems.append(f"{error.where}: {error.what}")
+            return
+        self.remaining_bytes -= sum(len(content) for _, content in found)
+        self.remaining_members -= len(found)
+        for name, content in found:
+            into = self.files if name.endswith(".jsonl") else self.results
+            into.append((f"{source}/{name}", content))
+
+
+def _is_record_file(name: str) -> bool:
+    return name.endswith(".jsonl") or result_file_location(name) is not None
+
+
+def _digest(artifact: Artifact) -> str:
+    known = artifact.digest or ""
+    return known if known.startswith("sha256:") else ""
+
+
+def attempt_of(name: str) -> int | None:
+    """The run attempt that an artifact's name ends with; None where it names none."""
+    found = _ATTEMPT.search(name)
+    return int(found[1]) if found else None

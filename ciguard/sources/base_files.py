@@ -1,0 +1,66 @@
+"""Files of the base commit: by git, in the checkout or from `origin`; else from GitHub's API.
+
+A job that only judges need not check anything out, and then there is no git to ask.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from ciguard.errors import RemoteError
+from ciguard.git.checkout import Checkout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ciguard.github.events import ActionsRun
+
+
+def files_at(
+    folder: Path, environ: Mapping[str, str], run: ActionsRun, commit: str, names: Sequence[str]
+) -> dict[str, bytes]:
+    """Those of the files that a commit has in this folder.
+
+    Raises:
+        RemoteError: neither git nor GitHub gives it, or a file of it is no file.
+    """
+    try:
+        return Checkout(folder, environ).files_at(commit, names)
+    except RemoteError as error:
+        token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
+        if not token:
+            raise
+        try:
+            return _from_api(_prefix(folder, environ), token, run, commit, names)
+        except RemoteError as other:
+            what = f"{error.what}; and by GitHub's API: {other.what}"
+            raise RemoteError(what, where=error.where, fix=error.fix) from other
+
+
+def _from_api(
+    prefix: str, token: str, run: ActionsRun, commit: str, names: Sequence[str]
+) -> dict[str, bytes]:
+    # Imported here: httpx costs 0.2 s that a checkout need not pay.
+    from ciguard.github.client import GitHub  # noqa: PLC0415
+    from ciguard.github.contents import files_at as contents_at  # noqa: PLC0415
+    from ciguard.sources.subject_run import RETRY_POLICY, TIMEOUT_S  # noqa: PLC0415
+
+    with GitHub(
+        run.api_url, SecretStr(token), retry_policy=RETRY_POLICY, timeout_s=TIMEOUT_S
+    ) as github:
+        paths = [f"{prefix}{name}" for name in names]
+        found = contents_at(github, run.repository, commit, paths)
+    return {path.removeprefix(prefix): content for path, content in found.items()}
+
+
+def _prefix(folder: Path, environ: Mapping[str, str]) -> str:
+    """Where the folder is in the repository, as far as the workspace tells; "a/b/" or ""."""
+    workspace = environ.get("GITHUB_WORKSPACE")
+    here = folder.resolve()
+    if not workspace or not here.is_relative_to(Path(workspace).resolve()):
+        return ""
+    inside = here.relative_to(Path(workspace).resolve()).as_posix()
+    return "" if inside == "." else f"{inside}/"

@@ -1,0 +1,241 @@
+"""From what a person called a run to its records: the disk, or GitHub.
+
+One door for all commands; what a run id is in a history is their own business.
+"""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ciguard.codec.results import result_patterns
+from ciguard.codec.results.external import records_of_results
+from ciguard.errors import InputError, UsageError
+from ciguard.git.checkout import remote_url
+from ciguard.github.repository_ref import RepositoryRef as OnGitHub
+from ciguard.github.repository_ref import resolve_repository
+from ciguard.sources import local
+from ciguard.sources.references import PathReference, RunId, checked_repository
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ciguard.github.client import GitHub
+    from ciguard.github.events import ActionsRun
+    from ciguard.model import Record
+    from ciguard.model.jobs import Job
+
+RESULT_SUFFIXES: Final = (".xml", ".trx", ".zip")  # in a folder; a pattern may name any
+TOKEN_FIX: Final = "set GITHUB_TOKEN, with actions: read for the repository"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRecords:
+    """What there is of a run.
+
+    Attributes:
+        foreign: the records were made of other programs' result files.
+        problems: what of it could not be had or read.
+        jobs: as GitHub knows them; empty where it was not asked, or did not say.
+    """
+
+    records: tuple[Record, ...]
+    from_result_files: bool = False
+    problems: tuple[str, ...] = ()
+    jobs: tuple[Job, ...] = ()
+
+
+class RecordFinder:
+    """Finds records below a folder and, with a token, on GitHub.
+
+    Args:
+        repository: `owner/name`; None for the one that this process is part of, else the one that
+            the checkout around the folder comes from.
+
+    Raises:
+        UsageError: the repository cannot be meant.
+    """
+
+    def __init__(self, environ: Mapping[str, str], folder: Path, repository: str | None) -> None:
+        self._environ = environ
+        self._folder = folder
+        if repository is not None:
+            checked_repository(repository, "--repo")
+        self._given_repository = repository or ""
+
+    @property
+    def can_query_github(self) -> bool:
+        """Say that GitHub can be asked of a run id that nothing else is known of."""
+        return bool(self._token and self._repository_ref is not None)
+
+    @cached_property
+    def _repository_ref(self) -> OnGitHub | None:
+        """Where a run id is looked for; None where nobody says."""
+        try:
+            return self._resolve_repository()
+        except UsageError:
+            return None
+
+    def _resolve_repository(self, reference: RunId | None = None) -> OnGitHub:
+        remote = remote_url(self._folder, self._environ)
+        named = reference.repository if reference is not None else ""
+        server = reference.server if reference is not None else ""
+        return resolve_repository(
+            self._environ, repository=named or self._given_repository, server=server, remote=remote
+        )
+
+    @property
+    def _token(self) -> str:
+        return self._environ.get("GITHUB_TOKEN") or self._environ.get("GH_TOKEN") or ""
+
+    def exists(self, text: str) -> bool:
+        """Say whether a path is there; a name that no file can have is none."""
+        try:
+            return (self._folder / text).exists()
+        except (OSError, ValueError):
+            return False
+
+    def current_run(self) -> ActionsRun | None:
+        """The run that this process is part of, if any."""
+        # Here and below: pydantic and httpx cost 0.2 s that a comparison of files need not pay.
+        from ciguard.github.event_payload import current_run  # noqa: PLC0415
+
+        return current_run(self._environ)
+
+    def current(self, where: str) -> ActionsRun:
+        """The run that this process is part of.
+
+        Raises:
+            UsageError: it is part of none.
+        """
+        run = self.current_run()
+        if run is None or run.run_id is None:
+            fix = "name the run by its id, its address or the folder of its records"
+            raise UsageError("this is no run of GitHub Actions", where=where, fix=fix)
+        return run
+
+    def on_disk(self, reference: PathReference) -> FoundRecords:
+        """Records, or result files, that a path or a pattern names.
+
+        Raises:
+            InputError: nothing is there.
+        """
+        root = self._folder / reference.text
+        if not reference.wild and (root.is_dir() or root.suffix not in RESULT_SUFFIXES):
+            records = local.read_record_tree(root)
+            if records or not root.is_dir():
+                return FoundRecords(records)
+        found = tuple(self._results(reference))
+        if not found:
+            what = "no such file" if reference.wild else "no record and no result file is there"
+            fix = "name a folder of records, or files in JUnit XML or TRX"
+            raise InputError(what, where=reference.text, fix=fix)
+        return FoundRecords(records_of_results(found, reference.text), from_result_files=True)
+
+    def _results(self, reference: PathReference) -> Iterator[result_patterns.ResultFile]:
+        root = self._folder / reference.text
+        if reference.wild:
+            try:
+                yield from local.read_result_files(self._folder, [reference.text])
+            except UsageError:  # nothing of it says a shard, and nobody needs one here
+                begin = Path(root.anchor) if Path(reference.text).is_absolute() else self._folder
+                inside = reference.text.removeprefix(root.anchor)
+                for item in sorted(begin.glob(inside)):
+                    yield from self._plain(item)
+        elif root.is_dir():
+            for item in sorted(root.rglob("*")):
+                if item.suffix in RESULT_SUFFIXES:
+                    yield from self._plain(item)
+        else:
+            yield from self._plain(root)
+
+    def _plain(self, item: Path) -> Iterator[result_patterns.ResultFile]:
+        if stat.S_ISREG(item.lstat().st_mode):
+            yield result_patterns.ResultFile(item.name, local.read(item), shard="")
+
+    def on_github(self, reference: RunId, where: str) -> FoundRecords:
+        """A run's records, downloaded, and its jobs.
+
+        Raises:
+            UsageError: nobody said of which repository, or there is no token.
+            GitHubError: GitHub refused, or did not answer.
+            InputError: it has no record.
+        """
+        from ciguard.github.api_errors import GitHubError  # noqa: PLC0415
+        from ciguard.github.run_client import RunClient  # noqa: PLC0415
+        from ciguard.sources.artifacts import records_of_run  # noqa: PLC0415
+
+        place = self._resolve_repository(reference)
+        repository = place.repository
+        with self.github(place, where) as github:
+            found = records_of_run(github, repository, reference.run_id, reference.run_attempt)
+            jobs: tuple[Job, ...] = ()
+            problems = found.problems
+            try:
+                jobs = RunClient(github, repository, reference.run_id).jobs()
+            except GitHubError as error:
+                problems = (*problems, f"its jobs are not known: {error.what}")
+        if not found.records:
+            what = f"run {reference.run_id} of {repository} has no record among its artifacts"
+            fix = "legs of `ciguard run` upload one each; name result files instead"
+            raise InputError("; ".join([what, *problems]), where=where, fix=fix)
+        if reference.run_attempt is not None:
+            jobs = tuple(job for job in jobs if job.run_attempt <= reference.run_attempt)
+        return FoundRecords(found.records, problems=problems, jobs=jobs)
+
+    def github(self, repository_ref: OnGitHub, where: str) -> GitHub:
+        """A client; whoever takes it closes it.
+
+        Raises:
+            UsageError: there is no token.
+        """
+        from pydantic import SecretStr  # noqa: PLC0415
+
+        from ciguard.github.client import GitHub  # noqa: PLC0415
+
+        if not self._token:
+            raise UsageError("there is no token for GitHub", where=where, fix=TOKEN_FIX)
+        return GitHub(repository_ref.api_url, SecretStr(self._token))
+
+    def ancestor_query(self) -> Callable[[str, str], frozenset[str]] | None:
+        """Asks GitHub for the commits between two; None where it cannot be asked."""
+        place = self._repository_ref
+        if place is None or not self._token:
+            return None
+
+        def ask(old: str, new: str) -> frozenset[str]:
+            from ciguard.github.run_client import known_ancestors  # noqa: PLC0415
+
+            with self.github(place, "commits") as github:
+                return known_ancestors(github, place.repository, old, new)
+
+        return ask
+
+    def newest_of(self, branch: str, where: str) -> RunId:
+        """The newest run of a branch that is done, of the workflow around us where there is one.
+
+        Raises:
+            UsageError, GitHubError: as of `on_github`.
+            InputError: there is none.
+        """
+        from ciguard.github.run_client import finished_runs  # noqa: PLC0415
+
+        this_run = self.current_run()
+        workflow = this_run.workflow if this_run is not None and _is_file(this_run.workflow) else ""
+        place = self._resolve_repository()
+        with self.github(place, where) as github:
+            found = finished_runs(github, place.repository, workflow=workflow, branch=branch)
+        own = [run for run in found if run.event not in ("pull_request", "pull_request_target")]
+        newest = max(own, key=lambda run: run.id, default=None)
+        if newest is None:
+            of = f" of {workflow}" if workflow else ""
+            what = f"no run{of} on branch {branch} that is done"
+            raise InputError(what, where=where, fix="name a run by its id")
+        return RunId(newest.id, None, place.repository)
+
+
+def _is_file(workflow: str) -> bool:
+    return workflow.endswith((".yml", ".yaml"))

@@ -1,0 +1,105 @@
+"""Where the templates are, and the Jinja environment that renders them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
+
+from ciguard import text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from importlib.resources.abc import Traversable
+
+
+def spaced(name: str) -> str:
+    """ "out of memory" for "out_of_memory"."""
+    return name.replace("_", " ")
+
+
+def first_line(message: str) -> str:
+    """What stands before the trace."""
+    return message.strip().partition("\n")[0]
+
+
+def lines(message: str) -> str:
+    """A text of several lines, each without what cannot be seen."""
+    return "\n".join(text.one_line(line, 400) for line in message.splitlines()[:60])
+
+
+FILTERS: Final[Mapping[str, Callable[..., str]]] = {
+    "address": text.safe_url,
+    "case_name": text.case_name,
+    "code": text.code,
+    "counted": text.count_of,
+    "duration": text.duration,
+    "escaped": text.escaped,
+    "first_line": first_line,
+    "lines": lines,
+    "linked": text.linked,
+    "one_line": text.one_line,
+    "page": text.link_suffix,
+    "size": text.size,
+    "unit_name": text.unit_name,
+    "words": spaced,
+}
+
+
+MAX_ROWS_WITHOUT_SCRIPT: Final = (
+    500  # of a page's table where no script runs: a browser lays out more, nobody reads them
+)
+MAX_ROWS: Final = 200_000  # of one where scripts run: a fork's records may have any number
+
+
+@lru_cache(maxsize=1)
+def page_script() -> dict[str, str]:
+    """The one script of a page, and what the page's policy knows it by: no other text runs."""
+    script = (template_folder() / "tables.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return {"script": script, "script_hash": f"sha256-{digest}"}
+
+
+def environment() -> Environment:
+    """An environment: an undefined name is an error, `*.html.j2` escapes by itself."""
+    folder = template_folder()
+
+    def load(name: str) -> str | None:
+        template = folder / name
+        return template.read_text("utf-8") if template.is_file() else None
+
+    found = Environment(
+        loader=FunctionLoader(load),
+        undefined=StrictUndefined,
+        autoescape=select_autoescape(enabled_extensions=("html.j2",)),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters.update(FILTERS)
+    found.globals["most_rows"] = MAX_ROWS
+    return found
+
+
+def render(name: str, /, **values: Any) -> str:
+    """Render a template of the package."""
+    return _compiled().get_template(name).render(**values)
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Environment:
+    return environment()
+
+
+def template_folder() -> Traversable:
+    """`templates/` lies inside an installed package and beside it in a checkout.
+
+    An editable install cannot map a top-level folder into the package, so both are looked at.
+    """
+    packaged = files("ciguard") / "templates"
+    return packaged if packaged.is_dir() else Path(__file__).parent.parent / "templates"

@@ -1,0 +1,204 @@
+"""A small GitHub on one machine: act runs the jobs, folders are the artifacts, a bare repository is
+the remote, the fake server gets the comments. ciguard is installed from the wheel of this checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ciguard.init.pins import ACTIONS
+
+ROOT = Path(__file__).parent.parent.parent
+BIN = Path(sys.executable).parent
+REPOSITORY = "octo-org/shop"
+PULL_REQUEST = 7
+TOKEN = "fake-token"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that ended: GitHub's word for how, what it printed, and what failed in it."""
+
+    result: str
+    printed: str
+    failed_steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A workflow run that ended: its jobs by displayed name, and whether all of it was green."""
+
+    green: bool
+    jobs: dict[str, Job]
+    stderr: str
+
+    @property
+    def talk(self) -> str:
+        """What somebody needs who wonders why it is not green."""
+        output = [
+            f"== {name}: {job.result} {job.failed_steps}\n{job.printed[-3000:]}"
+            for name, job in self.jobs.items()
+        ]
+        return "\n".join([*output, self.stderr])
+
+    def job(self, name: str) -> Job:
+        found = [job for shown, job in self.jobs.items() if shown.startswith(name)]
+        assert len(found) == 1, f"{name}: {sorted(self.jobs)}\n{self.talk}"
+        return found[0]
+
+    def legs(self) -> list[Job]:
+        return [job for name, job in self.jobs.items() if re.match(r"tests \(", name)]
+
+
+@dataclass(slots=True)
+class _Job:
+    result: str = "not ended"
+    printed: list[str] = field(default_factory=list)
+    failed_steps: list[str] = field(default_factory=list)
+
+
+def read_run(code: int, lines: str, stderr: str) -> Run:
+    """Read act's JSON lines; `tests/NAME-2` is leg 2 of workflow `tests`, padded with blanks."""
+    jobs: dict[str, _Job] = defaultdict(_Job)
+    for line in lines.splitlines():
+        try:
+            output = json.loads(line)
+        except ValueError:
+            continue
+        if "job" not in output:
+            continue
+        job = jobs[output["job"].strip().removeprefix("tests/")]
+        if output.get("raw_output"):
+            job.printed.append(output["msg"])
+        if output.get("stepResult") == "failure" and output.get("stage") == "Main":
+            job.failed_steps.append(output["step"])
+        job.result = output.get("jobResult", job.result)
+    ended = {
+        name: Job(job.result, "".join(job.printed), tuple(job.failed_steps))
+        for name, job in jobs.items()
+    }
+    return Run(code == 0, ended, stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class GitHub:
+    """Where everything lies: the checkout, its remote, artifacts, the fake server's comments."""
+
+    folder: Path
+    wheel: Path
+    port: str
+
+    @property
+    def checkout(self) -> Path:
+        return self.folder / "checkout"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.folder / "artifacts"
+
+    def comments(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads((self.folder / "comments.json").read_text("utf-8"))
+        return found
+
+    def git(self, *arguments: str) -> str:
+        answer = subprocess.run(
+            ["git", *arguments],
+            cwd=self.checkout,
+            env=self.environ(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert answer.returncode == 0, f"git {' '.join(arguments)}: {answer.stderr}"
+        return answer.stdout.strip()
+
+    def commit(self, message: str, files: dict[str, str]) -> str:
+        """Write the files, commit everything, give the commit."""
+        for name, text in files.items():
+            path = self.checkout / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", message)
+        return self.git("rev-parse", "HEAD")
+
+    def ciguard(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(BIN / "ciguard"), *arguments],
+            cwd=self.checkout,
+            env={**self.environ(), **environ},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def environ(self) -> dict[str, str]:
+        """A clean environment: nothing of the machine's own git, pip or CI settings."""
+        return {
+            "HOME": str(self.folder),
+            "PATH": os.pathsep.join([str(BIN), "/usr/local/bin", "/usr/bin", "/bin"]),
+            "LANG": "C.UTF-8",
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+            **{f"GIT_{who}_NAME": "Shop" for who in ("AUTHOR", "COMMITTER")},
+            **{f"GIT_{who}_EMAIL": "shop@example.org" for who in ("AUTHOR", "COMMITTER")},
+        }
+
+    def run(self, event: str, payload: dict[str, Any], *, run_id: int, attempt: int = 1) -> Run:
+        """Run the workflow that `ciguard init` wrote, on the checkout as it stands."""
+        file = ".github/workflows/ciguard.yml"
+        return self.execute(file, event, payload, run_id=run_id, attempt=attempt)
+
+    def execute(
+        self, workflow: str, event: str, payload: dict[str, Any], *, run_id: int, attempt: int = 1
+    ) -> Run:
+        event_file = self.folder / "event.json"
+        event_file.write_text(json.dumps(payload), "utf-8")
+        inside = {
+            "ACT_ARTIFACTS": str(self.artifacts),
+            "ACT_PYTHON": sys.executable,
+            "GITHUB_API_URL": f"http://127.0.0.1:{self.port}",
+            "GITHUB_RUN_ATTEMPT": str(attempt),
+            "GITHUB_RUN_ID": str(run_id),
+            "PIP_FIND_LINKS": str(self.wheel.parent),
+            "PIP_NO_DEPS": "1",  # the wheel leads to them: no network in a test
+            "PIP_NO_INDEX": "1",
+        }
+        command = [str(BIN / "act"), event, "--eventpath", str(event_file), "--json"]
+        command += ["--workflows", workflow, "--defaultbranch", "main"]
+        command += ["--platform", "ubuntu-latest=-self-hosted", "--remote-name", "github"]
+        command += ["--no-cache-server", "--action-offline-mode", "--secret"]
+        command += [f"GITHUB_TOKEN={TOKEN}", *stand_ins()]
+        command += [part for name, value in inside.items() for part in ("--env", f"{name}={value}")]
+        answer = subprocess.run(
+            command,
+            cwd=self.checkout,
+            env={**self.environ(), **inside},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        return read_run(answer.returncode, answer.stdout, answer.stderr)
+
+
+def stand_ins() -> list[str]:
+    """act's options that put a folder of ours in the place of each action, checkout aside."""
+    options: list[str] = []
+    ours = Path(__file__).parent / "actions"
+    actions = [pinned.split(" #")[0] for pinned in ACTIONS.values()]
+    folders = {action: action.split("@")[0].split("/")[1] for action in actions}
+    folders["actions/upload-artifact@v3"] = "upload-artifact"
+    folders["actions/download-artifact@v3"] = "download-artifact-v3"
+    for action, name in folders.items():
+        if (ours / name).is_dir():
+            options += ["--local-repository", f"{action}={ours / name}"]
+    return options

@@ -1,0 +1,336 @@
+"""Files become the records of legs: whose a line is, what arrived twice, when it was heard of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.codec.record.lines import encode
+from ciguard.codec.record.reader import read_records
+from ciguard.model import (
+    DefaultsLine,
+    EndLine,
+    EventLine,
+    Line,
+    ProcessLine,
+    Result,
+    ShardLine,
+    StartLine,
+)
+
+
+def leg(shard: str, attempt: int = 1, run: int | None = 7, plan: str = "p") -> ShardLine:
+    return ShardLine(plan, shard, run_id=run, run_attempt=attempt)
+
+
+def defaults(shard: str, attempt: int = 1, **more: Any) -> DefaultsLine:
+    return DefaultsLine("p", shard, 7, attempt, **more)
+
+
+def joined(*lines: Line) -> bytes:
+    return b"".join(map(encode, lines))
+
+
+def test_the_files_of_a_leg_become_one_record() -> None:
+    files = {
+        "a/supervisor.jsonl": joined(leg("01"), EndLine("completed")),
+        "a/process-001.jsonl": joined(defaults("01", process=1), Result("u", "passed")),
+        "a/process-002.jsonl": joined(defaults("01", process=2), Result("v", "failed")),
+    }
+    (record,) = read_records(files.items())
+    assert record.header == leg("01")
+    assert record.end == EndLine("completed")
+    assert [(one.unit, one.case, one.process) for one in record.results] == [
+        ("u", "u", 1),
+        ("v", "v", 2),
+    ]
+
+
+def test_an_identity_is_the_line_never_the_folder() -> None:
+    files = {
+        "shard-02/x.jsonl": joined(leg("01"), Result("a", "passed")),
+        "shard-01/x.jsonl": joined(leg("02"), Result("b", "passed")),
+        "elsewhere/y.jsonl": joined(defaults("01"), Result("c", "passed")),
+    }
+    found = read_records(files.items())
+    assert [
+        (one.header.shard if one.header else "", [result.unit for result in one.results])
+        for one in found
+    ] == [("01", ["c", "a"]), ("02", ["b"])]
+
+
+def test_attempts_runs_and_plans_are_apart() -> None:
+    headers = [leg("01"), leg("01", 2), leg("01", run=8), leg("01", plan="q"), leg("02")]
+    files = [(f"{at}.jsonl", encode(header)) for at, header in enumerate(headers)]
+    assert len(read_records(files)) == 5
+
+
+def test_several_legs_in_one_file() -> None:
+    content = joined(
+        leg("01"), Result("a", "passed"), EndLine("completed"),
+        leg("02"), Result("b", "passed"), EndLine("cancelled"),
+    )  # fmt: skip
+    first, second = read_records([("all.jsonl", content)])
+    assert [one.unit for one in first.results] == ["a"]
+    assert [one.unit for one in second.results] == ["b"]
+    assert first.end == EndLine("completed")
+    assert second.end == EndLine("cancelled")
+
+
+@given(st.permutations(range(4)))
+def test_the_order_of_files_does_not_matter(order: list[int]) -> None:
+    files = [
+        ("a/supervisor.jsonl", joined(leg("01"), EndLine("completed"))),
+        ("a/process-001.jsonl", joined(defaults("01", process=1), Result("u", "passed"))),
+        ("b/supervisor.jsonl", joined(leg("02"))),
+        ("b/process-001.jsonl", joined(defaults("02", process=1), Result("v", "passed"))[:-4]),
+    ]
+    assert read_records(files[at] for at in order) == read_records(files)
+
+
+def test_a_program_need_only_say_unit_and_outcome() -> None:
+    files = {
+        "a/supervisor.jsonl": joined(leg("01")),
+        "a/mine.jsonl": b'{"type":"result","unit":"u","outcome":"passed"}\n',
+    }
+    (record,) = read_records(files.items())
+    assert record.results == (Result("u", "passed", case="u"),)
+
+
+def test_its_file_may_begin_with_what_the_leg_knows() -> None:
+    first = defaults("01", suite="s", variant="v", process=3)
+    text = (
+        b'{"type":"start","unit":"u"}\n{"type":"result","unit":"u","outcome":"passed"}\n'
+        b'{"type":"result","unit":"w","outcome":"passed","variant":"own","process":4}\n'
+    )
+    (record,) = read_records([("a/mine.jsonl", encode(first) + text)])
+    assert record.header is None
+    assert record.starts == (StartLine("u", "s", "v", 3),)
+    assert [(one.suite, one.variant, one.process) for one in record.results] == [
+        ("s", "v", 3),
+        ("s", "own", 3),  # the file says which process it is, whatever a line claims
+    ]
+
+
+@pytest.mark.parametrize("lost", [{}, {"02/supervisor.jsonl": b""}, {"02/supervisor.jsonl": b"{"}])
+def test_whose_a_record_is_without_its_shard_line_its_other_files_say(
+    lost: dict[str, bytes],
+) -> None:
+    complete = ShardLine("p", "01", run_id=7, run_attempt=1, job="tests (01)")
+    inner = joined(defaults("02"), Result("u", "passed"))
+    files = {"01/supervisor.jsonl": encode(complete), "02/process-001.jsonl": inner, **lost}
+    first, second = read_records(files.items())
+    assert (first.partial_header, first.identity) == (None, complete)
+    assert second.header is None
+    assert second.identity == ShardLine("p", "02", run_id=7, run_attempt=1, job="tests (02)")
+    assert len(second.damage) == len(lost)
+    assert second.results == (Result("u", "passed", case="u"),)
+
+
+def test_lines_of_nobody_stay_together_by_folder() -> None:
+    line = encode(Result("u", "passed"))
+    files = [("a/1.jsonl", line), ("a/2.jsonl", line), ("b/1.jsonl", line)]
+    found = read_records(files)
+    assert [(one.header, len(one.results)) for one in found] == [(None, 2), (None, 1)]
+
+
+def test_lines_of_nobody_belong_to_the_only_leg_there_is() -> None:
+    files = [
+        ("deep/down/mine.jsonl", encode(Result("u", "passed"))),
+        ("s.jsonl", encode(leg("01"))),
+    ]
+    (record,) = read_records(files)
+    assert len(record.results) == 1
+
+
+def test_a_record_without_a_plan_is_one_a_folder() -> None:
+    header = ShardLine(started_at="2026-11-21T10:00:00Z")
+    files = [(f"{folder}/supervisor.jsonl", encode(header)) for folder in "ab"]
+    assert len(read_records(files)) == 2
+
+
+def test_two_headers_that_differ_are_damage() -> None:
+    files = [
+        ("a.jsonl", encode(leg("01"))),
+        ("b.jsonl", encode(ShardLine("p", "01", run_id=7, run_attempt=1, head_sha="f" * 40))),
+    ]
+    (record,) = read_records(files)
+    assert record.damage == ("a.jsonl: 2 shard lines that differ",)
+
+
+def test_the_same_file_twice_is_no_damage() -> None:
+    content = joined(leg("01"), Result("u", "passed"), EndLine("completed"))
+    (record,) = read_records([("a/r.jsonl", content), ("b/r.jsonl", content)])
+    assert not record.damage
+    assert record.end == EndLine("completed")
+
+
+@pytest.mark.parametrize("name", ["process-001", "process-001-gw3"])
+@pytest.mark.parametrize("content", [b"", b'{"type":"defau'])
+def test_a_file_of_an_announced_process_is_damage_of_the_leg_beside_it(
+    name: str, content: bytes
+) -> None:
+    path = f"a/{name}.jsonl"
+    files = [("a/supervisor.jsonl", joined(leg("01"), ProcessLine(1, 2))), (path, content)]
+    (record,) = read_records(files)
+    assert record.damage == ((f"{path}:1: cut" if content else f"{path}: empty"),)
+
+
+@pytest.mark.parametrize(
+    "path", ["a/process-002.jsonl", "a/other.jsonl", "b/process-001.jsonl", "process-001.jsonl"]
+)
+@pytest.mark.parametrize("content", [b"", b"{\n[\n"])
+def test_a_file_without_a_line_belongs_to_nobody_else(path: str, content: bytes) -> None:
+    files = [("a/supervisor.jsonl", joined(leg("01"), ProcessLine(1, 2))), (path, content)]
+    no_one, ours = read_records(files)
+    assert ours.damage == ()
+    assert no_one.header is None
+    assert no_one.damage
+    assert all(place.startswith(path) for place in no_one.damage)
+
+
+def test_damaged_lines_of_nobody_are_not_taken_for_the_only_leg_that_is_left() -> None:
+    files = [
+        ("a/supervisor.jsonl", encode(leg("01"))),
+        ("b/process-001.jsonl", b"{\n" + encode(Result("u", "passed"))),
+    ]
+    no_one, ours = read_records(files)
+    assert (ours.results, ours.damage) == ((), ())
+    assert (no_one.header, len(no_one.results)) == (None, 1)
+
+
+def test_a_record_that_arrived_twice_says_where() -> None:
+    one = joined(leg("01"), Result("u", "passed", process=1), Result("v", "passed", process=1))
+    two = joined(leg("01"), Result("u", "failed", process=1), Result("v", "passed", process=1))
+    (same,) = read_records([("a/r.jsonl", one), ("b/r.jsonl", one)])
+    assert (same.copies, same.damage) == (("a/r.jsonl", "b/r.jsonl"), ())
+    (other,) = read_records([("a/r.jsonl", one), ("b/r.jsonl", two)])
+    assert other.damage == (
+        "a/r.jsonl and b/r.jsonl contradict each other: 'u' passed in the one, failed in the other",
+    )
+
+
+def test_a_second_try_or_process_is_no_contradiction() -> None:
+    one = joined(leg("01"), Result("u", "failed", process=1))
+    for process, try_number in ((2, 1), (1, 2)):
+        rerun = Result("u", "passed", process=process, try_number=try_number)
+        two = joined(leg("01"), rerun)
+        (record,) = read_records([("a/r.jsonl", one), ("b/r.jsonl", two)])
+        assert record.damage == ()
+
+
+def received_event(unit: str, at_s: float, case: str = "", process: int = 1) -> EventLine:
+    return EventLine("heard", at_s, process, unit=unit, detail=case or unit)
+
+
+def timed(*own: Line, reported: bytes) -> list[tuple[str, float | None, float | None]]:
+    files = [
+        ("a/supervisor.jsonl", joined(leg("01"), *own)),
+        ("a/process-001.jsonl", encode(defaults("01", process=1)) + reported),
+    ]
+    (record,) = read_records(files)
+    return [(one.case, one.at_s, one.wall_s) for one in record.results]
+
+
+RESULT_LINES = b"".join(
+    b'{"type":"result","unit":"%s","outcome":"passed"}\n' % unit for unit in (b"u", b"v")
+)
+
+
+def test_a_result_without_times_took_as_long_as_the_leg_waited_for_it() -> None:
+    own = (ProcessLine(1, 2, at_s=1.0), received_event("u", 1.5), received_event("v", 3.5))
+    assert timed(*own, reported=RESULT_LINES) == [("u", 1.5, 0.5), ("v", 3.5, 2.0)]
+    first, received_u, received_v = own
+    output = StartLine("v", process=1, at_s=3.25)
+    assert timed(first, received_u, output, received_v, reported=RESULT_LINES) == [
+        ("u", 1.5, 0.5),
+        ("v", 3.5, 0.25),
+    ]
+
+
+def test_results_heard_of_at_once_share_the_time() -> None:
+    own = (ProcessLine(1, 2, at_s=1.0), received_event("u", 2.0), received_event("v", 2.0))
+    assert timed(*own, reported=RESULT_LINES) == [("u", 2.0, 0.5), ("v", 2.0, 0.5)]
+
+
+def test_what_a_program_measured_stays_and_what_nobody_heard_is_not_known() -> None:
+    reported = (
+        b'{"type":"result","unit":"u","outcome":"passed","wall_s":7.0}\n'
+        b'{"type":"result","unit":"u","outcome":"passed","case":"c","at_s":8.0}\n'
+    )
+    own = (ProcessLine(1, 2, at_s=1.0), received_event("u", 2.0), received_event("u", 2.0, "c"))
+    assert timed(*own, reported=reported) == [("u", None, 7.0), ("c", 8.0, None)]
+    assert timed(ProcessLine(1, 2, at_s=1.0), received_event("x", 2.0), reported=RESULT_LINES) == [
+        ("u", None, None),
+        ("v", None, None),
+    ]
+
+
+def test_each_telling_of_a_case_has_its_own_moment() -> None:
+    own = (
+        ProcessLine(1, 2, at_s=0.0),
+        received_event("u", 1.0),
+        received_event("u", 3.0),
+        received_event("v", 4.0, process=2),
+    )
+    reported = RESULT_LINES[: RESULT_LINES.index(b"\n") + 1] * 2
+    assert timed(*own, reported=reported) == [("u", 1.0, 1.0), ("u", 3.0, 2.0)]
+
+
+def test_nothing_gives_nothing() -> None:
+    assert read_records([]) == ()
+
+
+def ended(*lines: Line, more: bytes = b"") -> tuple[EndLine | None, tuple[str, ...]]:
+    """The end that counts, and the damage, of a leg with these lines of its own."""
+    files = [("a/supervisor.jsonl", joined(leg("01"), *lines)), ("b/supervisor.jsonl", more)]
+    (record,) = read_records([one for one in files if one[1]])
+    return record.end, record.damage
+
+
+def test_of_two_ends_the_worse_counts_and_of_steps_the_last() -> None:
+    good, bad = EndLine("completed", 9.0, 0), EndLine("deadline", 5.0, 13)
+    failed = EndLine("completed", 9.0, 10)
+    assert ended(good) == (good, ())
+    differ = ("a/supervisor.jsonl: 2 end lines that differ",)
+    assert ended(good, more=joined(leg("01"), bad)) == (bad, differ)
+    assert ended(good, more=joined(leg("01"), failed)) == (failed, differ)
+    assert ended(good, more=joined(leg("01"), good)) == (good, ())
+    on = (leg("01"), EventLine("resumed", 5.0, 1), ProcessLine(2, 1, at_s=5.5))
+    assert ended(bad, more=joined(*on, good)) == (good, ())
+    assert ended(bad, more=joined(*on)) == (None, ()), "the last step has none"
+
+
+def test_nothing_stands_behind_an_end() -> None:
+    good = EndLine("completed", 9.0, 0)
+    _, damage = ended(good, ProcessLine(2, 1), good)
+    assert damage == ("a/supervisor.jsonl: 2 lines behind the end of the leg",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "odd"),
+    [
+        ("sr", False),
+        ("srs", True),
+        ("rs", True),
+        ("srsr", False),
+        ("ssr", False),
+        ("srh", False),
+    ],
+)
+def test_a_unit_begins_again_only_for_another_result(lines: str, *, odd: bool) -> None:
+    spelled: dict[str, Line] = {
+        "s": StartLine("u", process=1, at_s=1.0),
+        "r": Result("u", "passed", process=1, at_s=2.0),
+        "h": StartLine("u", process=1, at_s=2.1, heard=True),
+    }
+    reported = joined(defaults("01", process=1), *(spelled[one] for one in lines))
+    died = Result("u", "died", process=1, ending="crash")
+    for own, seen in (((), odd), ((died,), False)):
+        files = [("a/s.jsonl", joined(leg("01"), *own)), ("a/process-001.jsonl", reported)]
+        (record,) = read_records(files)
+        output = "a/process-001.jsonl: 'u' begins again behind its result, and has no other"
+        assert record.damage == ((output,) if seen else ())

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import gzip
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.codec.results.base import (
+    MAX_MESSAGE_BYTES,
+    gunzip,
+    peek,
+    read_limited,
+    truncate_message,
+)
+from ciguard.errors import InputError
+
+
+def test_a_bomb_is_read_no_further_than_allowed() -> None:
+    bomb = io.BytesIO(gzip.compress(bytes(5_000_000)))
+    with pytest.raises(InputError, match="larger than 1000 bytes") as caught:
+        read_limited(gunzip(bomb), "bomb.gz", 1000)
+    assert caught.value.where == "bomb.gz"
+
+
+def test_damaged_gzip_is_an_input_error() -> None:
+    cut = io.BytesIO(gzip.compress(b"x" * 100)[:-6])
+    with pytest.raises(InputError, match="damaged gzip"):
+        read_limited(gunzip(cut), "x", 1000)
+
+
+def test_a_head_leaves_the_stream_at_its_start() -> None:
+    stream = gunzip(io.BytesIO(gzip.compress(b"ab" * 5000)))
+    assert peek(stream, "x") == b"ab" * 2048
+    assert read_limited(stream, "x", 10_000) == b"ab" * 5000
+
+
+@given(st.text(st.characters(), max_size=50).map(lambda text: text * 200))
+def test_a_message_is_never_longer_than_a_record_allows(message: str) -> None:
+    text = truncate_message(message)
+    assert (text is None) == (not message.strip())
+    assert len((text or "").encode("utf-8", "surrogatepass")) <= MAX_MESSAGE_BYTES

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.codec.results import durations
+from ciguard.codec.results.base import gunzip
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from conftest import Golden
+
+SAMPLES = Path(__file__).parents[2] / "samples" / "durations"
+
+
+def read(content: bytes) -> tuple[durations.Duration, ...]:
+    return durations.read(gunzip(io.BytesIO(content)), "d.json")
+
+
+@pytest.mark.parametrize("case", sorted(SAMPLES.iterdir()), ids=lambda case: case.name)
+def test_samples(case: Path, golden: Golden) -> None:
+    content = (case / "input.json").read_bytes()
+    assert durations.sniff(content)
+    found = [
+        [item.unit, item.wall_s, item.level, list(item.spelling)]
+        for item in read(gzip.compress(content))
+    ]
+    golden("".join(json.dumps(line) + "\n" for line in found), case / "expected.json")
+
+
+@pytest.mark.parametrize(
+    "value", ["-0.5", "1e10", "1e999", "true", '"1"', "null", "[]", "NaN", "-Infinity"]
+)
+def test_a_duration_that_none_can_be_is_named(value: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(f'{{"a.py::ok": 1, "a.py::bad": {value}}}'.encode())
+    assert "d.json" in caught.value.where
+    if value not in {"NaN", "-Infinity"}:  # refused before its key is known
+        assert "a.py::bad" in caught.value.where
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"7",
+        b"[1]",
+        b'{"a": {"b": {"c": {"d": {"e": 1}}}}}',
+        b'{"a": {"b": 1}, "c": 2}',
+        b'{"a": {"b": 1}, "c": {"d": {"e": 1}}}',
+        b'{"a": ' * 100_000,
+        b'{"a": 1' + b"0" * 5000 + b"}",
+        b"\xff{}",
+    ],
+)
+def test_what_is_no_file_of_durations_is_refused(content: bytes) -> None:
+    with pytest.raises(InputError):
+        read(content)
+
+
+@given(st.binary(max_size=60) | st.text('{}[]":,0123456789.eaE-', max_size=60).map(str.encode))
+def test_any_bytes_give_durations_or_an_input_error(content: bytes) -> None:
+    try:
+        found = read(content)
+    except InputError:
+        return
+    assert all(0 <= item.wall_s <= durations.MAX_S for item in found)
+
+
+def test_no_durations_at_all() -> None:
+    assert read(b"{}") == read(b"[]") == ()

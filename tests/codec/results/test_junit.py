@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.codec.results import junit
+from ciguard.codec.results.base import MAX_MESSAGE_BYTES, gunzip, peek
+from ciguard.codec.results.formats import FORMATS, format_of
+from ciguard.errors import InputError
+from ciguard.model import Result
+
+ROOT = Path(__file__).parents[3]
+SAMPLES = ROOT / "tests" / "samples" / "junit"
+SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data")) / "results"
+
+
+def read(content: bytes) -> list[Result]:
+    return list(junit.read(gunzip(io.BytesIO(content)), "r.xml"))
+
+
+def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
+    found: list[Result] = []
+    try:
+        found.extend(junit.read(gunzip(io.BytesIO(content)), "r.xml"))
+    except InputError as error:
+        return found, error
+    return found, None
+
+
+def test_a_result_is_like_any_other() -> None:
+    (result,) = read(b'<testsuite><testcase classname="C" name="n" time="0.5"/></testsuite>')
+    assert result == Result("C::n", "passed", wall_s=0.5, classname="C", name="n")
+    with pytest.raises(FrozenInstanceError):
+        result.unit = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        b'<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><testsuite><testcase name="&e;"/>',
+        b'<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><testsuite name="&b;"/>',
+        b'<!DOCTYPE testsuite SYSTEM "http://localhost/x.dtd"><testsuite/>',
+    ],
+    ids=["external", "laughs", "type"],
+)
+def test_entities_and_document_types_are_refused(attack: bytes) -> None:
+    with pytest.raises(InputError, match="document type or an entity") as caught:
+        read(attack)
+    assert caught.value.where.startswith("r.xml:1:")
+
+
+def test_one_huge_token_is_refused() -> None:
+    parts = [b'<testsuite><testcase name="ok"/><testcase name="', *[b"x" * (1 << 20)] * 6]
+    found, error = read_until_error(b"".join(parts))
+    assert [result.unit for result in found] == ["ok"]
+    assert error is not None
+    assert "4 MiB" in error.what
+
+
+def test_much_text_is_no_huge_token_and_a_message_is_cut() -> None:
+    text = b"0123456789abcde\n" * 400_000
+    case = b'<testcase name="t"><failure>' + text + b"</failure><system-out>" + text
+    (result,) = read(b"<testsuite>" + case + b"</system-out></testcase></testsuite>")
+    assert result.message is not None
+    assert MAX_MESSAGE_BYTES - 16 < len(result.message.encode()) <= MAX_MESSAGE_BYTES
+
+
+def test_what_came_before_an_error_is_given_first() -> None:
+    found, error = read_until_error(b'<testsuite>\n<testcase name="a"/>\n<testcase name=a/>')
+    assert [result.unit for result in found] == ["a"]
+    assert error is not None
+    assert error.where == "r.xml:3:16"
+
+
+def test_a_case_inside_a_case_loses_neither() -> None:
+    found = read(b'<testcase name="a"><testcase name="b"><failure/></testcase></testcase>')
+    assert [(result.unit, result.outcome) for result in found] == [("a", "passed"), ("b", "failed")]
+
+
+def test_unknown_encodings_are_input_errors() -> None:
+    for encoding in (b"klingon", b"gb2312"):
+        _, error = read_until_error(
+            b'<?xml version="1.0" encoding="' + encoding + b'"?><testsuite/>'
+        )
+        assert error is not None
+
+
+def test_gzip_and_damaged_gzip() -> None:
+    packed = gzip.compress((SAMPLES / "nested_suites" / "input.xml").read_bytes())
+    assert len(read(packed)) == 3
+    for end in range(2, len(packed) - 1):
+        with pytest.raises(InputError):
+            read(packed[:end])
+
+
+@given(st.binary(max_size=300), st.integers(0, 2000))
+@settings(deadline=None)
+def test_any_bytes_in_any_place_give_results_or_an_input_error(put: bytes, place: int) -> None:
+    content = (SAMPLES / "outcomes" / "input.xml").read_bytes()
+    read_until_error(content[:place] + put + content[place:])
+
+
+def test_utf16_is_sniffed_and_read() -> None:
+    content = '<?xml version="1.0" encoding="utf-16"?><testsuite><testcase name="é"/></testsuite>'
+    stream = io.BytesIO(content.encode("utf-16"))
+    assert format_of(stream, "x") is FORMATS["junit"]
+    assert [result.unit for result in junit.read(stream, "x")] == ["é"]
+
+
+def test_an_unknown_format_names_those_that_there_are() -> None:
+    with pytest.raises(InputError, match="no format") as caught:
+        format_of(io.BytesIO(b"<html/>"), "x.html")
+    assert "junit" in caught.value.fix
+    with pytest.raises(InputError, match="gzip"):
+        peek(gunzip(io.BytesIO(b"\x1f\x8bnonsense")), "x")
+
+
+def test_characters_that_xml_forbids_do_not_end_a_file() -> None:
+    for place in range(65_480, 65_540):
+        text = b"x" * place + b"\x1b[31mred&#x1B;[0m&#27;&amp;&#9;\x00"
+        content = b'<testsuite><testcase name="a"><failure>' + text
+        found = read(content + b'</failure></testcase><testcase name="b"/></testsuite>')
+        assert [result.unit for result in found] == ["a", "b"]
+    content = b'<testcase name="\x1b[31mred&#27;[0m&#32;&#x1F600;&amp;"/>'
+    (result,) = read(content)
+    assert result.name == "?[31mred?[0m \U0001f600&"
+    (result,) = read(b'<testcase name="ends with &#x41;"/>')
+    assert result.name == "ends with A"
+
+
+@pytest.mark.parametrize(
+    ("inside", "states"),
+    [
+        ('<testcase name="a"><j:failure/></testcase>', "<j:failure> is not how <failure>"),
+        ('<testcase name="a"><Failure/></testcase>', "<Failure> is not how <failure>"),
+        ('<testcase name="a"><ERROR/></testcase>', "<ERROR> is not how <error>"),
+        ('<testcase name="a"><j:rerunError/></testcase>', "is not how <rerunError>"),
+        ('<testcase name="a"/><TestCase name="b"/>', "<TestCase> is not how <testcase>"),
+        ('<testcase name="a"/><j:testcase name="b"/>', "<j:testcase> is not how <testcase>"),
+        ('<TestSuite errors="1"/>', "<TestSuite> is not how <testsuite>"),
+        ('<testsuite errors="1"/><testcase name="a"/>', "1 failed, and no case in it says so"),
+        ('<testsuite tests="2"><testcase name="a"/></testsuite>', "tests=2, and it holds 1"),
+        (
+            '<testsuite failures="3"><testcase name="a"/><testcase name="b"><failure/></testcase>'
+            "</testsuite>",
+            "3 failed, and 1 of its cases says so",
+        ),
+        (
+            '<testsuite failures="1" errors="1"><testcase name="a"><error/></testcase>'
+            '<testcase name="b"><system-err>error: failure</system-err></testcase></testsuite>',
+            "2 failed, and 1 of its cases says so",
+        ),
+    ],
+)
+def test_what_is_not_understood_or_not_there_is_no_pass(inside: str, states: str) -> None:
+    _, error = read_until_error(f'<testsuite xmlns:j="urn:j">{inside}</testsuite>'.encode())
+    assert error is not None
+    assert states in error.what
+    assert error.where.startswith("r.xml:1:")
+    assert error.fix
+
+
+@pytest.mark.parametrize(
+    "word", ["error", "Errored", "BROKEN", "timeout", "timedOut", "aborted", "incomplete"]
+)
+def test_a_status_that_is_no_pass_is_none(word: str) -> None:
+    for more in ("", ' classname="C"', ' classname="C" time="1"'):
+        case = f'<testcase name="t" status="{word}"{more}/>'
+        (result,) = read(f"<testsuite>{case}</testsuite>".encode())
+        assert result.outcome == "errored"
+
+
+@pytest.mark.parametrize(
+    ("suite", "outcomes"),
+    [
+        ('tests="2" skipped="0" time="0"', ["passed"]),
+        ('tests="2" skipped="0" time="0.000"', ["passed", "passed"]),  # as pytest has it
+        ('tests="2" skipped="0" time="0.01"', ["passed", "passed"]),
+        ('tests="2" time="0"', ["passed", "passed"]),  # not all that Vitest writes
+    ],
+)
+def test_a_time_of_0_is_no_result_only_in_a_file_of_vitest(suite: str, outcomes: list[str]) -> None:
+    more = 'name="t.js" timestamp="" hostname="" failures="0" errors="0"'
+    cases = '<testcase name="a" time="0.2"/><testcase name="b" time="0"/>'
+    content = f"<testsuites><testsuite {more} {suite}>{cases}</testsuite></testsuites>"
+    found, error = read_until_error(content.encode())
+    assert [result.outcome for result in found] == outcomes
+    assert (error is not None) == (len(outcomes) == 1)
+
+
+@pytest.mark.parametrize(
+    ("case", "message", "outcome"),
+    [
+        ('classname="t" status="notrun"', "Unable to find executable", "failed"),
+        ('classname="t" status="notrun"', "Fixture dependency failed", "failed"),
+        ('classname="t" status="notrun"', "SKIP_RETURN_CODE=77", "skipped"),
+        ('classname="t" status="notrun"', "", "skipped"),
+        ('classname="Suite" status="notrun"', "Unable to find executable", "skipped"),
+        ('classname="t" status="run"', "Unable to find executable", "skipped"),
+    ],
+)
+def test_a_skip_that_ctest_counts_as_failed(case: str, message: str, outcome: str) -> None:
+    (result,) = read(
+        f'<testcase name="t" {case}><skipped message="{message}"/></testcase>'.encode()
+    )
+    assert (result.outcome, result.message or "") == (outcome, message)
+
+
+def test_words_on_the_error_stream_are_no_evidence() -> None:
+    (result,) = read(
+        b"<testsuite><testcase name='t'><system-err>FAILED</system-err></testcase>"
+        b"<system-err>java.lang.OutOfMemoryError</system-err></testsuite>"
+    )
+    assert (result.outcome, result.ending) == ("passed", "completed")
+
+
+@pytest.mark.parametrize(
+    ("case", "states"),
+    [
+        ('<testcase name="b" status="crashed"/>', "status='crashed' of a case is none that is"),
+        ('<testcase name="b" status="run" result="weird"/>', "result='weird' of a case is none"),
+        ('<testcase classname="a.b"/>', "a case of 'a.b' has no name"),
+        ('<testsuite tests="some"/>', "the counter tests='some' is no number"),
+        ('<testsuite failures="?"/>', "the counter failures='?' is no number"),
+        ('<testsuite errors="-1"/>', "the counter errors='-1' is no number"),
+    ],
+)
+def test_what_nobody_knows_is_an_error_at_its_place(case: str, states: str) -> None:
+    text = f'<testsuite>\n<testcase name="ok"/>\n{case}\n</testsuite>'
+    found, error = read_until_error(text.encode())
+    assert [result.unit for result in found] == ["ok"]
+    assert error is not None
+    assert states in error.what
+    assert error.where.startswith("r.xml:3:")
+
+
+def test_properties_are_passed_over_and_hide_nothing() -> None:
+    some = '<properties><property name="a" value="b"/><property name="c">d</property></properties>'
+    bare = '<testsuite tests="2"><testcase name="a"/><testcase name="b"><failure/></testcase>'
+    full = bare.replace("<testcase", f"{some}<testcase").replace("<failure/>", f"{some}<failure/>")
+    assert read(f"{full}{some}</testsuite>".encode()) == read(f"{bare}</testsuite>".encode())
+    for hidden in ("<failure/>", "<j:Error/>", "<testcase/>", "<testsuite/>"):
+        inside = f"<testsuite><testcase name='a'><properties>{hidden}</properties></testcase>"
+        found, error = read_until_error(inside.encode())
+        assert found == []
+        assert error is not None
+        assert "among <properties>" in error.what
+
+
+def test_words_and_counters_that_are_known() -> None:
+    words = {"passed": ("run", "PASSED", " ok ", "", "success"), "skipped": ("untested", "NotRun")}
+    for outcome, output in words.items():
+        for word in output:
+            (one,) = read(f'<testsuite><testcase name="t" status="{word}"/></testsuite>'.encode())
+            assert one.outcome == outcome, word
+    failed = (
+        '<testsuite tests=" 1 " failures=""><testcase name="t" status="odd"><failure/></testcase>'
+    )
+    (one,) = read(f"{failed}</testsuite>".encode())
+    assert one.outcome == "failed"
+    (one,) = read(b"<testsuite><testcase/></testsuite>")
+    assert one.unit == "unnamed"

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from ciguard.codec.history import ExternalName
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.codec.results.matching import Matches, match_units
+from ciguard.model import CaseKey
+
+UNITS = [
+    InventoryUnit("pkg/test_a.py::TestX::test_m[a/b.c]"),
+    InventoryUnit("pkg/test_a.py::TestX::test_n"),
+    InventoryUnit("pkg/test_a.py::test_plain"),
+    InventoryUnit("web/cart.spec.ts", suite="web"),
+    InventoryUnit("Shop.CartTests.Adds", suite="net", variant="v1", file="src/CartTests.cs"),
+    InventoryUnit("Shop.CartTests.Adds", suite="net", variant="v2", file="src/CartTests.cs"),
+]
+
+
+def found(unit: str, spelling: ExternalName | None = None, suite_key: str = "/") -> tuple[int, ...]:
+    suite, _, variant = suite_key.partition("/")
+    key = CaseKey(suite, variant, unit, unit)
+    (target,) = match_units([key], {key: spelling} if spelling else {}, UNITS).targets
+    return target
+
+
+@pytest.mark.parametrize(
+    ("unit", "spelling", "suite_key", "expected"),
+    [
+        ("pkg/test_a.py::test_plain", None, "/", (2,)),
+        ("x", ExternalName("pkg.test_a.TestX", "test_m[a/b.c]"), "/", (0,)),
+        ("x", ExternalName("pkg.test_a", "test_plain"), "/", (2,)),
+        ("x", ExternalName("TestX", "test_n", "pkg/test_a.py"), "/", (1,)),
+        ("pkg\\test_a.py::TestX::test_n", None, "/", (1,)),
+        ("x", ExternalName("pkg.test_a", "test_gone"), "/", ()),
+        ("x", ExternalName("Shop.CartTests", "Adds"), "net/v2", (5,)),
+        ("x", ExternalName("Shop.CartTests", "Adds"), "net/v3", ()),
+        ("x", ExternalName("Cart", "adds one", "web/cart.spec.ts"), "web/", (3,)),
+        ("pkg/test_a.py", ExternalName(file="pkg/test_a.py"), "/", (0, 1, 2)),
+        ("pkg/test_a", ExternalName(file="pkg/test_a"), "/", (0, 1, 2)),
+        ("x", ExternalName("TestX", None, "pkg/test_a"), "/", (0, 1)),
+        ("src/CartTests.cs", ExternalName(file="src/CartTests.cs"), "net/v1", (4,)),
+        ("pkg/test_a.py::test_gone", ExternalName(file="pkg/test_a.py"), "/", ()),  # no total of it
+        ("x", ExternalName(file="web/cart.spec.ts"), "web/", (3,)),
+    ],
+)
+def test_where_an_entry_belongs(
+    unit: str, spelling: ExternalName | None, suite_key: str, expected: tuple[int, ...]
+) -> None:
+    assert found(unit, spelling, suite_key) == expected
+
+
+def test_a_match_that_is_not_unique_is_none() -> None:
+    twins = [InventoryUnit("a/b.py::t"), InventoryUnit("a/b.rb::t")]
+    key = CaseKey("", "", "a.b::t", "a.b::t")
+    assert match_units([key], {key: ExternalName("a.b", "t")}, twins).targets == ((),)
+
+
+def test_the_share_that_is_joined() -> None:
+    joined = Matches(((0,), (), (1, 2), (0,)))
+    assert joined.share == 0.75
+    assert Matches(()).share == 1.0

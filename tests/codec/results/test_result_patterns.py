@@ -1,0 +1,136 @@
+"""Which files a pattern means, what its path says of them, and archives that are files too."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zipfile
+
+import pytest
+from codec.hostile_zips import HOSTILE
+
+from ciguard.codec.archive import SIGNATURE
+from ciguard.codec.results import result_patterns
+from ciguard.errors import InputError, UsageError
+
+JUNIT = b'<testsuite tests="1"><testcase name="a"/></testsuite>'
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "names"),
+    [
+        ("a/*/*.trx", "a/03/r.trx", {"shard": "03"}),
+        ("a/*/*.trx", "a/03/x/r.trx", None),
+        ("a/**/*.trx", "a/03/r.trx", {"shard": "03"}),
+        ("./a/**/*.trx", "a/03/x/y/r.trx", {"shard": "03"}),
+        ("a/**/*.trx", "a/r.trx", None),
+        ("a/**", "a/03/x/r.trx", {"shard": "03"}),
+        ("a/results-{shard}/**/*", "a/results-A-I (2)/x/r.xml", {"shard": "A-I (2)"}),
+        ("a/{shard}.xml", "a/03.xml", {"shard": "03"}),
+        ("a/**/{shard}/r?.xml", "a/b/c/03/r1.xml", {"shard": "03"}),
+        ("{shard}/{variant}/{suite}.trx", "1/net8.0/unit.trx", ("1", "net8.0", "unit")),
+        ("{shard}/{shard}.xml", "1/1.xml", {"shard": "1"}),
+        ("{shard}/{shard}.xml", "1/2.xml", None),
+        ("a/[x]+{shard}.xml", "a/[x]+1.xml", {"shard": "1"}),
+        ("a/res-*/*.xml", "a/res-03/r.xml", {"shard": "res-03"}),
+    ],
+)
+def test_a_path_says_whose_the_file_is(
+    text: str, path: str, names: dict[str, str] | tuple[str, ...] | None
+) -> None:
+    if isinstance(names, tuple):
+        names = dict(zip(("shard", "variant", "suite"), names, strict=True))
+    assert result_patterns.pattern(text).match(path) == names
+
+
+def test_where_a_pattern_begins() -> None:
+    for text, begin in (("a/b/*/r.xml", "a/b"), ("{shard}/r.xml", ""), ("/a/b-*/c/*.xml", "/a")):
+        assert result_patterns.pattern(text).begin == begin
+
+
+@pytest.mark.parametrize("text", ["a/*.xml", "a/b/r.xml", "*.xml", "{job}/r.xml", "{}/r.xml"])
+def test_a_pattern_that_says_no_shard_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"shard|placeholder"):
+        result_patterns.pattern(text)
+
+
+def test_a_zip_is_the_result_files_in_it() -> None:
+    files = {
+        "x/r.xml": JUNIT,
+        "y/up.log": gzip.compress(JUNIT, mtime=0),
+        "empty.log": b"",
+        "log.txt": b"hello",
+        "inner.zip": zipped({"r.xml": JUNIT}),
+    }
+    found = dict(result_patterns.result_members("a.zip", zipped(files)))
+    assert found == {"a.zip/x/r.xml": JUNIT, "a.zip/y/up.log": files["y/up.log"]}
+    assert dict(result_patterns.result_members("r.xml", JUNIT)) == {"r.xml": JUNIT}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("net471.trx", b""),
+        ("net471.trx", b"hello"),
+        ("net471.trx", b"<html></html>"),
+        ("r", b" \n"),
+        ("r.xml", b"hello"),
+        ("r", b'<?xml version="1.0"?>'),
+        ("r.log", b'<?xml version="1.0"?>'),
+        ("r", b"\xef\xbb\xbf<?xml version='1.0'?>\n<TestR"),
+        ("r", '<?xml version="1.0"?>\n<TestR'.encode("utf-16")),
+        ("r", b"<!-- of a job"),
+        ("r.xml", b"<j:testsuites><j:testsuite/></j:testsuites>"),
+        ("r.xml", b"<TestSuite/>"),
+        ("r.xml.gz", b""),
+        ("r.xml.gz", gzip.compress(b"", mtime=0)),
+        ("r.gz", b"hello"),
+        ("r.gz", gzip.compress(JUNIT, mtime=0)[:9]),
+        ("r.log", gzip.compress(JUNIT, mtime=0)[:9]),
+    ],
+)
+def test_what_may_have_been_results_is_not_passed_over(name: str, content: bytes) -> None:
+    found = dict(
+        result_patterns.result_members("a.zip", zipped({"other.xml": JUNIT, name: content}))
+    )
+    assert found == {"a.zip/other.xml": JUNIT, f"a.zip/{name}": content}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("out.txt", b""),
+        ("stderr.log.gz", gzip.compress(b"", mtime=0)),
+        ("app.log.gz", gzip.compress(b"hello", mtime=0)),
+        ("coverage.xml", b'<?xml version="1.0"?><coverage line-rate="1"/>'),
+        ("index.html", b"<!DOCTYPE html><html></html>"),
+        ("notes.md", b"<!-- draft -->\n# Notes"),
+        ("shot.png", b"\x89PNG\r\n\x1a\n"),
+        ("durations.json", b'{"a": 1}'),
+    ],
+)
+def test_what_is_clearly_something_else_is_passed_over(name: str, content: bytes) -> None:
+    found = dict(result_patterns.result_members("a.zip", zipped({name: content, "r.xml": JUNIT})))
+    assert found == {"a.zip/r.xml": JUNIT}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_zips_that_are_refused(name: str) -> None:
+    content, output = HOSTILE[name]
+    if content.startswith(SIGNATURE):
+        with pytest.raises(InputError, match=re.escape(output)):
+            list(result_patterns.result_members("a.zip", content))
+
+
+def test_a_zip_without_results_is_none() -> None:
+    with pytest.raises(InputError, match="no result file"):
+        list(result_patterns.result_members("a.zip", zipped({"log.txt": b"hello"})))

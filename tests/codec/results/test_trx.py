@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.codec.results import trx
+from ciguard.codec.results.base import gunzip, xml_root
+from ciguard.codec.results.formats import FORMATS, format_of
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from ciguard.model import Result
+
+SAMPLES = Path(__file__).parents[2] / "samples" / "trx"
+COMPLETE_FILE = (SAMPLES / "theory_and_outcomes" / "input.trx").read_bytes()
+
+
+def read_until_error(content: bytes) -> tuple[list[Result], InputError | None]:
+    found: list[Result] = []
+    try:
+        found.extend(trx.read(gunzip(io.BytesIO(content)), "r.trx"))
+    except InputError as error:
+        return found, error
+    return found, None
+
+
+def test_every_outcome_of_the_format_has_a_meaning() -> None:
+    # TestOutcome of VSTest's TrxLogger, in its order.
+    names = (
+        "Error Failed Timeout Aborted Inconclusive PassedButRunAborted NotRunnable NotExecuted "
+        "Disconnected Warning Passed Completed InProgress Pending"
+    )
+    for name in names.split():
+        result = f'<UnitTestResult testName="t" outcome="{name}"/>'
+        (found,), _ = read_until_error(f"<TestRun><Results>{result}</Results></TestRun>".encode())
+        assert found.unit == "t"
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_it_is_known_by_its_content(pack: type[bytes]) -> None:
+    assert format_of(gunzip(io.BytesIO(pack(COMPLETE_FILE))), "x.json") is FORMATS["trx"]
+    found, error = read_until_error(pack(COMPLETE_FILE))
+    assert (len(found), error) == (9, None)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        b'<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><TestRun name="&e;"/>',
+        b'<!DOCTYPE TestRun SYSTEM "http://localhost/x.dtd"><TestRun/>',
+    ],
+)
+def test_entities_and_document_types_are_refused(attack: bytes) -> None:
+    _, error = read_until_error(attack)
+    assert error is not None
+    assert "document type or an entity" in error.what
+    assert error.where.startswith("r.trx:1:")
+
+
+@pytest.mark.parametrize(
+    ("head", "root"),
+    [
+        (b"\xef\xbb\xbf <?xml version='1.0'?>\n<!-- <testsuite> -->\n<TestRun id='1'>", "TestRun"),
+        (b'<!DOCTYPE a [<!ENTITY b "c">]>\n<a/>', "a"),
+        (b"<!-- " + b"long " * 2000, ""),
+        (b"<!-- " + b"long " * 20 + b"<testsuite>", "testsuite"),
+        (b"<!---->" * 500, ""),
+        (b'{"a": 1}', ""),
+        ("<TestRun/>".encode("utf-16"), "TestRun"),
+    ],
+)
+def test_the_first_element_counts(head: bytes, root: str) -> None:
+    assert xml_root(head) == root
+
+
+def test_a_file_cut_anywhere_is_never_whole() -> None:
+    for end in range(1, len(COMPLETE_FILE.rstrip()), 97):
+        found, error = read_until_error(COMPLETE_FILE[:end])
+        assert error is not None
+        assert len(found) <= 9
+
+
+@given(st.binary(max_size=300), st.integers(0, 5000))
+@settings(deadline=None, max_examples=50)
+def test_any_bytes_in_any_place_give_results_or_an_input_error(put: bytes, place: int) -> None:
+    read_until_error(COMPLETE_FILE[:place] + put + COMPLETE_FILE[place:])
+
+
+def test_ten_thousand_documents_in_one_file_are_enough() -> None:
+    found, error = read_until_error(b"<TestRun/>" * 10_001)
+    assert found == []
+    assert error is not None
+    assert "10,000 documents" in error.what
+
+
+PASSED = '<Results><UnitTestResult testName="t" outcome="Passed"/></Results>'
+ABORTED = "The active test run was aborted. Reason: Test host process crashed"
+
+
+def run_info(outcome: str, text: str) -> str:
+    info = f'<RunInfos><RunInfo outcome="{outcome}"><Text>{text}</Text></RunInfo></RunInfos>'
+    return f'{PASSED}<ResultSummary outcome="Completed">{info}</ResultSummary>'
+
+
+@pytest.mark.parametrize(
+    ("inside", "states"),
+    [
+        (run_info("Warning", ABORTED), "did not come to its end: The active test run was"),
+        (run_info("Error", ABORTED), "did not come to its end: The active test run was"),
+        (run_info("", ABORTED), "did not come to its end: The active test run was"),
+        (run_info("Warning", "Test run was canceled."), "did not come to its end"),
+        (
+            run_info("Error", "Aborting test run: test run timeout of 100 milliseconds exceeded."),
+            "did not come to its end: Aborting test run",
+        ),
+        (
+            f"<Results>{PASSED[9:-10]}<UnitTestResult testName='u' outcome='Failed'/></Results>"
+            "<ResultSummary outcome='Failed'><RunInfos><RunInfo outcome='Error'>"
+            "<Text>Exit code indicates failure: '3'. See the exit codes.</Text>"
+            "</RunInfo></RunInfos></ResultSummary>",
+            "did not come to its end: Exit code indicates failure: '3'",
+        ),
+        *(
+            (f'{PASSED}<ResultSummary outcome="{word}"/>', f"end: its outcome is {word}")
+            for word in ("Aborted", "aborted", "Error", "Timeout", "Disconnected", "Broken")
+        ),
+        *(
+            (
+                f"{PASSED}<ResultSummary><Counters {name}='2'/></ResultSummary>",
+                "end: its counters say so of 2",
+            )
+            for name in ("inProgress", "pending", "disconnected", "passedButRunAborted")
+        ),
+        (
+            '<Results><UnitTestResult testName="t" outcome="Failed"/></Results>'
+            '<ResultSummary outcome="Failed"><Counters failed="1" error="2"/></ResultSummary>',
+            "3 failed, and 1 of its cases says so",
+        ),
+        *(
+            (f"{PASSED}<ResultSummary><Counters total='1' {name}/></ResultSummary>", says)
+            for name, says in (
+                ("executed='5'", "its counters say 5 results, and it holds 1"),
+                ("passed='5'", "its counters say 5 passed, and it holds 1"),
+                ("passed='1' warning='1'", "its counters say 2 passed, and it holds 1"),
+                ("notExecuted='1'", "its counters say 1 skipped, and it holds 0"),
+                ("inconclusive='1'", "its counters say 1 skipped, and it holds 0"),
+                ("notRunnable='1'", "its run failed, and no case in it says so"),
+                ("failed='?'", "the counter failed='?' is no number"),
+            )
+        ),
+        ('<Results><unittestresult outcome="Failed"/></Results>', "is not how <UnitTestResult>"),
+        (f'{PASSED}<t:ResultSummary outcome="Aborted"/>', "is not how <ResultSummary>"),
+        ('<Results><UnitTestResult testName="t" outcome="failed"/></Results>', "'failed' is none"),
+    ],
+)
+def test_a_run_that_is_not_whole_says_so_in_many_ways(inside: str, states: str) -> None:
+    _, error = read_until_error(f'<TestRun xmlns:t="urn:t">{inside}</TestRun>'.encode())
+    assert error is not None
+    assert states in error.what
+    assert error.fix
+
+
+def test_other_warnings_of_a_run_are_no_end() -> None:
+    output = run_info("Warning", "[xUnit.net 00:00:00.86]     Shop.CartTests.Adds [SKIP]")
+    found, error = read_until_error(f"<TestRun>{output}</TestRun>".encode())
+    assert (len(found), error) == (1, None)

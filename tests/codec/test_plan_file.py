@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import json
+from dataclasses import MISSING, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from ciguard import model
+from ciguard.codec.plan_file import COLUMNS_FROM, decode, encode
+from ciguard.errors import InputError
+from ciguard.model import (
+    Exclusion,
+    InventorySummary,
+    LegPolicy,
+    Plan,
+    PlannedUnit,
+    Pool,
+    Prediction,
+    Shard,
+    Suite,
+    Variant,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Golden
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "plan.schema.json"
+ODD = 'a"b\n\\ \u2028 😀 \ud800' + "x" * 5000
+UNITS = (
+    PlannedUnit("a.py::t1", "unit", "net10", 1.5, 1000, -20, 30.0, known=True),
+    PlannedUnit(ODD, "unit", "net10", 0.0, None, None, None, known=False),
+)
+
+
+def plan(units: tuple[PlannedUnit, ...] = UNITS) -> Plan:
+    suite = Suite(
+        framework="command",
+        command=("run", "{units_file}"),
+        cwd="sub",
+        args=("-x",),
+        env={"A": "1"},
+        variants={"net10": Variant(("-f", "net10"), {"B": "2"}), "": Variant()},
+        list_command=("list",),
+        base_bytes=5,
+        setup_s=0.5,
+    )
+    return Plan(
+        id="",
+        suites={"unit": suite},
+        pools={"linux": Pool(["self-hosted", {"any": [1, None]}], 4, 1 << 34, 1, {"C": "3"})},
+        policy=LegPolicy("observe", 2, 2610.0),
+        shards=(
+            Shard("01", "linux", units, Prediction(1.5, 2.0, 1005), 2, 45, 1 << 33),
+            Shard("02", "linux", (), Prediction(0.0, 0.0)),
+        ),
+        lower_bound_s=1.5,
+        gap=0.25,
+        inventory=InventorySummary(
+            collected=3,
+            files={"a.py": 1, "empty.py": 0},
+            hash="00",
+            errors=("e",),
+            excluded=(Exclusion("x", "rule", "unit", "net10"),),
+            base_collected=4,
+        ),
+        floor=UNITS[0],
+        history={"source": "branch:x", "runs": 20},
+        repository="o/r",
+        workflow="tests.yml",
+        head_sha="a" * 40,
+        warnings=("one",),
+    )
+
+
+@cache
+def large() -> Plan:
+    """Just enough units for the column form."""
+    return plan(tuple(replace(UNITS[0], unit=f"t{n}", wall_s=n / 8) for n in range(COLUMNS_FROM)))
+
+
+def sealed(content: dict[str, Any]) -> bytes:
+    """With the id that the documentation says it has, computed here a second time."""
+    remaining = {key: value for key, value in content.items() if key != "id"}
+    text = json.dumps(remaining, sort_keys=True, separators=(",", ":"))
+    return json.dumps({**remaining, "id": hashlib.sha256(text.encode()).hexdigest()[:12]}).encode()
+
+
+def content_of(made: Plan) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(encode(made))
+    return found
+
+
+@pytest.mark.parametrize("made", [plan, large], ids=["objects", "columns"])
+def test_what_is_written_is_read_back(made: Any) -> None:
+    content = encode(made())
+    found = decode(content, "x")
+    assert replace(found, id="") == made()
+    assert encode(found) == content
+    assert json.loads(sealed(json.loads(content)))["id"] == found.id
+
+
+def test_only_a_large_plan_has_columns() -> None:
+    assert isinstance(content_of(plan())["shards"][0]["units"], list)
+    assert isinstance(content_of(large())["shards"][0]["units"], dict)
+
+
+def test_both_forms_mean_the_same() -> None:
+    content = content_of(plan())
+    rows = content["shards"][0]["units"]
+    columns = {key: [row[key] for row in rows] for key in rows[0]}
+    content["shards"][0]["units"] = columns
+    assert decode(sealed(content), "x").shards == plan().shards
+
+
+def test_an_older_plan_may_lack_what_has_a_default() -> None:
+    content = content_of(plan())
+    del content["floor"], content["warnings"], content["shards"][0]["units"][0]["variant"]
+    found = decode(sealed(content), "x")
+    assert (found.floor, found.warnings) == (None, ())
+    assert found.shards[0].units[0].variant == ""
+
+
+def test_keys_that_a_later_version_added_are_skipped() -> None:
+    content = content_of(plan())
+    content["later"] = content["shards"][0]["later"] = {"x": 1}
+    assert decode(sealed(content), "x").shards == plan().shards
+
+
+def required(kind: Any) -> list[str]:
+    return [
+        field.name
+        for field in fields(kind)
+        if field.default is MISSING and field.default_factory is MISSING
+    ]
+
+
+def places() -> Iterator[tuple[str, list[Any]]]:
+    """Every key that must be there, as a path."""
+    kinds: list[tuple[Any, list[Any]]] = [
+        (Plan, []),
+        (Suite, ["suites", "unit"]),
+        (Pool, ["pools", "linux"]),
+        (Shard, ["shards", 0]),
+        (Prediction, ["shards", 0, "predicted"]),
+        (PlannedUnit, ["shards", 0, "units", 0]),
+        (InventorySummary, ["inventory"]),
+        (Exclusion, ["inventory", "excluded", 0]),
+    ]
+    for kind, path in kinds:
+        for name in required(kind):
+            yield f"{kind.__name__}.{name}", [*path, name]
+
+
+@pytest.mark.parametrize("damage", ["missing", "wrong"])
+@pytest.mark.parametrize("path", [pytest.param(path, id=name) for name, path in places()])
+def test_a_key_that_is_missing_or_wrong_is_named(path: list[Any], damage: str) -> None:
+    content = content_of(plan())
+    inner: Any = content
+    for step in path[:-1]:
+        inner = inner[step]
+    if damage == "missing":
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = True
+    if path in (["id"], ["pools", "linux", "runs_on"]) and damage == "wrong":
+        return  # any JSON is a runs-on, and the id is made anew below
+    raw = json.dumps(content).encode() if path == ["id"] else sealed(content)
+    with pytest.raises(InputError) as caught:
+        decode(raw, "plan.json")
+    assert str(path[-1]) in caught.value.what
+    assert caught.value.where == "plan.json"
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("change", "output"),
+    [
+        (lambda content: content.update(schema=2), "schema 2 is newer than 1"),
+        (lambda content: content["policy"].update(guard_rail="maybe"), "expected one of off"),
+        (lambda content: content["shards"][1].update(key="01"), "two shards have the same key"),
+        (lambda content: content["shards"][1].update(pool="moon"), "no pool 'moon'"),
+        (lambda content: content["suites"].clear(), "no suite 'unit'"),
+        (lambda content: content["shards"][0]["units"][0].update(wall_s=-1), "wall_s"),
+        (
+            lambda content: content["shards"][0].update(units={"unit": ["a"], "wall_s": []}),
+            "length",
+        ),
+        (lambda content: content["shards"][0].update(units={"unit": 3}), "a list a column"),
+        (lambda content: content["shards"][0].update(units="all"), "expected a list"),
+        (lambda content: content["shards"][0]["units"][0].update(known=1), "true or false"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(change: Any, output: str) -> None:
+    content = content_of(plan())
+    change(content)
+    with pytest.raises(InputError, match=output):
+        decode(sealed(content), "plan.json")
+
+
+def test_a_plan_that_was_changed_is_refused() -> None:
+    changed = encode(plan()).replace(b'"timeout_minutes":45', b'"timeout_minutes":99')
+    with pytest.raises(InputError, match="is not the hash of the rest: the file was changed"):
+        decode(changed, "plan.json")
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"{", b"\xff", b"[" * 100_000, b"null", b'{"id":NaN}'])
+def test_what_is_no_plan_is_said(raw: bytes) -> None:
+    with pytest.raises(InputError):
+        decode(raw, "plan.json")
+
+
+@given(st.data())
+def test_a_reader_raises_nothing_but_our_errors(data: st.DataObject) -> None:
+    """Any value of JSON in any place of a good plan, under a good id."""
+    content = copy.deepcopy(content_of(plan()))
+    inner: Any = content
+    while True:
+        step = data.draw(
+            st.sampled_from(sorted(inner) if isinstance(inner, dict) else range(len(inner)))
+        )
+        if not (isinstance(inner[step], dict | list) and inner[step] and data.draw(st.booleans())):
+            break
+        inner = inner[step]
+    scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+    inner[step] = data.draw(scalars | st.lists(scalars) | st.dictionaries(st.text(), scalars))
+    with contextlib.suppress(InputError):
+        decode(sealed(content), "x")
+
+
+# --- The published schema ----------------------------------------------------------------------
+
+
+def _without_default(kind: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in kind.items() if key != "default"}
+
+
+def schema() -> dict[str, Any]:
+    """The model's own schema, with the second form that units may have."""
+    found = TypeAdapter(model.Plan).json_schema(mode="serialization")
+    definitions = found["$defs"]
+    unit = definitions["PlannedUnit"]
+    definitions["PlannedUnits"] = {
+        "description": "A list of units, or, in a large plan, one object of lists: a column a key, "
+        "all of one length. Both mean the same.",
+        "oneOf": [
+            {"type": "array", "items": {"$ref": "#/$defs/PlannedUnit"}},
+            {
+                "type": "object",
+                "properties": {
+                    name: {"type": "array", "items": _without_default(kind)}
+                    for name, kind in unit["properties"].items()
+                },
+                "required": list(unit["properties"]),
+            },
+        ],
+    }
+    definitions["Shard"]["properties"]["units"] = {"$ref": "#/$defs/PlannedUnits"}
+    found["properties"]["id"]["pattern"] = "^[0-9a-f]{12}$"
+    definitions["Shard"]["properties"]["key"]["pattern"] = "^[0-9]{2,3}$"
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "plan.json of ciguard, schema 1",
+        **{key: value for key, value in found.items() if key != "title"},
+    }
+
+
+def test_the_published_schema_is_that_of_the_model(golden: Golden) -> None:
+    golden(json.dumps(schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n", SCHEMA)
+
+
+@pytest.mark.parametrize("made", [plan, large], ids=["objects", "columns"])
+def test_real_plans_keep_the_published_schema(made: Any) -> None:
+    published = json.loads(SCHEMA.read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(published)
+    jsonschema.validate(content_of(made()), published)
+
+
+def test_a_plan_that_breaks_the_published_schema_is_seen() -> None:
+    published = json.loads(SCHEMA.read_text("utf-8"))
+    for change in ({"key": 1}, {"units": {"unit": "a"}}, {"timeout_minutes": "x"}):
+        content = content_of(plan())
+        content["shards"][0].update(change)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(content, published)

@@ -1,0 +1,204 @@
+"""DESIGN's table of baselines, row by row, and what is said of the runs that are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from compare.compare_factories import case, column_run, run_of
+
+from ciguard.codec.history import empty
+from ciguard.codec.history_runs import HistoryLeg, HistoryRun
+from ciguard.compare.ancestry import Ancestry, base_commit, with_parents
+from ciguard.compare.baseline_selection import Selection, describe_selection, select_baseline
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.context import Context
+
+if TYPE_CHECKING:
+    from ciguard.codec.history import History
+    from ciguard.compare.run_columns import Run
+
+BEGIN = datetime(2026, 11, 1, 10, tzinfo=UTC)
+
+
+def sha(number: int) -> str:
+    return f"{number:040x}"
+
+
+def past(number: int, **facts: Any) -> HistoryRun:
+    values: dict[str, Any] = {
+        "run_id": number,
+        "at": BEGIN + timedelta(days=number),
+        "sha": sha(number),
+        "branch": "main",
+        "event": "push",
+        "workflow": "tests.yml",
+        "repository": "o/r",
+        "legs": (HistoryLeg("01", complete=True, ending="completed"),),
+    }
+    return HistoryRun(**{**values, **facts})
+
+
+def history(*runs: HistoryRun) -> History:
+    return replace(empty(), runs=tuple(sorted(runs, key=lambda run: run.order)))
+
+
+def candidate(**facts: Any) -> Run:
+    values: dict[str, Any] = {
+        "run_id": 99,
+        "at": BEGIN + timedelta(days=60),
+        "event": "pull_request",
+        "branch": "topic",
+        "workflow": "tests.yml",
+        "repository": "o/r",
+        "sha": sha(500),
+        "head_sha": sha(400),
+        "parents": (sha(3), sha(400)),
+    }
+    return replace(column_run([0.1]), **{**values, **facts})
+
+
+def used(choice: Selection, of: History) -> list[int]:
+    return [of.runs[position].run_id for position in choice.used]
+
+
+def reasons(choice: Selection) -> dict[int, str]:
+    return {one.run_id: one.reason for one in choice.excluded}
+
+
+BASES: list[tuple[dict[str, Any], str | None]] = [
+    ({}, sha(3)),
+    ({"parents": (sha(400), sha(3))}, sha(3)),
+    ({"parents": ()}, None),  # a merge of which nobody recorded the parents
+    ({"sha": sha(400), "parents": (sha(3),)}, sha(400)),  # the head itself was checked out
+    ({"event": "push", "parents": (sha(9),)}, sha(500)),
+    ({"event": "merge_group", "parents": (sha(3), sha(400))}, sha(3)),
+    ({"event": "merge_group", "head_sha": sha(500), "parents": (sha(3),)}, sha(500)),
+    ({"event": "schedule"}, sha(500)),
+    ({"event": None, "sha": None}, None),
+]
+
+
+@pytest.mark.parametrize(("facts", "commit"), BASES)
+def test_the_commit_whose_ancestors_are_the_baseline(
+    facts: dict[str, Any], commit: str | None
+) -> None:
+    assert base_commit(candidate(**facts)) == commit
+
+
+OBJECTIONS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"run_id": 99}, {}, "it is the candidate itself"),
+    ({"event": "pull_request"}, {}, "it is a pull request's"),
+    ({"event": "merge_group"}, {}, "it is a merge group's"),
+    ({"workflow": "nightly.yml"}, {}, "of another workflow: nightly.yml"),
+    ({"repository": "o/fork"}, {}, "of another repository: o/fork"),
+    ({"branch": "release"}, {}, "on another branch: release"),
+    ({"at": BEGIN + timedelta(days=61)}, {}, "not before the candidate"),
+    ({"event": "schedule"}, {}, "of another event: schedule"),
+    ({"event": "push"}, {"event": "schedule"}, ""),
+    ({"branch": "topic", "sha": sha(400)}, {}, "on another branch: topic"),
+    ({"branch": None, "sha": sha(400)}, {}, "it is the pull request's own earlier push"),
+]
+
+
+@pytest.mark.parametrize(("facts", "of", "reason"), OBJECTIONS)
+def test_why_a_run_is_no_baseline(facts: dict[str, Any], of: dict[str, Any], reason: str) -> None:
+    known = history(past(1), past(7, **facts))
+    found = select_baseline(known, candidate(**of), "main")
+    number = facts.get("run_id", 7)
+    assert reasons(found).get(number, "") == reason
+    assert used(found, known) == ([1] if reason else [1, 7])
+
+
+def test_a_push_to_the_pull_requests_branch_is_its_own_where_the_base_is_not_known() -> None:
+    known = history(past(1), past(2, branch="topic"))
+    found = select_baseline(known, candidate())
+    assert reasons(found) == {2: "it is the pull request's own earlier push"}
+    forked = select_baseline(
+        known, candidate(branch="main"), "main"
+    )  # a fork's branch may be called so
+    assert used(forked, known) == [1]
+
+
+@pytest.mark.parametrize(
+    ("event", "there", "wanted"),
+    [
+        ("schedule", ("push", "schedule"), "schedule"),
+        ("schedule", ("push", "workflow_dispatch"), "push"),
+        ("workflow_dispatch", ("schedule", "workflow_dispatch"), "workflow_dispatch"),
+        ("pull_request", ("schedule", "push"), "push"),
+        ("pull_request", ("schedule",), "schedule"),
+        ("merge_group", ("workflow_dispatch", "push"), "push"),
+        ("push", ("push", None), "push"),
+        (None, (None,), None),
+    ],
+)
+def test_runs_of_one_event_are_pooled_and_no_others(
+    event: str | None, there: tuple[str | None, ...], wanted: str | None
+) -> None:
+    known = history(*(past(n, event=one) for n, one in enumerate(there, 1)))
+    found = select_baseline(known, candidate(event=event), "main")
+    assert {known.runs[at].event for at in found.used} <= {wanted, None}
+    assert len(found.used) + len(found.excluded) == len(there)
+
+
+def test_ancestors_are_told_from_other_commits() -> None:
+    known = history(*(past(n) for n in range(1, 6)))
+    lineage = Ancestry(sha(3), frozenset({sha(1), sha(2), sha(3)}), frozenset({sha(5)}), "git")
+    found = select_baseline(known, candidate(), "main", lineage)
+    assert used(found, known) == [1, 2, 3, 4]  # nobody knows of 4
+    assert reasons(found) == {5: "0000000 is no ancestor of 0000000"}
+    assert found.ordered_by_date == 1
+    assert describe_selection(found, 0, has_history=True) == (
+        "3 ancestors of 0000000, by git; 1 run before the candidate, by date"
+    )
+
+
+def test_the_runs_own_parents_tell_as_far_as_they_reach() -> None:
+    runs = [past(n, parents=(sha(n - 1),)) for n in (1, 2, 4, 5)]
+    lineage = with_parents(Ancestry(), runs, sha(5))
+    assert {number for number in range(8) if lineage.is_ancestor(sha(number))} == {5, 4, 3}
+    assert lineage.is_ancestor(sha(2)) is None
+    assert (lineage.of, lineage.source) == (sha(5), "the runs' own parents")
+    assert with_parents(Ancestry(), runs, None) == Ancestry()
+    assert Ancestry().is_ancestor(None) is None
+
+
+def test_at_most_twenty_and_the_newest() -> None:
+    known = history(*(past(n) for n in range(1, 25)))
+    found = select_baseline(known, candidate(), "main")
+    assert used(found, known) == list(range(5, 25))
+    assert reasons(found) == dict.fromkeys(range(1, 5), "older than the last 20")
+
+
+def test_which_values_were_used_and_why_others_were_not() -> None:
+    good = [case("a", 1.0, 100), case("b", 1.0, 100), case("c", 1.0, 100, measured_by="sample")]
+    bases = [
+        run_of({"01": good, "02": [case("d")]}, run_id=1),
+        run_of({"01": [*good[:2], case("c", outcome="failed")]}, run_id=2),
+        run_of({"01": good}, run_id=3, ending="deadline"),
+    ]
+    head = run_of({"01": [case("a", 1.0, 100), case("b", 1.0, 100), case("c", 1.0, 100)]}, run_id=4)
+    found = compare_run(head, None, bases).baseline
+    assert [run.values for run in found.runs] == [3, 2, 0]
+    assert found.values == 5
+    assert {one.reason: one.values for one in found.unused} == {
+        "did not pass": 1,
+        "of a leg that did not end by itself": 3,
+        "memory measured in another way": 1,
+    }
+
+
+def test_a_pull_requests_earlier_run_is_no_baseline_beside_a_history() -> None:
+    known = history(*(past(n) for n in range(1, 4)))
+    earlier = run_of({"01": [case("a")]}, run_id=50, event="pull_request", branch="topic")
+    found = compare_run(candidate(), known, [earlier], context=Context(branch="main"))
+    assert [run.run_id for run in found.baseline.runs] == [1, 2, 3]
+    assert found.base is not None
+    assert found.base.run_id == 50
+    alone = compare_run(candidate(), None, [earlier])
+    assert [run.run_id for run in alone.baseline.runs] == [50]
+    assert np.isnan(candidate().peak_delta_bytes).all()

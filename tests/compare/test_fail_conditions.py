@@ -1,0 +1,98 @@
+"""The words of --fail-on, and what they come to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from compare.compare_factories import case, died, run_of
+from compare.test_compare_runs import Past, factor
+from compare.test_leg_changes import BASES, growing, paced
+
+from ciguard.compare import fail_conditions
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.fail_conditions import exit_code
+
+if TYPE_CHECKING:
+    from ciguard.compare.comparison import Comparison
+
+ALL = frozenset(fail_conditions.CONDITIONS)
+
+
+def outcome(result: Any, **facts: Any) -> Comparison:
+    base = run_of({"01": [case("a"), case("b")]})
+    return compare_run(run_of({"01": [result, case("b")]}, run_id=2, **facts), None, [base])
+
+
+def confirmed(measure: str) -> Comparison:
+    past = Past(12)
+    hurt = {measure: factor(50, 1.6)}
+    return compare_run(past.run(99, **hurt), None, past.bases, previous=past.run(98, **hurt))
+
+
+def leaking() -> Comparison:
+    bases = [growing(0.01, n) for n in range(1, 13)]
+    return compare_run(growing(2.0, 20), None, bases, previous=growing(2.1, 19))
+
+
+def slower() -> Comparison:
+    return compare_run(paced(20, 1.15, 1.0, 20), None, BASES, previous=paced(19, 1.15, 1.0, 19))
+
+
+FOUND = [
+    (outcome(case("a", outcome="failed")), "new-failure", 10),
+    (outcome(died("a", "crash")), "new-failure", 10),
+    (outcome(died("a", "timeout")), "timeout", 10),
+    (outcome(died("a", "out_of_memory")), "oom", 10),
+    (outcome(died("a", "memory_guard")), "oom", 10),
+    (confirmed("peak"), "memory", 11),
+    (confirmed("wall"), "duration", 11),
+    (leaking(), "memory", 11),
+    (slower(), "duration", 11),
+    (outcome(case("a"), ending="cancelled"), "incomplete", 13),
+]
+
+
+@pytest.mark.parametrize(("comparison", "word", "code"), FOUND)
+def test_each_word_has_its_code_and_is_silent_without_it(
+    comparison: Comparison, word: str, code: int
+) -> None:
+    assert fail_conditions.triggered(comparison, ALL) == (word,)
+    assert exit_code(comparison, {word}) == code
+    assert exit_code(comparison, ALL - {word}) == 0
+    assert exit_code(comparison, ()) == 0
+
+
+def test_a_leg_that_timed_out_counts_too() -> None:
+    assert fail_conditions.triggered(outcome(case("a"), ending="deadline"), {"timeout"}) == (
+        "timeout",
+    )
+    assert fail_conditions.triggered(outcome(case("a"), ending="out_of_memory"), {"oom"}) == (
+        "oom",
+    )
+
+
+def test_incomplete_outranks_failed_outranks_regressed_outranks_inconclusive() -> None:
+    worse = outcome(case("a", outcome="failed"), ending="cancelled")
+    assert exit_code(worse, ALL, strict=True) == 13
+    assert exit_code(worse, ALL - {"incomplete"}, strict=True) == 10
+    assert exit_code(worse, (), strict=True) == 12
+    assert exit_code(confirmed("peak"), ALL, strict=True) == 11
+
+
+def test_strict_is_content_where_all_was_judged() -> None:
+    past = Past(12)
+    assert exit_code(compare_run(past.run(99), None, past.bases), ALL, strict=True) == 0
+
+
+def test_a_leak_or_a_slower_suite_of_one_run_fails_nothing() -> None:
+    bases = [growing(0.01, n) for n in range(1, 13)]
+    assert not fail_conditions.triggered(compare_run(growing(2.0, 20), None, bases), ALL)
+    assert not fail_conditions.triggered(compare_run(paced(20, 1.15, 1.0, 20), None, BASES), ALL)
+
+
+def test_a_suspect_fails_nothing() -> None:
+    past = Past(12)
+    found = compare_run(past.run(99, peak=factor(50, 1.6)), None, past.bases)
+    assert found.memory.losses
+    assert exit_code(found, ALL, strict=True) == 0

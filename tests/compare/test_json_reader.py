@@ -1,0 +1,70 @@
+"""A comparison that was written can be read again, whatever it holds; anything else is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from compare.compare_factories import case, run_of
+from compare.samples import confirmed, hurt, same
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.comparison_headline import with_headline
+from ciguard.compare.json import as_json
+from ciguard.compare.json_reader import read_comparison
+from ciguard.errors import InputError
+
+if TYPE_CHECKING:
+    from ciguard.compare.comparison import Comparison
+
+
+def written(comparison: Comparison) -> bytes:
+    return json.dumps(as_json(comparison)).encode()
+
+
+def from_nothing() -> Comparison:
+    """A test that needed no memory at all before: the change has no ratio."""
+    past = [run_of({"01": [case("a", mib=0)]}, f"run {n}", run_id=n) for n in range(1, 13)]
+    return compare_run(run_of({"01": [case("a", mib=50)]}, "head", run_id=20), None, past)
+
+
+@pytest.mark.parametrize("make", [hurt, same, confirmed, from_nothing])
+def test_what_was_written_is_what_is_read(make: object) -> None:
+    assert callable(make)
+    comparison = make()
+    assert read_comparison(written(comparison), "x") == comparison
+    assert with_headline(comparison) == comparison, (
+        "nothing of its sentence is known to the making alone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "no JSON"),
+        (b"[]", "no comparison"),
+        (b"{}", "no comparison"),
+        (b'{"schema":99}', "schema 99 is newer than 1"),
+        (b'{"schema":1}', "state: "),
+    ],
+)
+def test_what_is_none_is_refused(content: bytes, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        read_comparison(content, "x.json")
+
+
+HURT = written(hurt())
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_any_damage_is_an_error_of_the_input(data: st.DataObject) -> None:
+    content = bytearray(HURT)
+    place = data.draw(st.integers(0, len(content) - 1))
+    content[place : place + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=5))
+    with contextlib.suppress(InputError):
+        read_comparison(bytes(content), "x.json")

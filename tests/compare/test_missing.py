@@ -1,0 +1,148 @@
+"""Units that went with a leg: one line a leg, and never a word about another shard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from compare.compare_factories import case, died, run_of
+from guard.fixtures import make_plan
+from markdown_it import MarkdownIt
+
+from ciguard.compare.command import FORMATS
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.view import COLUMNS
+
+if TYPE_CHECKING:
+    from ciguard.compare.comparison import Comparison
+    from ciguard.model import Result
+
+PLANNED = {
+    "01": ("a", "b"),
+    "02": tuple(f"m{n:02}" for n in range(29)),
+    "03": ("c", "d"),
+}
+# The base had all units of today's shard 02 in its shard 03.
+BASE: dict[str, list[Result]] = {
+    "01": [case("a"), case("b")],
+    "02": [case("c"), case("d"), case("gone")],
+    "03": [case(unit) for unit in PLANNED["02"]],
+}
+
+
+def head(**changed: list[Result]) -> dict[str, list[Result]]:
+    complete = {key: [case(unit) for unit in units] for key, units in PLANNED.items()}
+    return {key: results for key, results in {**complete, **changed}.items() if results}
+
+
+def compared(legs: dict[str, list[Result]], *, planned: bool = True, **facts: str) -> Comparison:
+    plan = make_plan(PLANNED) if planned else None
+    candidate = run_of(legs, "head", run_id=2, shards=3, **facts)
+    return compare_run(candidate, None, [run_of(BASE)], plan=plan)
+
+
+def lost_texts(found: Comparison) -> list[str]:
+    return [f"{one.kind} {one.key.unit} {one.shard}".strip() for one in found.transitions]
+
+
+def test_units_of_a_lost_leg_are_one_line_and_no_transitions() -> None:
+    found = compared(head(**{"02": []}))
+    (lost,) = found.lost
+    assert lost.describe == "29 units lost with shard 02"
+    assert [key.unit for key in lost.units] == list(PLANNED["02"])
+    assert lost_texts(found) == ["removed gone"]
+    assert found.headline.startswith("INCOMPLETE: no record of shard 02; 29 units lost with it")
+    text = FORMATS["text"](found)
+    assert text.count("m00") == 1
+    assert "m28" not in text
+    assert "m00" not in FORMATS["markdown"](found)
+    for shape in ("json", "html"):
+        assert "m28" in FORMATS[shape](found)
+
+
+def test_without_a_plan_nobody_knows_what_was_lost_and_what_removed() -> None:
+    found = compared(head(**{"02": []}), planned=False)
+    (lost,) = found.lost
+    words = "30 units of the base without a result: lost with shard 02, or no longer there"
+    assert lost.describe == words
+    assert lost_texts(found) == []
+    for shape in ("text", "markdown"):
+        assert words in FORMATS[shape](found)
+
+
+def test_a_leg_that_was_stopped_loses_what_it_had_begun_and_what_it_had_not() -> None:
+    legs = head(**{"02": [case("m00"), died("m01", "deadline"), died("m02", "timeout")]})
+    found = compared({"02": legs["02"]}, ending="deadline")
+    losses = {lost.shards: len(lost.units) for lost in found.lost}
+    assert losses == {("01",): 2, ("02",): 27, ("03",): 2}
+    assert "31 units lost with 3 shards" in found.headline
+    assert lost_texts(found) == ["newly_timed_out m02 02", "removed gone"]
+    lines = [line for line in FORMATS["markdown"](found).splitlines() if line.startswith("- ")]
+    assert lines[:3] == [
+        "- 2 units lost with shard 01",
+        "- 27 units lost with shard 02",
+        "- 2 units lost with shard 03",
+    ]
+
+
+def test_legs_that_ended_in_one_way_are_one_reason() -> None:
+    legs = {f"{n:02}": [case(f"t{n}")] for n in range(1, 111)}
+    found = compare_run(run_of(legs, run_id=2, ending="cancelled"), None, [run_of(legs)])
+    assert found.reasons == ("legs 01, 02, 03 and 107 more were cancelled",)
+    one = compare_run(run_of({"01": [case("a")]}, run_id=2, ending="out_of_memory"))
+    assert one.reasons == ("leg 01 ran out of memory",)
+    cut = compare_run(run_of({"01": [case("a")]}, run_id=2, ending=None))
+    assert cut.reasons == ("leg 01 was cut",)
+
+
+def test_a_whole_leg_that_says_nothing_of_a_unit_is_told_by_name_and_by_its_own_shard() -> None:
+    found = compared(head(**{"01": [case("a")]}))
+    assert found.lost == ()
+    assert lost_texts(found) == ["no_longer_run b 01", "removed gone"]
+    assert found.reasons == ("1 planned unit of whole shards has no result",)
+
+
+def test_the_table_of_legs_fits_a_terminal_with_a_lost_leg() -> None:
+    text = FORMATS["text"](compared(head(**{"02": []}), planned=False))
+    assert max(map(len, text.splitlines())) <= COLUMNS
+    wide = compared({"a-job-with-a-long-name": [case("a")]}, planned=False, ending="memory_guard")
+    text = FORMATS["text"](wide)
+    assert max(map(len, text.splitlines())) <= COLUMNS
+    assert "absent -> memory guard" in text
+    assert text.count("completed -> no record") == 3
+
+
+def test_the_table_of_legs_fits_a_terminal_with_long_names_times_and_sizes() -> None:
+    legs = {f"linux 3.11 ({n:02})": [case(f"t{n}")] for n in (1, 2)}
+    facts: dict[str, Any] = {"wall_s": 725.0, "peak_mib": 2500}
+    base = run_of(legs, **facts)
+    found = compare_run(run_of(legs, run_id=2, **facts), None, [base])
+    text = FORMATS["text"](found)
+    assert max(map(len, text.splitlines())) <= COLUMNS
+    assert "linux 3.11 (01): completed\n" in text
+    both = "12 min 05 s -> 12 min 05 s  2.44 GiB -> 2.44 GiB"
+    (row, _) = [line for line in text.splitlines() if both in line]
+    assert row.split()[-3:] == ["GiB", "-", "1.00"]
+
+
+def test_a_long_message_has_lines_of_its_own_and_keeps_its_middle() -> None:
+    words = [f"word{n}" for n in range(22)]
+    legs = head(**{"01": [case("a"), case("b", outcome="failed", message=" ".join(words))]})
+    text = FORMATS["text"](compared(legs))
+    assert all(word in text for word in words)
+    assert max(map(len, text.splitlines())) <= COLUMNS
+
+
+def test_an_incomplete_base_is_not_taken_for_what_was_there() -> None:
+    candidate = run_of({"01": [case("a")], "02": [case("b")]}, "head", run_id=2)
+    complete = compare_run(candidate, None, [run_of({"01": [case("a")]})])
+    cut = compare_run(candidate, None, [run_of({"01": [case("a")]}, shards=2)])
+    note = "The base is incomplete: what is called added may have been lost there."
+    assert note not in complete.notes
+    assert note in cut.notes
+
+
+def test_markdown_has_one_table_and_no_holes() -> None:
+    markdown = FORMATS["markdown"](compared(head(**{"02": []})))
+    assert "\n\n\n" not in markdown
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)
+    assert html.count("<table>") == 2

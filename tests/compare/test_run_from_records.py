@@ -1,0 +1,148 @@
+"""Records -> runs: which result of a case counts, and which leg."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from compare.compare_factories import MIB, case, died, files_of, run_of
+
+from ciguard.codec.history import CODE_NAMES
+from ciguard.codec.record.reader import read_records
+from ciguard.compare.run_from_records import runs_from_records
+
+if TYPE_CHECKING:
+    from ciguard.compare.run_columns import Run
+
+
+def outcomes(run: Run) -> dict[str, str]:
+    return {
+        key.case: CODE_NAMES["outcome"][code]
+        for key, code in zip(run.keys, run.outcome.tolist(), strict=True)
+    }
+
+
+def test_columns_are_sorted_by_case_over_all_legs() -> None:
+    run = run_of({"02": [case("a", 0.1, 3)], "01": [case("b", 0.2, None), case("c", None, 5)]})
+    assert [key.case for key in run.keys] == ["a", "b", "c"]
+    assert [run.legs[leg].name for leg in run.leg.tolist()] == ["02", "01", "01"]
+    assert run.wall_s.tolist()[:2] == [0.1, 0.2]
+    assert math.isnan(run.wall_s[2])
+    assert run.peak_delta_bytes[0] == 3 * MIB
+    assert math.isnan(run.peak_delta_bytes[1])
+    assert run.complete
+
+
+def test_the_last_process_and_the_last_try_count() -> None:
+    run = run_of(
+        {
+            "01": [
+                died("a", "out_of_memory", process=1),
+                case("a", process=2),
+                case("b", outcome="failed", try_number=1),
+                case("b", outcome="passed", try_number=2),
+                case("c", outcome="passed", try_number=1),
+                case("c", outcome="failed", try_number=2),
+            ]
+        }
+    )
+    assert outcomes(run) == {"a": "passed", "b": "passed", "c": "failed"}
+    assert [key.case for key in run.flaky] == ["b"], "a was short of memory: it is starved"
+
+
+def test_what_a_plugin_ran_again_until_it_passed_is_flaky() -> None:
+    run = run_of({"01": [case("a", reruns=1), case("b", outcome="failed", reruns=1), case("c")]})
+    assert outcomes(run) == {"a": "passed", "b": "failed", "c": "passed"}
+    assert [key.case for key in run.flaky] == ["a"]
+
+
+def test_a_case_that_failed_and_did_not_run_again_stays_failed() -> None:
+    failed, fixed = case("a", case="x", outcome="failed"), case("a", case="x", process=2)
+    other = case("a", case="y", process=3)
+    assert outcomes(run_of({"01": [failed, other]})) == {"x": "failed", "y": "passed"}
+    assert outcomes(run_of({"01": [failed, fixed, other]})) == {"y": "passed"}
+
+
+def test_a_pass_of_the_same_try_cannot_hide_a_failure() -> None:
+    for results in (
+        [case("a"), case("a", outcome="failed")],
+        [case("a", outcome="failed"), case("a")],
+    ):
+        run = run_of({"01": results})
+        assert outcomes(run) == {"a": "failed"}
+        assert not run.flaky
+
+
+def test_of_two_legs_the_worse_result_counts() -> None:
+    run = run_of({"01": [case("a", outcome="failed")], "02": [case("a")]})
+    assert outcomes(run) == {"a": "failed"}
+
+
+def test_a_case_that_fails_in_another_leg_is_not_flaky() -> None:
+    flaky = [case("a", outcome="failed", try_number=1), case("a", try_number=2)]
+    run = run_of({"01": flaky, "02": [case("a", outcome="failed")]})
+    assert outcomes(run) == {"a": "failed"}
+    assert run.flaky == ()
+
+
+def test_attempts_of_a_leg_are_two_measurements() -> None:
+    first = files_of({"01": [case("a", 1.0)], "02": [case("b", 1.0)]})
+    rerun = files_of({"01": [case("a", 2.0)]}, run_attempt=2)
+    earlier, run = runs_from_records(read_records({**first, **rerun}.items()), "x")
+    assert run.wall_s.tolist() == [2.0, 1.0]
+    assert (run.run_id, run.run_attempt) == (1, 2)
+    assert earlier.wall_s.tolist() == [1.0]
+    assert [key.case for key in earlier.keys] == ["a"]
+
+
+def test_an_attempt_that_went_on_from_the_one_before_is_one_measurement_with_it() -> None:
+    started = [case("a", 1.0, at_s=1.0), died("b", "deadline", at_s=2.0)]
+    first = files_of({"01": started}, ending=None)
+    rerun = files_of({"01": [*started, case("b", 3.0, at_s=9.0, process=2)]}, run_attempt=2)
+    (run,) = runs_from_records(read_records({**first, **rerun}.items()), "x")
+    assert outcomes(run) == {"a": "passed", "b": "passed"}
+    assert not run.flaky, "it was stopped, and did not fail"
+
+
+def test_runs_are_sorted_by_time_then_number() -> None:
+    files = {
+        **files_of({"01": [case("a")]}, run_id=9, started_at="2026-11-01T10:00:00Z"),
+        **files_of({"01": [case("a")]}, run_id=3, started_at="2026-11-02T10:00:00Z"),
+        **files_of({"01": [case("a")]}, run_id=4, started_at="2026-11-02T10:00:00Z"),
+        **files_of({"01": [case("a")]}, run_id=5, started_at="nonsense"),
+    }
+    assert [run.run_id for run in runs_from_records(read_records(files.items()), "x")] == [
+        5,
+        9,
+        3,
+        4,
+    ]
+
+
+def test_a_leg_without_an_end_or_with_damage_is_not_complete() -> None:
+    assert not run_of({"01": [case("a")]}, ending=None).complete
+    assert not run_of({"01": [case("a")]}, ending="deadline").complete
+    files = files_of({"01": [case("a")]})
+    damaged = {path: content + b"{" for path, content in files.items()}
+    assert not runs_from_records(read_records(damaged.items()), "x")[-1].complete
+
+
+def test_a_leg_knows_wall_peak_and_machine() -> None:
+    (leg,) = run_of({"01": [case("a")]}, wall_s=12.5, peak_mib=700).legs
+    found = (leg.wall_s, leg.peak_bytes, leg.memory_bytes, leg.probe_s)
+    assert found == (12.5, 700 * MIB, 16384 * MIB, 0.3)
+
+
+def test_messages_are_kept_of_bad_results_only() -> None:
+    run = run_of(
+        {"01": [case("a", outcome="failed", message="boom"), case("b", message="captured")]}
+    )
+    assert {key.case: text for key, text in run.messages.items()} == {"a": "boom"}
+
+
+def test_nothing_gives_nothing() -> None:
+    assert runs_from_records((), "x") == ()
+    run = run_of({"01": []})
+    assert run.keys == ()
+    assert run.wall_s.dtype == np.float64

@@ -1,0 +1,244 @@
+"""The real command with real programs: what it measures, prints, and ends with."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+from conftest import clean_environment
+from experiment.simulated_programs import Program
+from markdown_it import MarkdownIt
+
+from ciguard.errors import UsageError
+from ciguard.experiment import view
+from ciguard.experiment.command import check_scipy, parse_conditions, parse_seconds, substitute
+from ciguard.template_loader import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from conftest import Ciguard, Golden
+
+    from ciguard.experiment.result import Experiment
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "experiment.schema.json"
+SAMPLES = Path(__file__).parents[1] / "samples" / "experiment"
+VERDICTS = {
+    *("faster", "slower", "less memory", "more memory", "mixed"),
+    *("no significant difference", "not enough data", "too noisy"),
+}
+MIB = 1024 * 1024
+
+
+def python(code: str) -> str:
+    return shlex.join([sys.executable, "-S", "-c", code])
+
+
+def answer(ciguard: Ciguard, folder: Path, *options: str, expect: int = 0) -> dict[str, Any]:
+    done = ciguard(
+        "experiment", *options, "--format", "json", "-o", "x.json", cwd=folder, expect=expect
+    )
+    found: dict[str, Any] = json.loads((folder / "x.json").read_text("utf-8"))
+    assert done.stdout == f"{found['verdict']}\n"
+    assert found["verdict"] in VERDICTS
+    jsonschema.validate(found, json.loads(SCHEMA.read_text("utf-8")))
+    return found
+
+
+def test_a_brief_spike_is_seen(tmp_path: Path, ciguard: Ciguard) -> None:
+    """200 MB that are there for 30 ms."""
+    calm = python("import time; time.sleep(0.25)")
+    spike = python(
+        "import time; time.sleep(0.1); x = bytearray(200_000_000); time.sleep(0.03); del x\n"
+        "time.sleep(0.05)"
+    )
+    found = answer(ciguard, tmp_path, "--a", calm, "--b", spike, "--runs", "2", "--warm", "0")
+    (peak,) = [row for row in found["rows"] if row["name"] == "peak memory"]
+    assert 180 * MIB < peak["after"] - peak["before"] < 220 * MIB
+    assert peak["verdict"] == "more memory"
+    assert [(run["side"], run["run"]) for run in found["runs"]] == [
+        ("a", 1), ("b", 1), ("b", 2), ("a", 2)
+    ]  # fmt: skip
+
+
+METRIC_SCRIPT = """
+for n in 1 2 3; do
+  printf '{"type":"metric","name":"step","unit":"s","value":%s%s,"key":{"iteration":"%s"}}\\n' \
+    $steps $n $n >> "$CIGUARD_RECORD_FILE"
+done
+test {steps} = "${steps}"
+"""
+
+
+def test_conditions_and_iterations_are_rows_of_their_own(tmp_path: Path, ciguard: Ciguard) -> None:
+    reported = ("--condition", "steps=4", "--condition", "steps=10")
+    found = answer(
+        ciguard,
+        tmp_path,
+        "--a",
+        METRIC_SCRIPT,
+        "--b",
+        METRIC_SCRIPT,
+        *reported,
+        "--runs",
+        "2",
+        "--warm",
+        "0",
+    )
+    assert found["conditions"] == [{"steps": "4"}, {"steps": "10"}]
+    steps = [
+        (row["condition"], row["iterations"], row["n"], round(row["before"], 3))
+        for row in found["rows"]
+        if row["name"] == "step"
+    ]
+    assert steps == [
+        (0, "cold", 2, 41), (0, "warm", 2, 42.5), (1, "cold", 2, 101), (1, "warm", 2, 102.5)
+    ]  # fmt: skip
+    order = [(run["condition"], run["side"]) for run in found["runs"]]
+    assert order == [(0, "a"), (0, "b"), (1, "a"), (1, "b"), (0, "b"), (0, "a"), (1, "b"), (1, "a")]
+
+
+def test_one_run_of_each_is_not_enough(tmp_path: Path, ciguard: Ciguard) -> None:
+    done = ciguard(
+        *("experiment", "--a", "true", "--b", "sleep 0.3", "--runs", "1", "--warm", "0"),
+        cwd=tmp_path,
+    )
+    assert done.stdout.splitlines()[-1] == "not enough data"
+    assert "wall time" in done.stdout
+
+
+def test_a_command_that_fails_is_named_with_its_last_words(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    done = ciguard(
+        *("experiment", "--a", "true", "--b", "echo no such table; exit 3", "--runs", "3"),
+        cwd=tmp_path,
+        expect=10,
+    )
+    assert "b, warm run 1: exit code 3\n    no such table\n" in done.stdout
+    assert done.stdout.splitlines()[-1] == "not enough data"
+    assert "failed: exit code 3" in done.stderr
+
+
+def test_the_budget_ends_a_run(tmp_path: Path, ciguard: Ciguard) -> None:
+    done = ciguard(
+        *("experiment", "--a", "sleep 60", "--b", "true", "--budget", "1.5s"), cwd=tmp_path
+    )
+    assert "then the budget was spent" in done.stdout
+    assert done.stdout.splitlines()[-1] == "not enough data"
+
+
+def test_a_budget_alone_is_used_until_it_is_clear(tmp_path: Path, ciguard: Ciguard) -> None:
+    words = ("experiment", "--a", "true", "--b", "true", "--warm", "0", "--format", "json")
+    for more, planned in (
+        ((), 10),
+        (("--budget", "2s"), 200),
+        (("--budget", "2s", "--runs", "7"), 7),
+    ):
+        found = json.loads(ciguard(*words, *more, cwd=tmp_path).stdout)
+        assert found["planned_runs"] == planned
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_one_gives_what_is_there(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "ciguard", "experiment", "--a", "echo a", "--b", "sleep 600"],
+        cwd=tmp_path,
+        env=clean_environment(TMPDIR=str(tmp_path / "temporary")),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    assert "a, warm run 1" in running.stderr.readline()
+    running.send_signal(number)
+    output, _ = running.communicate(timeout=60)
+    assert running.returncode == code
+    assert "incomplete: interrupted" in output
+    assert output.splitlines()[-1] == "not enough data"
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        (["steps"], "no condition: 'steps'"),
+        (["a=1 a=2"], "no condition: 'a=1 a=2'"),
+        (["2=1"], "no condition: '2=1'"),
+        ([""], "'' is empty"),
+        (["'"], "No closing quotation"),
+        (["a=1", "a=1"], "'a=1' is there twice"),
+    ],
+)
+def test_what_is_no_condition(reported: list[str], expected: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(expected)):
+        parse_conditions(reported)
+
+
+def test_conditions_are_names_with_values() -> None:
+    assert parse_conditions(()) == ({},)
+    assert parse_conditions(("steps=4 name='a b'", "steps=10")) == (
+        {"steps": "4", "name": "a b"},
+        {"steps": "10"},
+    )
+
+
+def test_a_placeholder_is_one_word_and_the_shell_s_own_is_left_alone() -> None:
+    output = substitute("run --steps={steps} ${steps} {other} ${x}", {"steps": "4 5", "x": "1"})
+    assert output == "run --steps='4 5' ${steps} {other} ${x}"
+
+
+def test_scipy_is_asked_for_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_scipy()
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(UsageError, match="extra `experiment`"):
+        check_scipy()
+
+
+def test_a_budget_is_a_time() -> None:
+    assert (parse_seconds("90s"), parse_seconds("1h30m"), parse_seconds("12")) == (
+        90.0,
+        5400.0,
+        12.0,
+    )
+    for text in ("-1s", "soon", "0s"):
+        with pytest.raises(UsageError, match="--budget: expected"):
+            parse_seconds(text)
+
+
+SHOWN = {
+    "same": Program(1).experiment(),
+    "mixed": Program(2, time=0.8, memory=1.3, noise=0.02).experiment(10, 2),
+}
+
+
+def rendered(found: Experiment) -> Mapping[str, str]:
+    template = environment().get_template("experiment.md.j2")
+    return {
+        "txt": view.as_text(found),
+        "md": template.render(experiment=found, words=view),
+        "json": json.dumps(view.as_json(found), indent=2, allow_nan=False) + "\n",
+    }
+
+
+@pytest.mark.parametrize(("name", "found"), list(SHOWN.items()))
+def test_all_formats(name: str, found: Experiment, golden: Golden) -> None:
+    for suffix, text in rendered(found).items():
+        # Numbers of libraries differ in their last digits.
+        rounded = {r"(\d\.\d{6})\d+": r"\1"}
+        golden(text, SAMPLES / f"{name}.{suffix}", scrub=rounded if suffix == "json" else {})
+        assert suffix == "json" or text.splitlines()[-1] == found.verdict
+    assert max(map(len, rendered(found)["txt"].splitlines())) <= view.COLUMNS
+    html = MarkdownIt("commonmark").enable("table").render(rendered(found)["md"])
+    assert html.count("<table>") == len(found.design.conditions)

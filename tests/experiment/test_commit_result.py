@@ -1,0 +1,150 @@
+"""What is said of units that were run on two commits, and what a leg of them came to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from compare.compare_factories import case, died, leg_lines
+from markdown_it import MarkdownIt
+
+from ciguard.codec import plan_file as plan_codec
+from ciguard.codec.record.lines import encode
+from ciguard.codec.record.reader import read_records
+from ciguard.experiment import commit_result
+from ciguard.experiment.loop import run_design
+from ciguard.experiment.measurement import Measurement
+from ciguard.experiment.schedule import Design
+from ciguard.experiment.unit_plan import (
+    Request,
+    exclusions,
+    failure_of,
+    metric_of,
+    plan_of,
+    values_of,
+)
+from ciguard.model import CaseKey, Record, Suite, UnitKey
+from ciguard.template_loader import environment
+
+if TYPE_CHECKING:
+    from conftest import Golden
+
+    from ciguard.experiment.commit_result import CommitResult
+    from ciguard.experiment.schedule import Step
+    from ciguard.model import Result
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "experiment"
+HOSTILE = "t.py::x[`|<b>@everyone</b> #1 ${{ x }} ::set-output\n\u202e]"
+MIB = 1024 * 1024
+
+
+def key(name: str) -> CaseKey:
+    return CaseKey("", "", name, name)
+
+
+def found(runs: int = 5, **changes: Any) -> CommitResult:
+    """One test that is slower and larger, one that is not, one that fails."""
+    times = {"a.py::test_slow": 1.4, "a.py::test_steady": 1.0, HOSTILE: 0.9, "a.py::bad": 3.0}
+
+    def measure(step: Step) -> Measurement:
+        swing = 1 + (step.pair * 7 % 5 - 2) / 300
+        values = {
+            metric_of(key(name), "wall_s"): swing * (factor if step.side == "b" else 1.0)
+            for name, factor in times.items()
+        }
+        mib = 30.0 if step.side == "b" else 20.0
+        values[metric_of(key("a.py::test_slow"), "peak_delta_bytes")] = mib * MIB
+        return Measurement(step, values, duration_s=1.0)
+
+    design, done = Design(runs, 1), list[Measurement]()
+    why = run_design(design, done, measure, lambda: 1e9, may_stop_early=False)
+    reported = commit_result.conclude(
+        design,
+        done,
+        why,
+        commits={"a": "a" * 40, "b": "b" * 40},
+        request=Request((UnitKey("", "", "a.py"),)),
+        exclusions={key("a.py::bad"): "on head: failed: no such table"},
+        wall_s=61.0,
+    )
+    return replace(reported, **changes)
+
+
+def test_all_formats(golden: Golden) -> None:
+    reported = found()
+    text = commit_result.as_text(reported)
+    markdown = (
+        environment().get_template("confirmation.md.j2").render(found=reported, words=commit_result)
+    )
+    golden(text, SAMPLES / "confirmed.txt")
+    golden(markdown, SAMPLES / "confirmed.md")
+    content = json.dumps(commit_result.as_json(reported), indent=2, allow_nan=False) + "\n"
+    golden(content, SAMPLES / "confirmed.json", scrub={r"(\d\.\d{6})\d+(e-\d+)?": r"\1"})
+    assert text.splitlines()[-1] == markdown.splitlines()[-1] == reported.verdict == "mixed"
+    assert max(map(len, text.splitlines())) <= commit_result.COLUMNS
+    html = MarkdownIt("commonmark").enable("table").render(markdown)
+    assert html.count("<tr>") == 1 + len(reported.rows)
+    assert "<b>" not in html
+
+
+def test_too_few_runs_and_failed_ones_give_no_verdict() -> None:
+    assert found(2).verdict == "not enough data"
+    assert not found(2).is_complete
+    failed = found(failure="b, run 1: ended: crash\nlast words")
+    assert not failed.is_complete
+    assert "    last words\n" in commit_result.as_text(failed)
+
+
+def record(*results: Result, **facts: Any) -> Record:
+    lines = b"".join(map(encode, leg_lines("1", results, **facts)))
+    (reported,) = read_records([("supervisor.jsonl", lines)])
+    return reported
+
+
+def test_numbers_are_those_of_cases_that_went_wrong_in_no_try() -> None:
+    reported = record(
+        case("good", 0.5, 10),
+        case("bad", outcome="failed", message="no\nmore"),
+        case("flaky", outcome="failed", try_number=1),
+        case("flaky", try_number=2),
+        case("unmeasured", None, None),
+        died("gone", "timeout"),
+    )
+    assert values_of(reported) == {
+        metric_of(key("good"), "wall_s"): 0.5,
+        metric_of(key("good"), "peak_delta_bytes"): 10.0 * MIB,
+    }
+    units = [UnitKey("", "", name) for name in ("good", "bad", "nowhere")]
+    assert exclusions(reported, units) == {
+        key("bad"): "failed: no",
+        key("flaky"): "failed",
+        key("gone"): "died",
+        key("nowhere"): "has no result",
+    }
+
+
+def test_a_leg_without_an_end_is_a_failure_and_failed_tests_are_none() -> None:
+    assert failure_of([record(case("bad", outcome="failed"))], "") == ""
+    assert failure_of([], "fix: x\n") == "it left no record\nfix: x"
+    cut = record(case("good"), ending=None)
+    assert failure_of([cut], "") == "ended: unknown"
+
+
+def test_the_plan_is_one_leg_of_the_suites_that_are_asked() -> None:
+    suites = {name: Suite("command", ("x", name)) for name in ("s", "t", "u")}
+    units = [UnitKey("t", "v", "two"), UnitKey("s", "", "one")]
+    plan = plan_codec.decode(plan_of(units, suites), "x")
+    assert [unit.key for unit in plan.shards[0].units] == units
+    assert set(plan.suites) == {"s", "t"}
+
+
+@pytest.mark.parametrize("width", [10, 60])
+def test_long_names_have_a_line_of_their_own(width: int) -> None:
+    name = "t.py::" + "x" * width
+    rows = tuple(replace(row, metric=metric_of(key(name), "wall_s")) for row in found().rows[:1])
+    lines = commit_result.as_text(found(rows=rows)).splitlines()
+    assert any(line.strip() == name for line in lines) is (width == 60)
+    assert max(map(len, lines)) <= commit_result.COLUMNS

@@ -1,0 +1,221 @@
+"""Which of the eight words an experiment ends with, and what is said above it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from experiment.simulated_programs import Program
+
+from ciguard.experiment.loop import is_conclusive, run_design, series_of
+from ciguard.experiment.measurement import CPU, PEAK, WALL, Measurement, Metric
+from ciguard.experiment.result import conclude, coverage_text, row_verdict
+from ciguard.experiment.schedule import Design, Step, interim_analyses, steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ciguard.experiment.result import Experiment
+    from ciguard.experiment.schedule import Side
+
+Sides = tuple[list[float], list[float]]
+COMMANDS: Mapping[Side, str] = {"a": "make old", "b": "make new"}
+COLD, WARM = (Metric("step", "s", (), part) for part in ("cold", "warm"))
+SCORE = Metric("score")
+MIB = 1024 * 1024
+
+SAME: Sides = ([10.0, 10.2, 9.9, 10.1] * 2, [10.1, 10.3, 9.8, 10.0] * 2)
+MORE: Sides = ([10.0, 10.2, 9.9, 10.1] * 2, [12.1, 12.3, 11.9, 12.2] * 2)
+LESS: Sides = (MORE[1], MORE[0])
+
+
+def scaled(sides: Sides, factor: float) -> Sides:
+    a, b = ([value * factor for value in side] for side in sides)
+    return a, b
+
+
+def experiment(*conditions: Mapping[Metric, Sides]) -> Experiment:
+    """One in which the runs came to these values, without any look before its end."""
+    runs = max(len(side) for rows in conditions for sides in rows.values() for side in sides)
+    design = Design(runs, 0, tuple({"n": str(n)} for n in range(len(conditions))))
+    done: list[Measurement] = []
+
+    def measure(step: Step) -> Measurement:
+        rows = conditions[step.condition]
+        place = step.side == "b"
+        values = {
+            metric: sides[place][step.pair]
+            for metric, sides in rows.items()
+            if step.pair < len(sides[place])
+        }
+        return Measurement(step, values, duration_s=1.0)
+
+    why = run_design(design, done, measure, lambda: 1e9, may_stop_early=False)
+    return conclude(design, done, why, commands=COMMANDS, wall_s=83.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ({WALL: SAME, PEAK: scaled(SAME, 20 * MIB)}, "no significant difference"),
+        ({WALL: MORE}, "slower"),
+        ({WALL: LESS, CPU: SAME}, "faster"),
+        ({CPU: MORE, WALL: SAME}, "slower"),
+        ({PEAK: scaled(MORE, 20 * MIB), WALL: SAME}, "more memory"),
+        ({PEAK: scaled(LESS, 20 * MIB), WALL: SAME}, "less memory"),
+        ({PEAK: scaled(LESS, 20 * MIB), WALL: LESS}, "faster"),
+        ({PEAK: scaled(MORE, 20 * MIB), WALL: LESS}, "mixed"),
+        ({WALL: LESS, CPU: MORE}, "mixed"),
+        ({WALL: SAME, SCORE: MORE}, "no significant difference"),
+        ({WALL: ([10.0], [20.0])}, "not enough data"),
+        ({WALL: ([], [])}, "not enough data"),
+        ({WALL: ([10.0, 24.0, 9.0, 40.0], [11.0, 9.0, 30.0, 12.0])}, "too noisy"),
+        ({WALL: ([124.0, 129.0], [122.0, 117.0])}, "no significant difference"),
+        ({WALL: SAME, WARM: LESS, COLD: SAME}, "no significant difference"),
+        ({WALL: SAME, WARM: MORE, COLD: SAME}, "slower"),
+        ({WALL: SAME, WARM: LESS, COLD: MORE}, "mixed"),
+        ({WALL: SAME, WARM: LESS, COLD: LESS}, "faster"),
+    ],
+)
+def test_one_word_for_all_rows(rows: Mapping[Metric, Sides], expected: str) -> None:
+    assert experiment(rows).verdict == expected
+
+
+def test_a_gain_in_warm_iterations_alone_is_told_and_is_no_headline() -> None:
+    found = experiment({WALL: SAME, WARM: LESS, COLD: SAME})
+    assert found.notes == ("step (warm): gained in warm iterations only, which is no headline.",)
+    assert [row_verdict(row) for row in found.rows][1] == "faster"
+
+
+def test_of_several_conditions_each_note_says_which() -> None:
+    gained = {WALL: SAME, WARM: LESS, COLD: SAME}
+    found = experiment(gained, gained, {WALL: SAME})
+    output = "gained in warm iterations only, which is no headline."
+    assert found.notes == tuple(f"step (warm) (n={n}): {output}" for n in (0, 1))
+    assert coverage_text(found) == "8 runs of each side in each condition, in 1 min 23 s"
+    (one, two) = ({WALL: SAME}, {WALL: SAME})
+    done = [replace(run, failure="exit code 3") for run in experiment(one, two).measurements[2:3]]
+    failed = conclude(experiment(one, two).design, done, "failed", commands=COMMANDS)
+    assert failed.failure == "a, run 1 (n=1): exit code 3"
+
+
+def test_conditions_are_never_pooled() -> None:
+    """Of two conditions that differ tenfold each is compared with itself."""
+    four, ten = {WALL: SAME}, {WALL: scaled(SAME, 10)}
+    found = experiment(four, ten)
+    assert [(row.condition, row.n) for row in found.rows] == [(0, 8), (1, 8)]
+    assert [round(row.before) for row in found.rows] == [10, 100]
+    assert found.verdict == "no significant difference"
+    assert experiment({WALL: SAME}, {WALL: LESS}).verdict == "faster"
+    assert experiment({WALL: MORE}, {WALL: LESS}).verdict == "mixed"
+    assert experiment({WALL: SAME}, {WALL: ([1.0], [1.0])}).verdict == "not enough data"
+
+
+def test_what_only_one_side_says_is_not_compared() -> None:
+    found = experiment({WALL: SAME, SCORE: ([1.0] * 8, [])})
+    assert [row.metric for row in found.rows] == [WALL]
+    assert found.notes == ("Measured of a only, so not compared: score.",)
+
+
+def stopped(at: int, how: Callable[[Step], Measurement], runs: int = 6) -> Experiment:
+    """An experiment whose run number `at` is another one."""
+    design, done = Design(runs), list[Measurement]()
+
+    def measure(step: Step) -> Measurement:
+        return how(step) if len(done) == at else Measurement(step, {WALL: 10.0 + len(done) / 9})
+
+    why = run_design(design, done, measure, lambda: 1e9)
+    return conclude(design, done, why, commands=COMMANDS)
+
+
+def test_a_failure_ends_it_and_nothing_is_judged() -> None:
+    found = stopped(6, lambda step: Measurement(step, failure="exit code 3\nno such table"))
+    assert (found.verdict, found.stopped_because, found.pairs) == (
+        "not enough data",
+        "failed",
+        (3,),
+    )
+    assert found.failure == "b, run 4: exit code 3\nno such table"
+    assert not found.is_complete
+
+
+def test_a_run_that_the_budget_cut_is_no_run() -> None:
+    found = stopped(7, lambda step: Measurement(step, hit_budget=True))
+    assert (found.stopped_because, found.pairs, found.rows[0].n) == ("budget", (3,), 3)
+    assert "; then the budget was spent" in coverage_text(found)
+
+
+def test_no_pair_begins_that_would_not_fit() -> None:
+    design, done = Design(runs=10, warm=1), list[Measurement]()
+
+    def measure(step: Step) -> Measurement:
+        return Measurement(step, {WALL: 10.0}, duration_s=10.0)
+
+    why = run_design(design, done, measure, lambda: 100.0 - 10.0 * len(done))
+    assert (why, len(done)) == ("budget", 8), "20 s are left, and two runs might take 22"
+
+
+def test_it_is_over_when_it_is_clear() -> None:
+    design, done = Design(runs=10), list[Measurement]()
+
+    def measure(step: Step) -> Measurement:
+        wall_s = (10.0 if step.side == "a" else 13.0) + step.pair / 100
+        return Measurement(step, {WALL: wall_s, PEAK: 300.0 * MIB})
+
+    why = run_design(design, done, measure, lambda: 1e9)
+    found = conclude(design, done, why, commands=COMMANDS)
+    assert (why, found.pairs, found.verdict) == ("clear", (4,), "slower")
+    assert found.level == interim_analyses(10)[4]
+    assert "; clear by then" in coverage_text(found)
+
+
+def test_one_row_that_is_not_clear_goes_on() -> None:
+    level = interim_analyses(10)[4]
+    done = [
+        Measurement(
+            step, {WALL: 10.0 + 3 * (step.side == "b"), CPU: 1.0 + (len(step.side) + n) % 3}
+        )
+        for n, step in enumerate(steps(Design(4)))
+    ]
+    assert not is_conclusive(done, level)
+    assert is_conclusive([Measurement(one.step, {WALL: one.values[WALL]}) for one in done], level)
+    assert series_of(done[:1]) == []
+    assert not is_conclusive(done[:1], level)
+
+
+def test_programs_that_do_not_differ() -> None:
+    """40 of the simulated experiments; all of them in the soak below."""
+    found = [Program(seed).experiment().verdict for seed in range(40)]
+    assert sum(word != "no significant difference" for word in found) <= 3
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "program",
+    [
+        Program(0),
+        Program(0, noise=0.15),
+        Program(0, modes=True),
+        Program(0, drift=0.02),
+        Program(0, second=1.1),
+        Program(0, noise=0.003),
+    ],
+)
+def test_at_most_9_of_200_see_a_difference_where_there_is_none(program: Program) -> None:
+    none = ("no significant difference", "too noisy")
+    for conditions in (1, 3):
+        alarms = [
+            word
+            for seed in range(200)
+            if (word := replace(program, seed=seed).experiment(10, conditions).verdict) not in none
+        ]
+        print(program, conditions, alarms)
+        assert len(alarms) <= 9
+
+
+@pytest.mark.parametrize(("time", "word"), [(1.1, "slower"), (0.9, "faster")])
+def test_ten_percent_are_found(time: float, word: str) -> None:
+    found = [Program(seed, time=time, noise=0.02).experiment() for seed in range(10)]
+    assert sum(one.verdict == word for one in found) >= 9
+    assert sum(one.pairs[0] for one in found) < 90, "some were clear before the end"

@@ -1,0 +1,77 @@
+"""docs/experiment.schema.json says all that both kinds of experiment write, and no more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import jsonschema
+import pytest
+from experiment.test_commit_result import found as of_commits
+from experiment.test_result import LESS, MIB, MORE, SCORE, experiment, scaled
+
+from ciguard.experiment import commit_result, view
+from ciguard.experiment.loop import StopReason
+from ciguard.experiment.measurement import PEAK, WALL
+from ciguard.experiment.result import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PLACE = Path(__file__).parents[2] / "docs" / "experiment.schema.json"
+SAMPLES = Path(__file__).parents[1] / "samples" / "experiment"
+
+
+@pytest.fixture(scope="module")
+def published() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(PLACE.read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(found)
+    for kind in objects(found["$defs"]):  # keys may be added; none is written that is not there
+        kind.setdefault("additionalProperties", False)
+    return found
+
+
+def objects(part: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(part, dict):
+        if part.get("type") == "object":
+            yield part
+        part = list(part.values())
+    if isinstance(part, list):
+        for one in part:
+            yield from objects(one)
+
+
+ANSWERS = {
+    "commands": view.as_json(
+        experiment(
+            {WALL: MORE, PEAK: scaled(LESS, MIB), SCORE: LESS}, {WALL: ([1.0], [1.0]), SCORE: MORE}
+        )
+    ),
+    "one run": view.as_json(experiment({WALL: ([1.0], [1.0])})),
+    "commits": commit_result.as_json(of_commits()),
+    "two commits, one run": commit_result.as_json(of_commits(1)),
+    **{path.name: json.loads(path.read_text("utf-8")) for path in SAMPLES.glob("*.json")},
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_each_answer_is_as_the_schema_says(published: dict[str, Any], name: str) -> None:
+    jsonschema.Draft202012Validator(published).validate(ANSWERS[name])
+
+
+def test_its_words_are_those_of_the_program(published: dict[str, Any]) -> None:
+    kinds = published["$defs"]
+    assert kinds["Verdict"]["enum"] == list(get_args(Verdict))
+    for kind in ("Commands", "Commits"):
+        assert kinds[kind]["properties"]["ended"]["enum"] == list(get_args(StopReason))
+
+
+@pytest.mark.parametrize("name", ["commands", "commits"])
+def test_the_schema_can_say_no(published: dict[str, Any], name: str) -> None:
+    validator, answer = jsonschema.Draft202012Validator(published), ANSWERS[name]
+    assert answer["rows"]
+    for key, invalid in (("verdict", "fine"), ("schema", 2), ("more", 1), ("rows", [{}])):
+        assert not validator.is_valid({**answer, key: invalid})
+    for key in answer:
+        assert not validator.is_valid({one: answer[one] for one in answer if one != key})

@@ -1,0 +1,233 @@
+"""Jobs, annotations, logs and commits, asked of a GitHub that can be wrong in each way."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from fakegithub.actions import add_job
+from fakegithub.server import serving
+from fakegithub.state import Fault, Login
+from pydantic import SecretStr
+
+from ciguard.github.api_errors import Forbidden, GitHubError
+from ciguard.github.client import GitHub
+from ciguard.github.retry import RetryPolicy
+from ciguard.github.run_client import RunClient, pulls_of
+from ciguard.model.jobs import Job, Step
+
+if TYPE_CHECKING:
+    from fakegithub.state import FakeGitHub
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
+REPOSITORY = "octo-org/shop"
+LOST = "The hosted runner: GitHub Actions 8 lost communication with the server."
+
+
+@pytest.fixture
+def run(github: GitHub) -> RunClient:
+    return RunClient(github, REPOSITORY, 7)
+
+
+def test_a_job_with_its_steps_and_times(server: FakeGitHub, run: RunClient) -> None:
+    steps = [("Set up job", "success"), ("Run the shard", "failure"), ("Upload", None)]
+    add_job(server, "tests (01)", "failure", steps=steps)
+    assert run.jobs() == (
+        Job(
+            id=1000,
+            name="tests (01)",
+            run_attempt=1,
+            status="completed",
+            conclusion="failure",
+            started_at=datetime(2026, 11, 21, 10, 0, tzinfo=UTC),
+            completed_at=datetime(2026, 11, 21, 10, 5, tzinfo=UTC),
+            steps=(
+                Step("Set up job", 1, "success"),
+                Step("Run the shard", 2, "failure"),
+                Step("Upload", 3, None),
+            ),
+            url="https://github.com/octo-org/shop/actions/runs/7/job/1000",
+            head_sha="a" * 40,
+        ),
+    )
+    assert run.jobs()[0].wall_s == 300.0
+
+
+def test_jobs_of_all_attempts_page_by_page(server: FakeGitHub, run: RunClient) -> None:
+    for number in range(150):
+        add_job(server, f"tests ({number:03})")
+    add_job(server, "tests (003)", attempt=2)
+    found = run.jobs()
+    assert [(one.name, one.run_attempt) for one in found][-2:] == [
+        ("tests (149)", 1),
+        ("tests (003)", 2),
+    ]
+    assert server.request_log() == [f"GET /repos/{REPOSITORY}/actions/runs/7/jobs"] * 2
+    assert server.exchanges[1].request.query == {"filter": "all", "per_page": "100", "page": "2"}
+    assert [one.name for one in run.jobs_of(2)] == ["tests (003)"]
+
+
+def test_more_jobs_than_can_be_read_are_not_half_of_the_truth(
+    server: FakeGitHub, run: RunClient
+) -> None:
+    for number in range(1000):
+        add_job(server, f"tests ({number})")
+    with pytest.raises(GitHubError, match="which ran last is not known"):
+        run.jobs()
+    assert len(server.request_log()) == 10
+
+
+@pytest.mark.parametrize("lists", ["jobs", "artifacts"])
+def test_a_list_that_is_cut_is_not_half_of_the_truth(
+    server: FakeGitHub, run: RunClient, lists: str
+) -> None:
+    """A proxy that takes the `Link` header away shows the first page only."""
+    for number in range(101):
+        add_job(server, f"tests ({number:03})")
+    server.artifacts += [f"a{number}" for number in range(101)]
+    server.faults.append(Fault(status=200, headers={"Link": ""}))
+    with pytest.raises(GitHubError, match="a list of 101 of which 100 came"):
+        run.jobs() if lists == "jobs" else run.artifacts()
+
+
+def test_a_word_that_nobody_knows_yet_is_handed_on(server: FakeGitHub, run: RunClient) -> None:
+    # GitHub's description of today would not allow it, so it comes as a text.
+    add_job(server, "tests (01)")
+    job = {"id": 1, "name": "tests (01)", "status": "dreaming", "conclusion": "vanished"}
+    text = f'{{"total_count": 1, "jobs": [{job}]}}'.replace("'", '"')
+    server.faults.append(Fault(status=200, text=text, content_type="application/json"))
+    (found,) = run.jobs()
+    assert (found.status, found.conclusion, found.wall_s) == ("dreaming", "vanished", None)
+
+
+def test_annotations_are_one_call(server: FakeGitHub, run: RunClient) -> None:
+    add_job(server, "tests (01)", "failure", annotations=[LOST] * 120)
+    (job,) = run.jobs()
+    assert run.annotations(job) == (LOST,) * 100
+    assert server.request_log()[1:] == [f"GET /repos/{REPOSITORY}/check-runs/1000/annotations"]
+
+
+def test_a_log_s_end_comes_from_the_storage_without_the_token(
+    server: FakeGitHub, run: RunClient
+) -> None:
+    log = "x" * 99_999 + "\n##[error]The operation was canceled.\n"
+    add_job(server, "tests (01)", "cancelled", log=log)
+    (job,) = run.jobs()
+    end = run.log_end(job)
+    assert end == log[-64 * 1024 :]
+    requested, stored = (one.request for one in server.exchanges[1:])
+    assert requested.headers["authorization"] == f"Bearer {TOKEN}"
+    assert stored.path == "/storage/1000"
+    assert "authorization" not in stored.headers
+
+
+def test_an_enterprise_server_may_keep_logs_on_its_own_host() -> None:
+    with serving(prefix="/api/v3") as server:
+        server.tokens[TOKEN] = Login()
+        add_job(server, "tests (01)", log="the end")
+        place = f"{server.address}/storage/1000"
+        server.faults.append(Fault(path="/logs", status=302, headers={"Location": place}))
+        with GitHub(server.address, SecretStr(TOKEN)) as github:
+            run = RunClient(github, REPOSITORY, 7)
+            assert run.log_end(run.jobs()[0]) == "the end"
+        assert "authorization" not in server.exchanges[-1].request.headers
+
+
+def test_a_log_that_never_came_is_404_with_xml(server: FakeGitHub, run: RunClient) -> None:
+    add_job(server, "tests (01)", "cancelled")
+    (job,) = run.jobs()
+    with pytest.raises(GitHubError, match="404") as reported:
+        run.log_end(job)
+    assert "<" not in str(reported.value)
+    server.logs[1000] = b"soon gone"
+    server.faults.append(Fault(path="/storage", status=404, text="<?xml version='1.0'?><Error/>"))
+    with pytest.raises(GitHubError, match="404") as reported:
+        run.log_end(job)
+    assert "sig=secret" not in str(reported.value)
+
+
+def test_a_log_that_has_expired(server: FakeGitHub, run: RunClient) -> None:
+    add_job(server, "tests (01)", log="x")
+    (job,) = run.jobs()
+    server.faults.append(Fault(path="/logs", status=410, text="", content_type="text/plain"))
+    with pytest.raises(GitHubError, match="410"):
+        run.log_end(job)
+
+
+def test_a_log_without_an_end(
+    server: FakeGitHub, run: RunClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ciguard.github.run_client.LOG_MAX_BYTES", 10)
+    add_job(server, "tests (01)", log="x" * 11)
+    with pytest.raises(GitHubError, match="longer than 10 bytes"):
+        run.log_end(run.jobs()[0])
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (Fault(status=404, message="Not Found"), "404"),
+        (Fault(status=500, times=9), "500"),
+        (Fault(status=502, text="<html>", times=9), "502"),
+        (Fault(status=0, times=9), "no answer"),
+        (Fault(status=429, headers={"Retry-After": "3600"}), "wait 3600 s"),
+        (Fault(status=200, text="<html>Log in</html>"), "expected"),
+    ],
+)
+def test_each_fault_is_one_error(
+    server: FakeGitHub, run: RunClient, fault: Fault, expected: str
+) -> None:
+    add_job(server, "tests (01)")
+    server.faults.append(fault)
+    with pytest.raises(GitHubError, match=expected) as reported:
+        run.jobs()
+    assert TOKEN not in str(reported.value)
+
+
+def test_a_missing_permission_is_named(server: FakeGitHub, run: RunClient) -> None:
+    add_job(server, "tests (01)")
+    (job,) = run.jobs()
+    server.faults += [Fault(status=403, message="Resource not accessible by integration", times=2)]
+    with pytest.raises(Forbidden) as reported:
+        run.annotations(job)
+    assert "checks: read" in reported.value.fix
+    with pytest.raises(Forbidden) as reported:
+        run.jobs()
+    assert "actions: read" in reported.value.fix
+    assert "fork" not in reported.value.fix
+
+
+def test_a_limit_is_waited_out(server: FakeGitHub, run: RunClient, waits: list[float]) -> None:
+    add_job(server, "tests (01)")
+    server.faults.append(Fault(status=403, message="rate limit", headers={"Retry-After": "2"}))
+    assert len(run.jobs()) == 1
+    assert waits == [2.0]
+
+
+def test_a_server_that_hangs(server: FakeGitHub) -> None:
+    add_job(server, "tests (01)")
+    server.faults.append(Fault(status=200, delay_s=60.0, times=2))
+    retry_policy = RetryPolicy(attempts=2, first_s=0.0)
+    with (
+        GitHub(
+            server.address, SecretStr(TOKEN), retry_policy=retry_policy, timeout_s=0.1
+        ) as github,
+        pytest.raises(GitHubError, match="no answer"),
+    ):
+        RunClient(github, REPOSITORY, 7).jobs()
+
+
+def test_artifacts_and_pulls_of_a_commit(
+    server: FakeGitHub, github: GitHub, run: RunClient
+) -> None:
+    server.artifacts += [f"ciguard-record-9f2c-{number:03}-1" for number in range(101)]
+    found = run.artifacts()
+    assert [one.name for one in found][-1] == "ciguard-record-9f2c-100-1"
+    assert not found[0].expired
+    assert run.artifact_names() is None
+    del server.artifacts[:99]
+    assert run.artifact_names() == ("ciguard-record-9f2c-099-1", "ciguard-record-9f2c-100-1")
+    server.pulls_of["d" * 40] = [12]
+    assert [one.number for one in pulls_of(github, REPOSITORY, "d" * 40)] == [12]
+    assert pulls_of(github, REPOSITORY, "e" * 40) == ()

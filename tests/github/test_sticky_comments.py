@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+from fakegithub.state import Fault, Login
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from pydantic import SecretStr
+
+from ciguard.github.api_errors import Forbidden, GitHubError, MaybeDone
+from ciguard.github.client import GitHub
+from ciguard.github.sticky_comments import MAX_CHARS, StickyComment, upsert_comment
+from ciguard.github.sticky_markers import newest_text, with_marker
+
+if TYPE_CHECKING:
+    from fakegithub.state import FakeGitHub, Request
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
+REPOSITORY = "octo-org/shop"
+THREAD = f"/repos/{REPOSITORY}/issues/7/comments"
+ONE = f"/repos/{REPOSITORY}/issues/comments"
+ROBOT = Login()
+REVIEWER = Login(name="reviewer", type="User", may_read_user=True)
+
+
+def upsert(
+    github: GitHub, body: str, key: str = "tests.yml", run: tuple[int, int] | None = None
+) -> StickyComment:
+    return upsert_comment(github, REPOSITORY, 7, key=key, body=body, run=run)
+
+
+def link(comment_id: int) -> str:
+    return f"https://github.com/{REPOSITORY}/pull/7#issuecomment-{comment_id}"
+
+
+def test_a_first_comment_is_created(server: FakeGitHub, github: GitHub) -> None:
+    assert upsert(github, "# 3 tests died") == StickyComment("created", link(1))
+    assert server.bodies() == ["<!-- ciguard:tests.yml -->\n# 3 tests died"]
+    assert server.request_log() == [f"GET {THREAD}", f"POST {THREAD}", f"GET {THREAD}"]
+
+
+def test_the_next_run_updates_it(server: FakeGitHub, github: GitHub) -> None:
+    upsert(github, "red")
+    assert upsert(github, "green") == StickyComment("updated", link(1))
+    assert server.bodies() == [with_marker("tests.yml", "green")]
+    assert server.request_log()[-1] == f"PATCH {ONE}/1"
+
+
+@pytest.mark.parametrize("stored", ["same\n\nbody", "same\r\n\r\nbody\r\n"])
+def test_nothing_new_is_not_written(server: FakeGitHub, github: GitHub, stored: str) -> None:
+    server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", stored))
+    assert upsert(github, "same\n\nbody\n") == StickyComment("unchanged", link(1))
+    assert server.request_log() == [f"GET {THREAD}"]
+
+
+def test_two_workflows_keep_a_comment_each(server: FakeGitHub, github: GitHub) -> None:
+    upsert(github, "unit", key="tests")
+    upsert(github, "nightly", key="tests.yml")
+    assert upsert(github, "unit 2", key="tests").action == "updated"
+    assert server.bodies() == [with_marker("tests", "unit 2"), with_marker("tests.yml", "nightly")]
+
+
+def test_ours_is_found_behind_hundreds_of_others(server: FakeGitHub, github: GitHub) -> None:
+    for number in range(130):
+        server.add_comment(REPOSITORY, 7, REVIEWER, f"remark {number}")
+    server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", "red"))
+    assert upsert(github, "green") == StickyComment("updated", link(131))
+
+
+@pytest.mark.parametrize(
+    ("login", "body"),
+    [
+        (REVIEWER, with_marker("tests.yml", "forged")),
+        (Login(name="github-actions[bot]", type="User"), with_marker("tests.yml", "forged")),
+        (Login(name="other[bot]"), with_marker("tests.yml", "forged")),
+        (ROBOT, "> " + with_marker("tests.yml", "quoted")),
+        (ROBOT, "said:\n" + with_marker("tests.yml", "quoted")),
+    ],
+)
+def test_what_is_not_ours_is_left_alone(
+    server: FakeGitHub, github: GitHub, login: Login, body: str
+) -> None:
+    server.add_comment(REPOSITORY, 7, login, body)
+    assert upsert(github, "green").action == "created"
+    assert server.bodies() == [body, with_marker("tests.yml", "green")]
+
+
+def test_a_deleted_account_s_comment_is_not_ours(server: FakeGitHub, github: GitHub) -> None:
+    server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", "red"))["user"] = None
+    assert upsert(github, "green").action == "created"
+
+
+@pytest.mark.parametrize(
+    ("login", "retained"),
+    [(REVIEWER, StickyComment("created", link(2))), (ROBOT, StickyComment("updated", link(1)))],
+)
+def test_a_token_that_is_no_app_s_is_asked_who_it_is(
+    server: FakeGitHub, login: Login, retained: StickyComment
+) -> None:
+    """One of an app may not ask; another that may not either is taken for the workflow's."""
+    server.tokens["ghp_another"] = login
+    server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", "the workflow's own"))
+    with GitHub(server.address, SecretStr("ghp_another")) as github:
+        assert upsert(github, "red") == retained
+        assert upsert(github, "green") == StickyComment("updated", retained.html_url)
+    assert server.request_log()[0] == "GET /user"
+
+
+def test_of_two_the_oldest_stays(server: FakeGitHub, github: GitHub) -> None:
+    for text in ("first", "second", "third"):
+        server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", text))
+    server.faults.append(Fault(method="DELETE", path="/3", status=404, message="Not Found"))
+    assert upsert(github, "first") == StickyComment("unchanged", link(1))
+    assert server.request_log()[1:] == [f"DELETE {ONE}/2", f"DELETE {ONE}/3"]
+    assert 2 not in server.comments
+
+
+def test_a_delete_that_is_refused_is_told(server: FakeGitHub, github: GitHub) -> None:
+    for text in ("first", "second"):
+        server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", text))
+    server.faults.append(Fault(method="DELETE", status=401, message="Bad credentials"))
+    with pytest.raises(GitHubError, match="answered 401"):
+        upsert(github, "green")
+
+
+@pytest.mark.parametrize("status", [0, 502])
+def test_a_lost_answer_does_not_make_a_second_comment(
+    server: FakeGitHub, github: GitHub, status: int
+) -> None:
+    server.faults.append(Fault(method="POST", status=status, done=True))
+    assert upsert(github, "green") == StickyComment("created", link(1))
+    assert len(server.comments) == 1
+
+
+@pytest.mark.parametrize("status", [0, 502])
+def test_a_lost_request_is_sent_again_once(server: FakeGitHub, github: GitHub, status: int) -> None:
+    server.faults.append(Fault(method="POST", status=status))
+    assert upsert(github, "green") == StickyComment("created", link(1))
+    assert server.request_log()[1:4] == [f"POST {THREAD}", f"GET {THREAD}", f"POST {THREAD}"]
+
+
+def test_a_request_lost_twice_is_told(server: FakeGitHub, github: GitHub) -> None:
+    server.faults.append(Fault(method="POST", status=502, times=2))
+    with pytest.raises(MaybeDone, match="answered 502"):
+        upsert(github, "green")
+    assert server.comments == {}
+
+
+def test_a_fork_s_token_may_not_write(server: FakeGitHub, github: GitHub) -> None:
+    server.tokens[TOKEN] = Login(may_write=False)
+    with pytest.raises(Forbidden, match="Resource not accessible by integration"):
+        upsert(github, "green")
+
+
+def test_the_longest_comment_fits_and_a_longer_one_is_the_caller_s_mistake(
+    server: FakeGitHub, github: GitHub
+) -> None:
+    room = MAX_CHARS - len(with_marker("tests.yml", ""))
+    assert upsert(github, "é" * room).action == "created"
+    requested = len(server.exchanges)
+    with pytest.raises(ValueError, match="65537 characters"):
+        upsert(github, "é" * (room + 1))
+    assert len(server.exchanges) == requested
+
+
+def test_a_late_run_does_not_overwrite_a_newer_one(server: FakeGitHub, github: GitHub) -> None:
+    assert upsert(github, "of run 12", run=(12, 1)).action == "created"
+    assert upsert(github, "of run 11", run=(11, 3)) == StickyComment("left to a newer run", link(1))
+    assert upsert(github, "of its second attempt", run=(12, 2)).action == "updated"
+    assert upsert(github, "of its first attempt", run=(12, 1)).action == "left to a newer run"
+    assert server.bodies() == [with_marker("tests.yml", "of its second attempt", (12, 2))]
+
+
+@pytest.mark.parametrize("runs", [(11, 12), (12, 11), (12, 12)])
+def test_of_two_writers_at_the_same_moment_one_comment_is_left(
+    server: FakeGitHub, runs: tuple[int, int]
+) -> None:
+    both = threading.Barrier(2, timeout=20)
+
+    def gate(request: Request) -> None:
+        if request.method == "POST":
+            both.wait()  # so that each has read an empty thread before either writes
+
+    server.gate = gate
+
+    def write(run: int) -> StickyComment:
+        with GitHub(server.address, SecretStr(TOKEN), timeout_s=20.0) as github:
+            return upsert(github, f"of run {run}", run=(run, 1))
+
+    with ThreadPoolExecutor(2) as writers:
+        done = list(writers.map(write, runs))
+    assert server.request_log().count(f"POST {THREAD}") == 2
+    assert server.bodies() == [with_marker("tests.yml", "of run 12", (12, 1))]
+    assert {one.action for one in done} <= {
+        "created",
+        "updated",
+        "unchanged",
+        "left to a newer run",
+    }
+
+
+def test_a_comment_that_another_run_removes_meanwhile_is_looked_for_again(
+    server: FakeGitHub, github: GitHub
+) -> None:
+    upsert(github, "of run 11", run=(11, 1))
+    server.faults.append(Fault(method="PATCH", status=404, message="Not Found"))
+    assert upsert(github, "of run 12", run=(12, 1)) == StickyComment("updated", link(1))
+
+
+def test_the_newest_text() -> None:
+    texts = [with_marker("w", "a", (9, 1)), with_marker("w", "b", (10, 1)), with_marker("w", "c")]
+    assert newest_text(texts) == texts[1]
+    assert newest_text([with_marker("w", "x"), "no marker"]).endswith("x")
+
+
+@given(st.text(), st.text())
+def test_no_key_ends_its_comment_early(key: str, other: str) -> None:
+    marker = with_marker(key, "").removesuffix("\n")
+    assert re.fullmatch(r"<!-- ciguard:[^<>\r\n]* -->", marker)
+    assert MarkdownIt().render(marker).strip() == marker  # hidden: raw HTML, one block
+    assert (with_marker(other, "") == with_marker(key, "")) == (other == key)

@@ -1,0 +1,114 @@
+"""The issue of a red base branch, over real HTTP."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+from fakegithub.issues_and_checks import issue_json
+from fakegithub.state import Fault, Login
+from pydantic import SecretStr
+
+from ciguard.github.api_errors import Forbidden
+from ciguard.github.client import GitHub
+from ciguard.github.sticky_issues import StickyIssue, upsert_issue
+from ciguard.github.sticky_markers import with_marker
+
+if TYPE_CHECKING:
+    from fakegithub.state import FakeGitHub, Request
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
+REPOSITORY = "octo-org/shop"
+LIST = f"/repos/{REPOSITORY}/issues"
+
+
+def upsert(
+    github: GitHub, body: str, *, red: bool = True, run: int = 1, key: str = "tests.yml"
+) -> StickyIssue:
+    title = f"{key} is red on main"
+    return upsert_issue(
+        github, REPOSITORY, key=key, title=title, body=body, is_red=red, run=(run, 1)
+    )
+
+
+def states(server: FakeGitHub) -> list[str]:
+    return [one["state"] for _, one in sorted(server.issues.items())]
+
+
+def test_an_issue_s_life(server: FakeGitHub, github: GitHub) -> None:
+    assert upsert(github, "all well", red=False).action == "not needed"
+    assert server.issues == {}
+    assert upsert(github, "3 failed").action == "opened"
+    assert upsert(github, "3 failed").action == "unchanged"
+    assert upsert(github, "4 failed", run=2).action == "updated"
+    closed = upsert(github, "mended", red=False, run=3)
+    assert closed == StickyIssue("closed", f"https://github.com/{REPOSITORY}/issues/100")
+    (issue,) = server.issues.values()
+    assert (issue["state"], issue["state_reason"]) == ("closed", "completed")
+    assert upsert(github, "still well", red=False, run=4).action == "not needed"
+    assert issue["body"] == with_marker("tests.yml", "mended", (3, 1))
+    assert upsert(github, "broken again", run=5).action == "reopened"
+    assert states(server) == ["open"]
+
+
+def test_each_workflow_has_its_own(server: FakeGitHub, github: GitHub) -> None:
+    upsert(github, "unit", key="tests.yml")
+    upsert(github, "nightly", key="nightly.yml")
+    upsert(github, "fine", key="tests.yml", red=False, run=2)
+    assert states(server) == ["closed", "open"]
+
+
+def test_a_late_run_says_nothing(server: FakeGitHub, github: GitHub) -> None:
+    upsert(github, "red", run=11)
+    upsert(github, "green", run=12, red=False)
+    assert upsert(github, "red", run=11).action == "left to a newer run"
+    assert states(server) == ["closed"]
+
+
+def test_what_others_wrote_is_left_alone(server: FakeGitHub, github: GitHub) -> None:
+    body = with_marker("tests.yml", "forged")
+    for number, login in enumerate([Login(name="x", type="User"), Login(name="other[bot]")]):
+        server.issues[number] = {**issue_json(server, REPOSITORY, number, login), "body": body}
+    pull = {**issue_json(server, REPOSITORY, 2, Login()), "body": body, "pull_request": {"url": ""}}
+    server.issues[2] = pull
+    assert upsert(github, "red").action == "opened"
+    assert [one["body"] for one in server.issues.values()][:3] == [body] * 3
+
+
+@pytest.mark.parametrize("runs", [(11, 12), (12, 11)])
+def test_two_runs_at_the_same_moment_leave_one_open(
+    server: FakeGitHub, runs: tuple[int, int]
+) -> None:
+    both = threading.Barrier(2, timeout=20)
+
+    def gate(request: Request) -> None:
+        if request.method == "POST":
+            both.wait()
+
+    server.gate = gate
+
+    def write(run: int) -> StickyIssue:
+        with GitHub(server.address, SecretStr(TOKEN), timeout_s=20.0) as github:
+            return upsert(github, f"of run {run}", run=run)
+
+    with ThreadPoolExecutor(2) as writers:
+        list(writers.map(write, runs))
+    assert states(server) == ["open", "closed"]
+    assert server.issues[100]["body"] == with_marker("tests.yml", "of run 12", (12, 1))
+
+
+@pytest.mark.parametrize("status", [0, 502])
+def test_a_lost_answer_opens_no_second_issue(
+    server: FakeGitHub, github: GitHub, status: int
+) -> None:
+    server.faults.append(Fault(method="POST", status=status, done=True))
+    assert upsert(github, "red").action == "opened"
+    assert len(server.issues) == 1
+
+
+def test_a_token_that_may_not(server: FakeGitHub, github: GitHub) -> None:
+    server.tokens[TOKEN] = Login(may_write=False)
+    with pytest.raises(Forbidden, match="Resource not accessible"):
+        upsert(github, "red")

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ciguard.github import workflow_commands
+
+
+def read_outputs(text: str) -> dict[str, str]:
+    """Read `$GITHUB_OUTPUT` as the runner does: up to a line that is the delimiter."""
+    outputs, lines = {}, iter(text.split("\n"))
+    for line in lines:
+        if not line:
+            continue
+        name, delimiter = line.split("<<", 1)
+        value = []
+        for part in lines:
+            if part == delimiter:
+                break
+            value.append(part)
+        else:
+            raise AssertionError(f"{name} is never ended")
+        outputs[name] = "\n".join(value)
+    return outputs
+
+
+def test_an_output_in_the_delimiter_form() -> None:
+    assert workflow_commands.set_output("matrix", '{"a":\n1}') == (
+        'matrix<<ciguard_end\n{"a":\n1}\nciguard_end\n'
+    )
+
+
+@given(st.text(), st.text())
+@example("ciguard_end\nplan_id<<x\nstolen\nx", "")
+@example("ciguard_end ciguard_end_2 ciguard_end_3", "\n\n")
+def test_no_value_ends_itself_or_sets_another(first: str, second: str) -> None:
+    written = workflow_commands.set_output("first", first) + workflow_commands.set_output(
+        "second", second
+    )
+    assert read_outputs(written) == {"first": first, "second": second}
+
+
+def test_several_outputs_in_order() -> None:
+    written = workflow_commands.outputs({"b": "1", "a": "2\n3"})
+    assert list(read_outputs(written).items()) == [("b", "1"), ("a", "2\n3")]
+
+
+@pytest.mark.parametrize("name", ["", "a=b", "a<<b", "a\nb", "a\r"])
+def test_a_name_that_is_syntax_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="not a name"):
+        workflow_commands.set_output(name, "x")
+
+
+def test_a_bare_error() -> None:
+    assert workflow_commands.annotation("error", "no records") == "::error::no records"
+
+
+def test_an_error_at_a_place() -> None:
+    assert workflow_commands.annotation(
+        "error", "3 % off:\r\nsee, there", file="a,b:c.py", line=4, title="50%: x"
+    ) == ("::error file=a%2Cb%3Ac.py,line=4,title=50%25%3A x::3 %25 off:%0D%0Asee, there")
+
+
+def test_a_warning_with_a_title_only() -> None:
+    assert (
+        workflow_commands.annotation("warning", "slow", title="ciguard")
+        == "::warning title=ciguard::slow"
+    )
+
+
+@given(st.text(), st.text(), st.text())
+def test_an_annotation_is_one_line_and_one_command(message: str, file: str, title: str) -> None:
+    text = workflow_commands.annotation("error", message, file=file, title=title)
+    assert "\n" not in text
+    assert "\r" not in text
+    properties = text.removeprefix("::error").partition("::")[0]
+    assert properties.count("=") >= bool(file) + bool(title)
+    assert properties.count(",") == (1 if file and title else 0)

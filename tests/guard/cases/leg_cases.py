@@ -1,0 +1,208 @@
+"""What the legs of a run can leave, and what must come out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from guard import damages
+from guard.fake_jobs import job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from guard.fixtures import World
+
+    from ciguard.guard.verdict import State
+    from ciguard.model import Ending
+from guard.cases.case import Case
+
+
+def shown(
+    verdict: State,
+    damage: Callable[[World], None],
+    states: str,
+    ending: Ending = "completed",
+    shard: str = "01",
+) -> Case:
+    """What a leg left is enough to tell; its job ended as its record says."""
+    return Case(verdict, (damage,), states, ending, shard)
+
+
+RECORDS = {
+    "all records gone": shown(
+        "incomplete", damages.all_removed, "shards 01, 02, 03 of 3 have no record", "unknown"
+    ),
+    "empty files": shown(
+        "incomplete", damages.empty_files, "shard 02 of 3 has no record", "unknown", "02"
+    ),
+    "only a shard line": shown(
+        "incomplete", damages.only_a_header, "shard 02 of 3 did not end by itself", "unknown", "02"
+    ),
+    "no shard line": shown(
+        "incomplete", damages.no_header, "shard 02 of 3 has no record", "unknown", "02"
+    ),
+    "no end line": shown(
+        "incomplete", damages.no_end, "shard 02 of 3 did not end by itself", "unknown", "02"
+    ),
+    "a line cut": shown("incomplete", damages.cut_line, "1 of 8 units has no result", shard="02"),
+    "a start without a result": shown(
+        "incomplete", damages.start_without_result, "1 of 8 units has no result"
+    ),
+    "neither start nor result": shown(
+        "incomplete", damages.neither_start_nor_result, "1 of 8 units has no result"
+    ),
+    "a process's file lost": shown(
+        "incomplete", damages.process_file_lost, "3 of 8 units have no result"
+    ),
+    "one case lost": shown(
+        "incomplete", damages.one_case_lost, "its end line counts 4 results, its record holds 3"
+    ),
+    "a timeout": shown("failed", damages.timed_out, "1 of 8 units failed"),
+    "a crash": shown("failed", damages.crashed, "1 of 8 units failed"),
+    "out of memory": shown("failed", damages.out_of_memory, "1 of 8 units failed"),
+    "stopped for memory": shown("failed", damages.memory_guard, "1 of 8 units failed"),
+    "stopped at the deadline": shown(
+        "incomplete", damages.stopped_at_the_deadline, "1 of 8 units has no result"
+    ),
+    "cancelled in a test": shown(
+        "incomplete", damages.cancelled_in_it, "1 of 8 units has no result"
+    ),
+    "died of nobody knows what": shown(
+        "incomplete", damages.died_of_the_unknown, "1 of 8 units has no result"
+    ),
+    "a leg at its deadline": shown(
+        "incomplete", damages.leg_at_its_deadline, "shard 01 of 3 did not end by", "deadline"
+    ),
+    "a leg that was told to end": shown(
+        "incomplete", damages.leg_cancelled, "shard 01 of 3 did not end by itself", "cancelled"
+    ),
+    "a leg that says incomplete": shown(
+        "incomplete", damages.leg_exits_with_incomplete, "shard 01: it ended with exit code 13"
+    ),
+    "a leg that says failed": shown(
+        "failed",
+        damages.leg_exits_with_failure,
+        "shard 01 says that tests failed, and its record holds",
+    ),
+    "a skipped test": shown("passed", damages.skipped, "have a result, 1 of them skipped"),
+    "a flaky test": shown("passed", damages.flaky, "all 8 units of 3 shards have a result"),
+    "a record of another plan": shown(
+        "incomplete", damages.other_plan, "shard 03 of 3 has no record", "unknown", "03"
+    ),
+    "a record of another commit": shown(
+        "incomplete", damages.other_commit, "shard 02 of 3 has no record", "unknown", "02"
+    ),
+    "a record of another commit than the run's": shown(
+        "incomplete", damages.of_no_commit, "and this run of aaaaaaaa", "unknown", "03"
+    ),
+    "a record of another run": shown(
+        "incomplete", damages.other_run, "shard 03 of 3 has no record", "unknown", "03"
+    ),
+    "two plans in one folder": shown("passed", damages.a_second_plan, "all 8 units"),
+    "a unit in two legs": shown("passed", damages.doubled, "all 8 units"),
+    "a unit in two legs, and they differ": shown(
+        "failed", damages.doubled_and_differing, "1 of 8 units failed"
+    ),
+    "a failure and a pass of one try": shown(
+        "failed", damages.passed_after_a_failure_of_the_same_try, "1 of 8 units failed"
+    ),
+    "a process that is red for no test": shown(
+        "failed", damages.red_process, "a process of shard 01 of 3 failed, and no failed test"
+    ),
+    "that beside a failed test": shown(
+        "failed", damages.red_process_and_a_failure, "1 of 8 units failed; a process of shard 01"
+    ),
+}
+
+CUT_AFTER_4_S = (
+    "its record was cut: it has no end line, the last sign of life is 4 s after its start"
+)
+INTEGRITY = {
+    "lines behind the end": shown(
+        "incomplete", damages.lines_after_the_end, "2 lines behind the end of the leg"
+    ),
+    "resumed behind the end": shown(
+        "incomplete", damages.resumed_after_the_end, "1 line behind the end of the leg", "unknown"
+    ),
+    "two ends": shown(
+        "incomplete", damages.a_worse_end_before, "it stopped at its deadline", "deadline"
+    ),
+    "a step that went on and was lost": shown(
+        "incomplete", damages.continued_and_lost, CUT_AFTER_4_S, "unknown"
+    ),
+    "a step that went on and ended": Case(
+        "passed", (damages.continued_and_ended,), "all 8 units", shard="01", jobs=(job("01"),)
+    ),
+    "a copy with another end": shown(
+        "incomplete", damages.copied_with_another_end, "2 end lines that differ", "deadline"
+    ),
+    "a pass that claims another process": shown(
+        "incomplete", damages.passing_as_process_2, "lines of process 2, which was never begun"
+    ),
+    "a unit in two processes at once": shown(
+        "incomplete", damages.process_2_concurrent, "1 unit ran in two processes at once"
+    ),
+    "a failure again, with one try": shown(
+        "incomplete", damages.process_2_after_it, "1 unit failed and ran again, and the plan gives"
+    ),
+    "a failure again, with two": shown("passed", damages.retried, "all 8 units"),
+    "a unit that begins again": shown(
+        "incomplete", damages.restarted_after_result, "'a.t::two' begins again behind its result"
+    ),
+    "a crash without a word": shown(
+        "incomplete", damages.silent_crash, "process 1 ended by crash, without a victim"
+    ),
+    "a crash with a last word": shown(
+        "failed", damages.crash_with_a_last_word, "process 1 ended by crash"
+    ),
+    "killed and completed": shown(
+        "incomplete", damages.killed_and_completed, "process 1 was killed by signal 9"
+    ),
+    "an exit code of nothing": shown(
+        "incomplete", damages.exit_code_of_nothing, "process 1 ended with exit code 1, and nothing"
+    ),
+    "two ends of a process": shown(
+        "incomplete", damages.two_ends_of_a_process, "process 1 begins or ends in several ways"
+    ),
+    "a process without an end": shown(
+        "incomplete", damages.process_without_an_end, "process 1 was begun, and nothing says that"
+    ),
+    "a second process without an end": shown(
+        "incomplete", damages.a_second_process_without_an_end, "process 2 was begun, and nothing"
+    ),
+    "a process that nobody began": shown(
+        "incomplete", damages.unannounced_process, "process 1 ends, and was never begun"
+    ),
+    "an end that counts nothing": shown(
+        "incomplete", damages.an_end_that_counts_nothing, "its end line counts 0 results, its"
+    ),
+    "a result file lost": shown(
+        "incomplete", damages.a_result_file_lost, "results/process-001/r.xml is missing"
+    ),
+    "failures that the end counts": shown(
+        "incomplete", damages.failures_that_the_end_counts, "its end line counts 1 bad result"
+    ),
+}
+
+INVENTORIES = {
+    "a new test file the plan never saw": shown("passed", damages.unplanned, "all 8 units"),
+    "a new test file, and it fails": shown(
+        "failed", damages.unplanned_and_failed, "1 of 8 units failed"
+    ),
+    "a test file that was collected and not planned": shown(
+        "incomplete", damages.not_all_planned, "1 unit collected, and neither planned nor excluded"
+    ),
+    "a file that suddenly gives no tests": shown(
+        "incomplete", damages.emptied_file, "1 test file without a unit, and with some on the base"
+    ),
+    "a file that never gave any": shown("passed", damages.file_without_units, "all 8 units"),
+    "conftest broken on the pull request": shown(
+        "incomplete", damages.collection_error, f"collecting failed: {damages.BROKEN}"
+    ),
+    "fewer units than on the base": shown(
+        "incomplete", damages.fewer_than_the_base, "8 units were collected, 9 on the base (-11.1 %)"
+    ),
+    "one percent fewer": shown("passed", damages.one_percent_fewer, "all 99 units of 1 shard"),
+    "excluded by a rule": shown("passed", damages.excluded, "all 8 units"),
+    "nothing planned": Case("incomplete", (damages.nothing_planned,), "no unit is planned"),
+}

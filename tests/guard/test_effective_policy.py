@@ -1,0 +1,359 @@
+"""Whose policy holds: of the folder, or of the base commit, read by the real git."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import clean_environment
+from fakegithub.server import serving
+from fakegithub.state import Login
+from guard.fixtures import SHARDS, World, make_leg, make_plan
+from history.git_servers import environment, git
+
+from ciguard.codec.history import empty
+from ciguard.compare.fail_conditions import CONDITIONS
+from ciguard.errors import RemoteError
+from ciguard.git.checkout import MAX_BYTES, Checkout
+from ciguard.guard.effective_policy import EffectivePolicy, effective_policy
+from ciguard.invocation import Invocation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+    from ciguard.codec.history import History
+
+TODAY = datetime.now(UTC).date()
+LATER, YESTERDAY = TODAY + timedelta(days=20), TODAY - timedelta(days=1)
+
+
+def quarantine(unit: str, until: object = LATER) -> str:
+    return f'[[quarantine]]\nunit = "{unit}"\nreason = "late mail"\nissue = 4711\nuntil = {until}\n'
+
+
+def nothing(_: str) -> History:
+    return empty()
+
+
+class PolicyCheckout:
+    """What a job of a pull request has: a shallow clone of the merge that GitHub tests."""
+
+    def __init__(self, folder: Path) -> None:
+        self.origin, self.work = folder / "origin.git", folder / "work"
+        git(folder, "init", "--quiet", "--bare", "-b", "main", str(self.origin))
+        git(folder, "init", "--quiet", "-b", "main", str(self.work))
+        git(self.work, "remote", "add", "origin", str(self.origin))
+        self.folder = folder / "job"
+        self.event: dict[str, Any] = {}
+
+    def commit(self, files: dict[str, str | None]) -> str:
+        for name, text in files.items():
+            path = self.work / name
+            path.parent.mkdir(exist_ok=True)
+            path.unlink(missing_ok=True)
+            if text is not None:
+                path.write_text(text)
+        git(self.work, "add", "--all")
+        # Alone the branch in its message tells a commit from another one of the same second.
+        branch = git(self.work, "symbolic-ref", "HEAD")
+        git(self.work, "commit", "--quiet", "--allow-empty", "-m", branch)
+        return git(self.work, "rev-parse", "HEAD")
+
+    def propose(
+        self, base: dict[str, str], change: dict[str, str | None], depth: int = 1
+    ) -> PolicyCheckout:
+        """The base has moved on since the event was made: its own first commit is not the base."""
+        old = self.commit({**base, "quarantine.toml": None})
+        git(self.work, "branch", "topic")
+        self.tip = self.commit(dict(base))
+        git(self.work, "checkout", "--quiet", "topic")
+        self.head = self.commit({**base, **change})
+        parents = ("-p", self.tip, "-p", self.head)
+        self.merge = git(self.work, "commit-tree", f"{self.head}^{{tree}}", *parents, "-m", "x")
+        git(self.work, "push", "--quiet", "origin", "main", f"{self.merge}:refs/heads/merge")
+        where = ("--branch", "merge", self.origin.as_uri(), str(self.folder))
+        git(self.work, "clone", "--quiet", f"--depth={depth}", *where)
+        self.event = {
+            "pull_request": {
+                "number": 7,
+                "base": {"ref": "main", "sha": old},
+                "head": {"sha": self.head},
+            }
+        }
+        return self
+
+    def environ(self, **more: str) -> dict[str, str]:
+        path = self.folder.parent / "event.json"
+        path.write_text(json.dumps(self.event))
+        return {
+            **environment(self.folder.parent),
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_REPOSITORY": "octo-org/shop",
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_EVENT_PATH": str(path),
+            "GITHUB_SHA": self.merge,
+            **more,
+        }
+
+    def applied(self, forgive: str | None = None, **more: str) -> EffectivePolicy:
+        return effective_policy(Invocation(self.environ(**more), self.folder), forgive, nothing)
+
+
+@pytest.fixture
+def policy_checkout(tmp_path: Path) -> PolicyCheckout:
+    return PolicyCheckout(tmp_path)
+
+
+def units(found: EffectivePolicy) -> list[str]:
+    return [entry.unit for entry in found.policy.quarantine]
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "requested", "noted"),
+    [
+        ({}, None, ["past.ciguard"], ""),
+        ({"a.py": "x"}, None, ["past.ciguard"], ""),
+        ({"ciguard.toml": 'history.carrier = "mine.ciguard"'}, None, ["past.ciguard"], "history.c"),
+        ({"past.ciguard": "mine"}, None, [], "past.ciguard"),
+        ({"mine.ciguard": "mine"}, "mine.ciguard", [], "mine.ciguard"),
+        ({"mine.ciguard": "mine"}, "branch:ciguard-history", ["branch:ciguard-history"], ""),
+    ],
+)
+def test_a_pull_request_is_forgiven_by_no_past_of_its_own(
+    policy_checkout: PolicyCheckout,
+    change: dict[str, str | None],
+    place: str | None,
+    requested: list[str],
+    noted: str,
+) -> None:
+    law = '[history]\ncarrier = "past.ciguard"\n[guard]\nforgive = "base"\n'
+    job = policy_checkout.propose({"ciguard.toml": law, "past.ciguard": "the base's"}, change)
+    calls: list[str] = []
+
+    def history(where: str) -> History:
+        calls.append(where)
+        return empty()
+
+    found = effective_policy(Invocation(job.environ(), job.folder), None, history, location=place)
+    assert calls == requested
+    assert noted in "".join(found.policy.notes)
+    assert bool(found.policy.notes) is bool(noted)
+    assert [one.kind for one in found.policy.findings] == ["no_base_run"]
+
+
+@pytest.mark.parametrize("depth", [1, 2], ids=["fetched", "in the checkout"])
+def test_a_pull_request_is_judged_by_its_base(policy_checkout: PolicyCheckout, depth: int) -> None:
+    law = '[policy]\nfail_on = ["memory"]\n[guard]\nmax_drop = 0.02\n[report]\nfooter = "base"\n'
+    own = '[policy]\nfail_on = []\n[guard]\nmax_drop = 1.0\nforgive = "base"\n'
+    own += '[suite.""]\nexclude = ["*"]\n[report]\nfooter = "proposed"\n'
+    job = policy_checkout.propose(
+        {"ciguard.toml": law, "quarantine.toml": quarantine("a.t::*")},
+        {"ciguard.toml": own, "quarantine.toml": quarantine("b.t::*")},
+        depth,
+    )
+    if depth > 1:
+        git(job.folder, "remote", "set-url", "origin", "nowhere")
+    found = job.applied()
+    assert units(found) == ["a.t::*"]
+    assert found.fail_on == ("memory",)
+    assert found.footer == "base"
+    assert found.policy.rules.max_drop == 0.02
+    assert found.policy.findings == ()
+    assert found.policy.notes == (
+        "this pull request changes quarantine.toml, policy.fail_on, guard.max_drop, guard.forgive, "
+        "suite.exclude",
+    )
+
+
+def test_an_exclusion_that_is_added_is_a_change_of_policy(policy_checkout: PolicyCheckout) -> None:
+    base = {"ciguard.toml": '[suite.unit]\nexclude = ["slow*"]\n'}
+    job = policy_checkout.propose(
+        base, {"ciguard.toml": '[suite.unit]\nexclude = ["slow*", "b*"]\n'}
+    )
+    found = job.applied()
+    assert found.policy.notes == ("this pull request changes suite.unit.exclude",)
+
+
+def test_what_the_pull_request_leaves_alone_is_no_change(policy_checkout: PolicyCheckout) -> None:
+    base = {"pyproject.toml": "[tool.ciguard.guard]\nmax_drop = 0.5\n"}
+    found = policy_checkout.propose(base, {"ciguard.toml": None}).applied()
+    assert (found.policy.rules.max_drop, found.policy.notes) == (0.5, ())
+
+
+UNREAD = "the base's policy could not be read"
+
+
+def assert_strictest(found: EffectivePolicy, why: str) -> None:
+    assert units(found) == []
+    assert found.policy.rules.max_drop == 0.0
+    assert found.fail_on == CONDITIONS
+    assert found.policy.notes == (UNREAD,)
+    finding = found.policy.findings[-1]
+    assert (finding.level, finding.kind) == ("warning", "policy_unread")
+    assert finding.what.startswith(f"{UNREAD} (")
+    assert why in finding.what
+
+
+def test_a_base_out_of_reach_gives_the_strictest_policy(policy_checkout: PolicyCheckout) -> None:
+    job = policy_checkout.propose({"quarantine.toml": quarantine("a.t::*")}, {})
+    git(job.folder, "remote", "set-url", "origin", str(job.folder / "nowhere"))
+    assert_strictest(job.applied(forgive="base"), "git fetch failed")
+
+
+def test_a_folder_without_git_and_an_event_without_base(policy_checkout: PolicyCheckout) -> None:
+    job = policy_checkout.propose({}, {})
+    plain = job.folder.parent / "plain"
+    plain.mkdir()
+    job.folder = plain
+    assert_strictest(job.applied(), "git ")
+    del job.event["pull_request"]["base"]["sha"]
+    assert_strictest(job.applied(), "the event names no base commit")
+
+
+def test_a_configuration_of_the_base_with_mistakes_is_none(policy_checkout: PolicyCheckout) -> None:
+    job = policy_checkout.propose({"ciguard.toml": "[guard]\nmax_drop = 3\n"}, {"ciguard.toml": ""})
+    assert_strictest(job.applied(), "expected at most 1, found 3")
+
+
+def test_a_merge_group_is_judged_by_the_commit_that_it_goes_on(
+    policy_checkout: PolicyCheckout,
+) -> None:
+    job = policy_checkout.propose(
+        {"quarantine.toml": quarantine("a.t::*")}, {"quarantine.toml": ""}
+    )
+    job.event = {"merge_group": {"base_ref": "refs/heads/main", "base_sha": job.tip}}
+    found = job.applied(GITHUB_EVENT_NAME="merge_group")
+    assert units(found) == ["a.t::*"]
+    assert found.policy.notes == ("this merge group changes quarantine.toml",)
+
+
+def test_the_base_itself_and_a_laptop_are_judged_by_their_own(
+    policy_checkout: PolicyCheckout,
+) -> None:
+    job = policy_checkout.propose({}, {"quarantine.toml": quarantine("b.t::*")})
+    job.event = {"repository": {"full_name": "octo-org/shop", "default_branch": "main"}}
+    push = job.applied(GITHUB_EVENT_NAME="push", GITHUB_REF_NAME="main")
+    by_hand = effective_policy(Invocation(clean_environment(), job.folder), None, nothing)
+    assert units(push) == units(by_hand) == ["b.t::*"]
+    assert push.policy.notes == by_hand.policy.notes == ()
+
+
+def test_an_expired_entry_fails_until_somebody_mends_it(policy_checkout: PolicyCheckout) -> None:
+    expired = quarantine("a.t::*", YESTERDAY)
+    job = policy_checkout.propose({"quarantine.toml": expired}, {})
+    (finding,) = job.applied().policy.findings
+    assert (finding.level, finding.kind) == ("failed", "quarantine")
+    assert finding.what.startswith(f"quarantine.toml: a.t::* has expired on {YESTERDAY}: mend its")
+    (job.folder / "quarantine.toml").write_text(quarantine("a.t::*"))
+    found = job.applied()
+    assert units(found) == [], "what the pull request renews holds when it is merged"
+    (finding,) = found.policy.findings
+    assert (finding.level, finding.kind) == ("warning", "quarantine_of_base")
+    assert found.policy.notes == ("this pull request changes quarantine.toml",)
+    (job.folder / "quarantine.toml").write_text("quarantine = 3")
+    assert [one.level for one in job.applied().policy.findings] == ["failed", "warning"]
+
+
+def test_nothing_is_forgiven_without_a_run_of_the_base(policy_checkout: PolicyCheckout) -> None:
+    found = policy_checkout.propose({}, {}).applied(forgive="base")
+    assert [(one.level, one.kind) for one in found.policy.findings] == [("warning", "no_base_run")]
+
+
+def test_files_of_a_commit_below_a_folder(policy_checkout: PolicyCheckout, tmp_path: Path) -> None:
+    commit = policy_checkout.commit(
+        {"below/one": "1", "two": "2", "below/large": "x" * (MAX_BYTES + 1)}
+    )
+    there = Checkout(policy_checkout.work / "below", environment(tmp_path))
+    assert there.files_at(commit, ["one", "two"]) == {"one": b"1"}
+    for name, what in (("large", "bytes, more than"), ("../below", "is no plain file there")):
+        with pytest.raises(RemoteError, match=what):
+            there.files_at(commit, [name])
+    with pytest.raises(RemoteError, match="no commit: '--upload-pack"):
+        there.files_at("--upload-pack=x", ["one"])
+
+
+def test_a_replaced_commit_is_not_believed(policy_checkout: PolicyCheckout, tmp_path: Path) -> None:
+    commit, other = policy_checkout.commit({"one": "1"}), policy_checkout.commit({"one": "2"})
+    git(policy_checkout.work, "replace", commit, other)
+    found = Checkout(policy_checkout.work, environment(tmp_path)).files_at(commit, ["one"])
+    assert found == {"one": b"1"}
+
+
+def test_the_whole_way(policy_checkout: PolicyCheckout, ciguard: Ciguard, tmp_path: Path) -> None:
+    """A quarantined failure, one of the base's, and one of the pull request's own."""
+    job = policy_checkout.propose(
+        {"quarantine.toml": quarantine("a.t::*")}, {"quarantine.toml": quarantine("*.t::*")}
+    )
+    world = World()
+    world.result("02", "c.t::four", outcome="failed")
+    (tmp_path / "base").mkdir()
+    plan, records = world.write(tmp_path / "base")
+    history = ("--history", tmp_path / "history")
+    output = ("--sha", "1" * 40, "--branch", "main", "--at", "2026-11-01T10:00:00Z")
+    ciguard("history", "add", records, *history, "--plan", plan, *output, cwd=tmp_path)
+    world.legs = {key: make_leg(world.plan, key, run=8) for key in world.legs}
+    world.result("01", "a.t::two", outcome="failed")
+    world.result("02", "c.t::four", outcome="failed")
+    plan, records = world.write(tmp_path)
+    words = ("report", "--plan", plan, "--records", records, *history, "--forgive", "base")
+    given = job.environ(GITHUB_RUN_ID="8", GITHUB_RUN_ATTEMPT="1").items()
+    environ = {name: value for name, value in given if name.startswith("GITHUB_")}
+    done = ciguard(*words, cwd=job.folder, stdin="", expect=0, **environ)
+    assert done.stdout.partition("\n")[0] == (
+        "### :white_check_mark: PASSED: all 8 units of 3 shards have a result; 1 quarantined unit "
+        "failed; 1 forgiven unit failed; this pull request changes quarantine.toml"
+    )
+    assert "also fails on main since run 7" in done.stdout
+    # A plan of fewer units that says nothing of the base's.
+    few = World(plan=make_plan({key: SHARDS[key] for key in ("01", "02")}))
+    few.legs = {key: make_leg(few.plan, key, run=8) for key in few.legs}
+    (tmp_path / "few").mkdir()
+    plan, records = few.write(tmp_path / "few")
+    less = ("guard", "--plan", plan, "--records", records, *history)
+    done = ciguard(*less, cwd=job.folder, stdin="", expect=13, **environ)
+    assert done.stdout.startswith("INCOMPLETE: 5 units were planned, 8 on the base (-37.5 %, run 7")
+    world.result("03", "d.t::six", outcome="failed")
+    world.write(tmp_path)
+    done = ciguard(*words, cwd=job.folder, stdin="", expect=10, **environ)
+    assert "FAILED: 1 of 8 units failed; 1 quarantined unit" in done.stdout.partition("\n")[0]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["seen", "not seen"])
+def test_without_a_checkout_the_base_is_asked_of_github(tmp_path: Path, known: bool) -> None:
+    """A commit that the API does not show has no policy that anybody knows, not none."""
+    base = "b" * 40
+    event = {
+        "pull_request": {
+            "number": 7,
+            "base": {"ref": "main", "sha": base},
+            "head": {"sha": "a" * 40},
+        }
+    }
+    (tmp_path / "event.json").write_text(json.dumps(event))
+    (tmp_path / "here").mkdir()
+    with serving() as server:
+        server.tokens["token"] = Login()
+        if known:
+            server.files["ciguard.toml", base] = b"[guard]\nmax_drop = 0.02\n"
+            server.files["quarantine.toml", base] = quarantine("a.t::one").encode()
+        environ = {
+            **environment(tmp_path),
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_API_URL": server.address,
+            "GITHUB_REPOSITORY": "octo-org/shop",
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+            "GITHUB_SHA": "c" * 40,
+            "GITHUB_TOKEN": "token",
+            "NO_PROXY": "*",
+        }
+        found = effective_policy(Invocation(environ, tmp_path / "here"), None, nothing)
+    assert found.policy.rules.max_drop == (0.02 if known else 0.0)
+    assert units(found) == (["a.t::one"] if known else [])
+    assert (found.policy.notes == ("the base's policy could not be read",)) is not known
+    if not known:
+        assert "and by GitHub's API: answered 404" in found.policy.findings[-1].what

@@ -1,0 +1,262 @@
+"""Many failures, few causes: by literals of what frameworks write."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from guard.fixtures import World, make_leg, make_plan
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.guard.annotations import annotations_of
+from ciguard.guard.failure_groups import (
+    find_hotspots,
+    fingerprint,
+    group_failures,
+    lines_of,
+    summary_line,
+)
+from ciguard.guard.verdict import Failure, Hotspot
+from ciguard.guard.view import as_text
+from ciguard.model import Result, Suite
+from ciguard.report import charts
+
+NET = """System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException' was thrown.
+   at System.GC.AllocateNewArray(IntPtr typeHandle, Int32 length, GC_ALLOC_FLAGS flags)
+   at Shop.Tensors.Tensor`1.Allocate(Int32[] shape) in /_/src/Tensors/Tensor.cs:line 4{0}
+   at Shop.Tests.Layers{0}.Runs() in /_/tests/Layers.cs:line {0}"""
+JAVA = """java.lang.OutOfMemoryError: Java heap space
+\tat java.base/java.util.Arrays.copyOf(Arrays.java:3541)
+\tat com.shop.Big.grow(Big.java:3{0})"""
+NODE = """TypeError: Cannot read properties of undefined (reading 'price')
+    at Object.<anonymous> (/builds/shop/test/cart{0}.test.js:3:4)
+    at Cart.total (/builds/shop/src/cart.js:9:1{0})"""
+JEST = """Error: thrown: "no {0}"
+    at _getError (/builds/shop/node_modules/jest-circus/build/jestAdapterInit.js:1985:12)
+    at checkout (/builds/shop/src/till.js:4:1{0})"""
+WRAPPED = """System.TypeInitializationException : The type initializer of C{0} threw.
+---- System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException' was thrown.
+   at Shop.C{0}..cctor() in /_/src/C.cs:line 3
+   at Shop.Tests.Layers{0}.Runs() in /_/tests/Layers.cs:line {0}"""
+TRACEBACK = """Traceback (most recent call last):
+  File "/builds/shop/tests/test_a.py", line 3, in test_{0}
+  File "/builds/shop/shop/db.py", line 17, in connect
+  File "/opt/venv/lib/python3.11/site-packages/driver/core.py", line 9, in dial
+ConnectionError: refused"""
+
+
+def failure(unit: str, message: str | None = None, shard: str = "01", **more: Any) -> Failure:
+    outcome = more.pop("outcome", "failed")
+    return Failure(shard, Result(unit, outcome, message=message, **more))
+
+
+def lines(*failures: Failure) -> list[str]:
+    return [summary_line(cause, 78) for cause in group_failures(failures)]
+
+
+def test_950_stacks_are_one_line() -> None:
+    failures = [
+        failure(f"Shop.Tests.Layers{n}.Runs", NET.format(n), f"{n % 7 + 1:02}") for n in range(950)
+    ]
+    assert lines(*failures) == ["950 x OutOfMemoryException in Tensor.Allocate (7 shards)"]
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (JAVA, "2 x OutOfMemoryError in Big.grow (1 shard)"),
+        (NODE, "2 x TypeError in Cart.total (1 shard)"),
+        (JEST, "2 x Error in checkout (1 shard)"),
+        (TRACEBACK, "2 x ConnectionError in connect (1 shard)"),
+        ("lib/x.py:1{0}: KeyError: 'u{0}'", "2 x KeyError in lib/x.py: 'u#' (1 shard)"),
+        ("tests/a.py:{0}: assert {0} == 3", "2 x failed: assert # == # (1 shard)"),
+        ("tests/a.py:{0}: Exit: {0}", "2 x Exit: # (1 shard)"),
+        ("MemoryError", "2 x MemoryError (1 shard)"),
+        ("terminate called: std::bad_alloc {0}", "2 x failed: terminate called: std::bad_alloc #"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried 1.{0} GiB", "2 x OutOfMemoryError: CU"),
+        ("E   ValueError: no\nE   at all {0}", "2 x ValueError: no (1 shard)"),
+        ("NotAnErrorAtAll {0}", "2 x failed: NotAnErrorAtAll # (1 shard)"),
+        ("", "2 x failed (1 shard)"),
+    ],
+)
+def test_frames_else_words(message: str, line: str) -> None:
+    found = lines(*(failure(f"tests/a.py::test_{n}", message.format(n)) for n in (1, 2)))
+    assert len(found) == 1
+    assert found[0].startswith(line)
+
+
+def test_frames_of_the_tests_themselves_group_nothing() -> None:
+    messages = [
+        f"Shop.Refused : no {n}\n   at Shop.Tests.Layers.Runs{n}(Int32 x) in /_/a.cs:line 3"
+        for n in range(3)
+    ]
+    found = lines(*(failure(f"Shop.Tests.Layers.Runs{n}", text) for n, text in enumerate(messages)))
+    assert found == ["3 x failed: Shop.Refused : no # (1 shard)"]
+
+
+def test_the_exception_that_was_not_the_one_that_wraps_it() -> None:
+    failures = [failure(f"Shop.Tests.Layers{n}.Runs", WRAPPED.format(n)) for n in (1, 2)]
+    assert {cause.kind for cause in group_failures(failures)} == {"OutOfMemoryException"}
+    java = (
+        "java.util.concurrent.ExecutionException: no\nCaused by: java.lang.OutOfMemoryError: heap"
+    )
+    (cause,) = group_failures([failure("a", java)])
+    assert cause.kind == "OutOfMemoryError"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text() | st.text("at (.:/\n Error0aF\"'E<>", max_size=80), max_size=12))
+def test_any_message_is_in_exactly_one_cause(messages: list[str]) -> None:
+    failures = [failure(f"u{n}", message) for n, message in enumerate(messages)]
+    causes = group_failures(failures)
+    assert sorted(one.result.unit for cause in causes for one in cause.failures) == sorted(
+        one.result.unit for one in failures
+    )
+    assert all(len(summary_line(cause, 78)) <= 78 for cause in causes)
+    assert {summary_line(cause, 78) for cause in group_failures(failures[::-1])} == {
+        summary_line(cause, 78) for cause in causes
+    }
+
+
+def test_an_ending_says_more_than_a_message() -> None:
+    found = lines(
+        failure("a", "over its limit of 5 s", outcome="died", ending="timeout"),
+        failure("b", "over its limit of 90 s", outcome="died", ending="timeout"),
+        failure("c", outcome="died", ending="out_of_memory"),
+    )
+    assert found == ["2 x timeout: over its limit of # s (1 shard)", "1 x out of memory (1 shard)"]
+
+
+def test_a_failure_that_is_alone_keeps_its_own_words() -> None:
+    assert lines(failure("a.py::t", "a.py:3: ValueError: 3 of 4")) == [
+        "1 x ValueError: 3 of 4 (1 shard)"
+    ]
+
+
+def test_what_differs_between_two_failures_of_one_cause() -> None:
+    output = (
+        "0x7f3a: file /tmp/x-1/a_1/b.txt, C:\\a\\b.txt, commit 4f2a91c, "
+        "550e8400-e29b-41d4-a716-446655440000, tmpab12x, 3.5 s, 12:30:01"
+    )
+    assert fingerprint(output) == "#: file <path>, <path>, commit #, #, <temp>, # s, #"
+    assert fingerprint("expected a decade, not a facade") == "expected a decade, not a facade"
+
+
+def test_a_long_message_is_cut_and_the_shards_stay() -> None:
+    (found,) = lines(failure("a", f"ValueError: {'x' * 300}"))
+    assert len(found) <= 78
+    assert found.endswith("xxx (1 shard)")
+
+
+def test_a_long_frame_of_the_test_itself_groups_nothing() -> None:
+    """103 rows of 21 tests with long names fail alike: one cause."""
+    stack = """System.InvalidOperationException : no
+   at Shop.Tests.{0}"""
+    failures = []
+    for n in range(103):
+        name = f"Returns_a_receipt_for_an_order_with_{n % 21}_lines_and_a_voucher_of_a_customer"
+        failures.append(failure(f"Shop.Tests.Tills.{name}", stack.format(f"Tills.{name}()")))
+    assert lines(*failures) == ["103 x InvalidOperationException: no (1 shard)"]
+
+
+def test_causes_at_long_places_are_told_apart() -> None:
+    place = "Subsystem{}.Allocate_the_buffers_of_a_layer_and_its_gradients_at_once_or_not_at_all"
+    stack = "System.OutOfMemoryException : no\n   at Shop.{}()"
+    causes = group_failures([failure(f"t{n}", stack.format(place.format(n))) for n in range(3)])
+    assert len({cause.place for cause in causes}) == 3
+    shown = lines_of(causes, 78)
+    assert len(set(shown)) == 3
+    assert all(len(line) <= 78 for line in shown)
+
+
+def test_offenders_by_class_else_file() -> None:
+    suites = {"": Suite("pytest", ("x",)), "net": Suite("command", ("x",))}
+    causes = group_failures(
+        [
+            failure("a.py::T::t[1]", "ValueError"),
+            failure("a.py::T::t[2]", "MemoryError"),
+            failure("a.py::T::u", outcome="died", ending="timeout"),
+            failure("a.py::T::v", outcome="died", ending="crash"),
+            failure("a.py::w"),
+            failure("Shop.Tests.Runs", NET.format(1), suite="net"),
+            failure("x", suite="unknown"),
+        ]
+    )
+    assert find_hotspots(causes, suites) == (
+        Hotspot("a.py::T", timeouts=1, out_of_memory=1, failures=1, died=1),
+        Hotspot("[net] Shop.Tests", out_of_memory=1),
+        Hotspot("[unknown] x", failures=1),
+        Hotspot("a.py", failures=1),
+    )
+
+
+def test_long_classes_without_a_separator_of_ours_stay_apart() -> None:
+    """Names are grouped whole; the table shows them cut, and each row differently."""
+    classes = [
+        f"Company.Product.Subsystem.Integration.{kind}.WithADatabaseAndAQueueAndASearchIndexTests"
+        for kind in ("Orders", "Returns", "Invoices")
+    ]
+    units = tuple(f"{name}.{method}" for name in classes for method in ("Adds", "Removes"))
+    world = World(
+        plan=replace(make_plan({"01": units}), suites={"": Suite("command", ("./test",))})
+    )
+    world.legs = {"01": make_leg(world.plan, "01")}
+    for unit in units:
+        world.result("01", unit, outcome="failed", message="no")
+    verdict = world.prove()
+    assert [(one.name, one.total) for one in verdict.offenders] == [
+        (name, 2) for name in sorted(classes)
+    ]
+    text = as_text(verdict).partition("class or file")[2].splitlines()[1:4]
+    assert len({line.split()[0] for line in text}) == 3
+    assert all(len(line) <= 80 for line in as_text(verdict).splitlines())
+    assert len({one.label for one in charts.hotspot_chart(verdict.offenders)}) == 3
+
+
+def test_totals_of_a_large_red_run() -> None:
+    """7 legs, 370 timeouts, 950 out of memory: exact per leg, in the table and as two causes."""
+    units = {f"{n:02}": tuple(f"Shop.C{n}.T{i}" for i in range(200)) for n in range(1, 8)}
+    world = World(plan=make_plan(units))
+    world.legs = {key: make_leg(world.plan, key) for key in units}
+    left = {"timeout": 370, "memory": 950}
+    for key, names in units.items():
+        leg = world.legs[key]
+        results = {}
+        for name in names:
+            kind = next((kind for kind, count in left.items() if count), None)
+            if kind == "timeout":
+                results[name] = Result(name, "died", ending="timeout", process=1)
+            elif kind == "memory":
+                results[name] = Result(name, "failed", message=NET.format(1), process=1)
+            if kind is not None:
+                left[kind] -= 1
+        leg.inner = [
+            results.get(line.unit, line) if isinstance(line, Result) else line for line in leg.inner
+        ]
+        counts: dict[str, int] = {}
+        for line in leg.inner:
+            if isinstance(line, Result):
+                counts[line.outcome] = counts.get(line.outcome, 0) + 1
+        world.end(key, exit_code=10, counts=counts)
+    verdict = world.prove()
+    assert verdict.headline == "FAILED: 1,320 of 1,400 units failed"
+    assert [
+        sum(leg.counts.get(word, 0) for word in ("died", "failed")) for leg in verdict.legs
+    ] == [
+        *[200] * 6,
+        120,
+    ]
+    found = [(leg.endings.get("timeout"), leg.endings.get("out_of_memory")) for leg in verdict.legs]
+    assert found == [(200, None), (170, 30), *[(None, 200)] * 4, (None, 120)]
+    assert verdict.endings == {"timeout": 370, "out_of_memory": 950}
+    text = as_text(verdict)
+    assert "  950 x OutOfMemoryException in Tensor.Allocate (6 shards)\n" in text
+    assert "  370 x timeout (2 shards)\n" in text
+    assert sum(one.timeouts for one in verdict.offenders) == 370
+    assert sum(one.out_of_memory for one in verdict.offenders) == 950
+    assert [one.title for one in annotations_of(verdict, world.plan.suites)] == [
+        "950 x OutOfMemoryException in Tensor.Allocate (6 shards)",
+        "370 x timeout (2 shards)",
+    ]

@@ -1,0 +1,132 @@
+"""From the tries and cases of a unit to the one result that counts."""
+
+from __future__ import annotations
+
+import pytest
+from guard import damages
+from guard.fixtures import World, make_plan, passed
+
+from ciguard.guard.view import COLUMNS, as_text
+from ciguard.model import LegPolicy, ProcessEndLine, ProcessLine, Result, StartLine, UnitKey
+
+
+def test_a_failure_carries_what_a_reader_needs() -> None:
+    world = World()
+    world.result("01", "a.t::two", outcome="failed", message="1 != 2", file="a.t", line=17)
+    (failure,) = world.prove().failures
+    assert failure.shard == "01"
+    assert failure.result.key.unit_key == UnitKey("", "", "a.t::two")
+    found = (failure.result.message, failure.result.file, failure.result.line)
+    assert found == ("1 != 2", "a.t", 17)
+
+
+def test_fail_then_pass_is_flaky_within_a_leg() -> None:
+    world = World()
+    damages.flaky(world)
+    (flaky,) = world.prove().flaky
+    assert (flaky.key.unit, flaky.shard, flaky.first.outcome) == ("a.t::two", "01", "failed")
+
+
+def test_a_unit_that_fails_in_another_leg_is_not_flaky() -> None:
+    world = World()
+    damages.flaky(world)
+    world.legs["02"].inner.append(passed("a.t::two", outcome="failed"))
+    world.end("02", counts={"passed": 2, "failed": 1}, exit_code=10)
+    verdict = world.prove()
+    assert [(one.shard, one.result.unit) for one in verdict.failures] == [("02", "a.t::two")]
+    assert verdict.flaky == ()
+
+
+def test_what_passed_only_when_a_plugin_ran_it_again_is_flaky() -> None:
+    world = World()
+    world.result("01", "a.t::two", reruns=2, message="a.t:6: 1 != 2")
+    verdict = world.prove()
+    assert verdict.state == "passed"
+    (flaky,) = verdict.flaky
+    assert (flaky.key.unit, flaky.first.outcome) == ("a.t::two", "failed")
+    assert "first failed: a.t:6: 1 != 2" in as_text(verdict)
+
+
+@pytest.mark.parametrize(
+    ("ending", "ran_out_of_memory"),
+    [("crash", False), ("out_of_memory", True), ("memory_guard", True)],
+)
+def test_a_unit_that_died_and_passed_in_the_next_process(
+    ending: str, *, ran_out_of_memory: bool
+) -> None:
+    world = World()
+    world.drop("01", Result, unit="a.t::two")
+    own = world.legs["01"].own
+    own.insert(0, passed("a.t::two", outcome="died", ending=ending))
+    own[-1:-1] = [ProcessLine(2, 1), ProcessEndLine(2, "completed", 0)]
+    own.insert(0, passed("a.t::two", process=2))
+    world.end("01", counts={"passed": 3}, exit_code=0)
+    verdict = world.prove()
+    assert verdict.state == "passed"
+    found, other = verdict.starved, verdict.flaky
+    if not ran_out_of_memory:
+        found, other = other, found
+    assert ([one.first.ending for one in found], other) == ([ending], ())
+    words = (
+        "passed when tried again, memory had run out"
+        if ran_out_of_memory
+        else "flaky, passed in the"
+    )
+    assert f"\n1 {words}" in as_text(verdict)
+
+
+def test_a_second_try_that_did_not_finish_is_missing() -> None:
+    world = World()
+    world.legs["01"].own.insert(0, StartLine("a.t::two", process=2))
+    verdict = world.prove()
+    assert verdict.state == "incomplete"
+    assert [one.reason for one in verdict.missing] == ["its last try did not finish"]
+
+
+def test_one_bad_case_is_a_failed_unit() -> None:
+    world = World()
+    leg = world.legs["01"]
+    leg.inner.append(passed("a.t::two", case="a.t::two[x=1]"))
+    leg.inner.append(passed("a.t::two", case="a.t::two[x=2]", outcome="failed"))
+    world.end("01", counts={"passed": 4, "failed": 1}, exit_code=10)
+    verdict = world.prove()
+    assert [failure.result.case for failure in verdict.failures] == ["a.t::two[x=2]"]
+    assert verdict.counts == {"passed": 9, "failed": 1}
+
+
+def test_a_case_that_failed_and_did_not_run_again_is_a_failure() -> None:
+    world = World(plan=make_plan(policy=LegPolicy(tries=2)))
+    world.drop("01", Result, unit="a.t::two")
+    own = world.legs["01"].own
+    own.insert(0, passed("a.t::two", case="row-a", outcome="failed"))
+    own.insert(1, passed("a.t::two", case="row-b"))
+    own[-1:-1] = [ProcessLine(2, 1), ProcessEndLine(2, "completed", 0)]
+    own.insert(0, passed("a.t::two", case="row-b", process=2))
+    world.end("01", counts={"passed": 3, "failed": 1}, exit_code=10)
+    verdict = world.prove()
+    assert verdict.state == "failed"
+    assert [(one.result.case, one.result.process) for one in verdict.failures] == [("row-a", 1)]
+    assert verdict.flaky == ()
+
+
+def test_two_variants_are_two_units() -> None:
+    plan = make_plan({"01": ("a.t::one",)})
+    world = World(plan=plan)
+    world.legs["01"].inner.append(passed("a.t::one", variant="x", outcome="failed"))
+    world.end("01", counts={"passed": 1, "failed": 1}, exit_code=10)
+    verdict = world.prove()
+    assert [failure.result.variant for failure in verdict.failures] == ["x"]
+
+
+def test_no_word_of_a_flaky_unit_is_cut_while_there_is_room() -> None:
+    short, long = "a.t::two", "a.t::" + "x" * 60
+    message = "AssertionError: the till was left open last night and nobody closed it, so the total"
+    world = World(plan=make_plan({"01": (short, long)}))
+    for unit in (short, long):
+        world.result("01", unit, try_number=2)
+        first = passed(unit, outcome="failed", try_number=1, message=message)
+        world.legs["01"].inner.insert(1, first)
+    text = as_text(world.prove())
+    output = f"first failed: {message}"
+    assert f"{short} {output} {long} {output}" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= COLUMNS

@@ -1,0 +1,119 @@
+"""What is asked of GitHub: once, no more than needed, and what it refuses is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from guard.damages import record_removed
+from guard.fake_jobs import (
+    FAILED,
+    KILLED,
+    SHUTDOWN,
+    SUPERSEDED,
+    FakeJudgedRun,
+    FakeRunApi,
+    death,
+    failed,
+    job,
+    leg,
+    verdict_of,
+)
+from guard.fixtures import World, make_plan
+
+from ciguard.guard.github_facts import MAX_QUERIED_LEGS, query_jobs
+
+if TYPE_CHECKING:
+    from ciguard.model.jobs import Job
+
+REFUSED = "answered 403: Resource not accessible by integration"
+
+
+def test_what_is_said_of_one_cancelled_job_is_true_of_all() -> None:
+    world = World()
+    world.legs.clear()
+    jobs = tuple(job(shard, "cancelled", steps=KILLED) for shard in ("01", "02", "03"))
+    reported = FakeRunApi(jobs, {"02": [SUPERSEDED]})
+    verdict = verdict_of(world, reported)
+    assert {one.ending for one in verdict.legs} == {"superseded"}
+    assert verdict.headline.startswith(
+        "INCOMPLETE: shards 01, 02, 03 of 3 have no record (superseded)"
+    )
+    assert death(verdict, "03").evidence[0] == ("annotation of another job", SUPERSEDED, "")
+    # One that failed is not explained by it.
+    jobs = (*jobs[:2], failed())
+    reported = FakeRunApi(jobs, {"02": [SUPERSEDED]}, {"03": f"##[error]{SHUTDOWN}"})
+    assert leg(verdict_of(world, reported)).ending == "runner_shutdown"
+
+
+def test_whether_a_record_was_uploaded_is_known_where_all_artifacts_are() -> None:
+    world = World()
+    record_removed(world)
+    rest = ("ciguard-record-9f2c-01-1", "ciguard-record-9f2c-02-1", "coverage")
+    seen, fixes = [], []
+    for names in (rest, rest[1:], (*rest, "ciguard-record-9f2c-03-1"), rest[2:], None):
+        found = death(verdict_of(world, FakeRunApi((job("03"),), artifacts=names)))
+        seen.append([text for source, text, _ in found.evidence if source == "artifacts"])
+        fixes.append(found.fix)
+    assert seen == [
+        ["none of the run's 2 records ends in -03-1: nothing was uploaded"],
+        ["the run's one record does not end in -03-1: nothing was uploaded"],
+        ["ciguard-record-9f2c-03-1 was uploaded"],
+        [],
+        [],
+    ]
+    assert "uploads its record" in fixes[0]
+    assert "downloads the records" in fixes[2]
+
+
+class Only(FakeRunApi):
+    """A run with no other jobs."""
+
+    def jobs(self) -> tuple[Job, ...]:
+        return self.special
+
+
+@pytest.mark.parametrize(
+    ("names", "output"),
+    [
+        (("lint",), 'the one job of this run is not called like "tests (01)"'),
+        (("lint", "docs"), 'none of the 2 jobs of this run is called like "tests (01)"'),
+        ((), 'none of the 0 jobs of this run is called like "tests (01)"'),
+    ],
+)
+def test_jobs_that_are_not_ours_are_counted_in_words(names: tuple[str, ...], output: str) -> None:
+    jobs = tuple(replace(job("01", name=name), id=at) for at, name in enumerate(names))
+    platform = query_jobs(World().plan, (), FakeJudgedRun(Only(jobs), 1))
+    assert platform is not None
+    assert platform.unknown == output
+
+
+@pytest.mark.parametrize("faulty", ["annotations", "log"])
+def test_what_github_refuses_of_a_dead_leg_is_named_and_asked_once(faulty: str) -> None:
+    world = World()
+    world.legs.clear()
+    jobs = tuple(job(shard, "failure", steps=FAILED) for shard in ("01", "02", "03"))
+    reported = FakeRunApi(jobs, fault=REFUSED, faulty=(faulty,))
+    verdict = verdict_of(world, reported)
+    assert {one.ending for one in verdict.legs} == {"unknown"}
+    assert reported.calls.count(faulty) == 1
+    for shard in ("01", "02", "03"):
+        assert any(
+            source == "not known" and "403" in text
+            for source, text, _ in death(verdict, shard).evidence
+        )
+
+
+def test_a_report_makes_two_calls_for_a_dead_leg_and_no_more_than_for_sixty() -> None:
+    shards = {f"{number:03}": (f"u{number}", f"v{number}") for number in range(100)}
+    world = World(plan=make_plan(dict[str, tuple[str, ...]](shards)))
+    world.legs.clear()
+    jobs = tuple(
+        replace(job("00", "failure", steps=FAILED, name=f"tests ({key})"), id=int(key))
+        for key in shards
+    )
+    reported = FakeRunApi(jobs)
+    verdict = verdict_of(world, reported)
+    assert reported.calls.count("annotations") == reported.calls.count("log") == MAX_QUERIED_LEGS
+    assert "was not asked about all" in death(verdict, "099").evidence[-1].text

@@ -1,0 +1,422 @@
+"""Failures that count and those that do not; what a policy can never excuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from guard.fake_jobs import FAILED, KILLED, FakeRunApi, job, verdict_of
+from guard.fixtures import World, make_plan, passed
+from guard.fixtures import two_suites as suites_plan
+
+from ciguard.codec.base_runs import KnownFailure
+from ciguard.codec.quarantine import Entry
+from ciguard.codec.record.lines import encode
+from ciguard.guard.annotations import outputs_of
+from ciguard.guard.json import as_json
+from ciguard.guard.needs import NeededJob
+from ciguard.guard.policy import GuardRules, Policy
+from ciguard.guard.verdict import Finding
+from ciguard.guard.view import COLUMNS, as_text
+from ciguard.model import (
+    CaseKey,
+    EventLine,
+    Exclusion,
+    InventorySummary,
+    ProcessEndLine,
+    ProcessLine,
+    Result,
+    StartLine,
+)
+from ciguard.report.data import ReportData
+from ciguard.report.fitted_markdown import SizeLimit, markdown, utf16_units
+
+if TYPE_CHECKING:
+    from conftest import Golden
+
+    from ciguard.model import Line
+
+SAMPLES = Path(__file__).parent.parent / "samples" / "guard"
+SCRUB = {r"\b[0-9a-f]{12}\b": "PLAN"}
+UNTIL = date(2026, 12, 1)
+
+
+def entry(unit: str, **more: Any) -> Entry:
+    return Entry(unit, "the mail server answers late", "#4711", UNTIL, **more)
+
+
+def known(unit: str) -> dict[CaseKey, KnownFailure]:
+    return {CaseKey("", "", unit, unit): KnownFailure("failed", 123, 150, "main")}
+
+
+def red(policy: Policy, *units: str) -> World:
+    world = World(policy=policy)
+    for unit in units or ("a.t::two",):
+        key = next(
+            shard.key for shard in world.plan.shards if unit in {u.unit for u in shard.units}
+        )
+        world.result(key, unit, outcome="failed", message="AssertionError: no mail")
+    return world
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        entry("a.t::two"),
+        entry("a.t::*"),
+        entry("*two", suite="", variant=""),
+    ],
+)
+def test_a_quarantined_failure_is_shown_and_fails_nothing(one: Entry) -> None:
+    verdict = red(Policy(quarantine=(one,))).prove()
+    assert verdict.state == "passed"
+    assert verdict.headline == (
+        "PASSED: all 8 units of 3 shards have a result; 1 quarantined unit failed"
+    )
+    assert not verdict.failures
+    assert not verdict.causes
+    (shown,) = verdict.quarantined
+    assert (shown.shard, shown.result.unit, shown.result.outcome) == ("01", "a.t::two", "failed")
+    assert shown.why == "the mail server answers late (#4711, until 2026-12-01)"
+    assert verdict.counts == {"passed": 7, "failed": 1}
+    assert outputs_of(verdict)["quarantined"] == "1"
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        entry("b.t::*"),
+        entry("a.t::two", suite="other"),
+        entry("a.t::two", variant="x"),
+        entry("A*"),
+    ],
+)
+def test_what_no_entry_means_fails(one: Entry) -> None:
+    assert red(Policy(quarantine=(one,))).prove().state == "failed"
+
+
+def test_an_id_with_brackets_means_itself() -> None:
+    plan = make_plan({"01": ("a.t::two[x]", "a.t::twox")})
+    for unit, state in (("a.t::two[x]", "passed"), ("a.t::twox", "failed")):
+        world = World(plan=plan, policy=Policy(quarantine=(entry("a.t::two[x]"),)))
+        world.result("01", unit, outcome="failed")
+        # As a pattern it means "twox" as well: fnmatch has no other way to say it.
+        assert world.prove().state == ("passed" if unit == "a.t::twox" else state)
+
+
+def test_a_quarantined_unit_that_did_not_run_is_missing() -> None:
+    world = World(policy=Policy(quarantine=(entry("a.t::two"),)))
+    world.drop("01", Result, StartLine, unit="a.t::two")
+    world.end("01", counts={"passed": 2})
+    assert world.prove().state == "incomplete"
+
+
+def test_a_quarantined_unit_that_died_of_itself_is_excused_and_a_stopped_one_is_not() -> None:
+    for ending, state in (("timeout", "passed"), ("crash", "passed"), ("deadline", "incomplete")):
+        world = World(policy=Policy(quarantine=(entry("a.t::two"),)))
+        world.result("01", "a.t::two", outcome="died", ending=ending)
+        assert world.prove().state == state
+
+
+def test_a_red_process_is_not_excused() -> None:
+    world = red(Policy(quarantine=(entry("a.t::two"),)))
+    event = EventLine("unexplained_exit", 3.0, 1, detail="exit code 1\n")
+    world.legs["01"].own.insert(-1, event)
+    assert world.prove().state == "failed"
+
+
+@pytest.mark.parametrize("quarantined", [True, False])
+def test_a_process_that_crashed_is_not_excused_by_a_failure(quarantined: bool) -> None:
+    """Not even where the leg did not say itself that nothing explains it."""
+    policy = Policy(quarantine=(entry("a.t::two"),)) if quarantined else Policy()
+    world = red(policy) if quarantined else World()
+    own = world.legs["01"].own
+    (at,) = [at for at, line in enumerate(own) if isinstance(line, ProcessEndLine)]
+    own[at : at + 1] = [
+        EventLine("last_output", 3.0, 1, detail="killed by SIGSEGV\n"),
+        ProcessEndLine(1, "crash", -11, 3.0),
+    ]
+    verdict = world.prove()
+    assert verdict.state == "failed"
+    (finding,) = [one for one in verdict.findings if one.level == "failed"]
+    assert finding.what.startswith("shard 01: process 1 ended by crash (killed by SIGSEGV)")
+    assert finding.fix == "look why it ended"
+
+
+# Where a process was killed, and what the run is with the unit before it in quarantine.
+KILLED_WHERE = [
+    ("in the unit", "passed", []),
+    ("between units", "passed", ["unblamed"]),
+    ("behind the last unit", "failed", ["unblamed"]),
+]
+
+
+@pytest.mark.parametrize(("where", "state", "kinds"), KILLED_WHERE)
+def test_a_quarantined_unit_excuses_its_own_crash_and_no_other(
+    where: str, state: str, kinds: list[str]
+) -> None:
+    world = World(policy=Policy(quarantine=(entry("a.t::two"),)))
+    in_it = where == "in the unit"
+    how = {"outcome": "died", "ending": "crash"} if in_it else {"outcome": "failed"}
+    world.result("01", "a.t::two", **how)
+    leg = world.legs["01"]
+    more: list[Line] = []
+    if where != "behind the last unit":  # the third unit runs in another process
+        more = [ProcessLine(2, 1, reason="restart"), ProcessEndLine(2, "completed", 0, 1.0)]
+        third = [
+            replace(line, process=2)
+            for line in leg.inner
+            if isinstance(line, Result | StartLine) and line.unit == "b.t::three"
+        ]
+        world.drop("01", Result, StartLine, unit="b.t::three")
+        world.extra[f"{leg.folder}/process-002.jsonl"] = b"".join(map(encode, third))
+    (at,) = [at for at, line in enumerate(leg.own) if isinstance(line, ProcessEndLine)]
+    leg.own[at : at + 1] = [
+        EventLine("last_output", 3.0, 1, detail="killed by SIGKILL\n"),
+        ProcessEndLine(1, "crash", -9, 3.0),
+        *more,
+    ]
+    verdict = world.prove()
+    assert (verdict.state, [one.kind for one in verdict.findings]) == (state, kinds)
+    assert [one.result.unit for one in verdict.quarantined] == ["a.t::two"]
+
+
+JOBS = [("failure", "passed"), ("cancelled", "incomplete"), ("skipped", "incomplete")]
+
+
+@pytest.mark.parametrize(("result", "state"), JOBS)
+def test_the_job_of_a_quarantined_failure_is_red_and_explained(result: str, state: str) -> None:
+    world = red(Policy(quarantine=(entry("a.t::two"),)))
+    world.needs = (NeededJob("legs", result), NeededJob("plan", "success"))
+    assert world.prove().state == state
+
+
+def test_a_job_that_ran_no_leg_is_not_excused_by_a_quarantined_failure() -> None:
+    world = red(Policy(quarantine=(entry("a.t::two"),)))
+    for jobs, state in (
+        ((NeededJob("legs", "success"), NeededJob("lint", "failure")), "incomplete"),
+        ((NeededJob("legs", "failure"), NeededJob("lint", "failure")), "incomplete"),
+        (
+            (NeededJob("tests", "failure"), NeededJob("lint", "success")),
+            "passed",
+        ),  # as the records call it
+        (
+            (NeededJob("suite", "failure"), NeededJob("lint", "success")),
+            "passed",
+        ),  # nobody else needs one
+        ((NeededJob("suite", "failure"), NeededJob("lint", "failure")), "incomplete"),
+    ):
+        world.needs = jobs
+        assert world.prove().state == state, jobs
+
+
+def test_what_github_says_of_the_leg_s_job_is_not_excused() -> None:
+    world = red(Policy(quarantine=(entry("a.t::two"),)))
+    world.needs = (NeededJob("legs", "failure"),)
+    for conclusion, steps, state in (
+        ("failure", FAILED, "passed"),
+        ("cancelled", KILLED, "incomplete"),
+        ("skipped", (), "incomplete"),
+    ):
+        reported = FakeRunApi(special=(job("01", conclusion, steps=steps),))
+        assert verdict_of(world, reported).state == state, conclusion
+    # Another leg's job is red, and no record says why: the quarantined failure is not its reason.
+    reported = FakeRunApi(
+        special=(job("01", "failure", steps=FAILED), job("02", "failure", steps=FAILED))
+    )
+    assert verdict_of(world, reported).state == "incomplete"
+
+
+def test_a_failed_plan_job_is_never_excused() -> None:
+    world = red(Policy(quarantine=(entry("a.t::two"),)))
+    world.needs = (NeededJob("plan", "failure"),)
+    assert world.prove().state == "incomplete"
+
+
+def test_the_job_is_red_for_the_failure_that_counts() -> None:
+    world = red(Policy(quarantine=(entry("a.t::two"),)), "a.t::two", "c.t::four")
+    world.needs = (NeededJob("legs", "failure"),)
+    verdict = world.prove()
+    assert verdict.headline == "FAILED: 1 of 8 units failed; 1 quarantined unit failed"
+    assert [(one.level, one.kind) for one in verdict.findings] == [("failed", "job_failed")]
+
+
+def test_what_fails_on_the_base_is_forgiven_and_listed() -> None:
+    verdict = red(Policy(base_failures=known("a.t::two"))).prove()
+    assert verdict.state == "passed"
+    assert verdict.headline.endswith("; 1 forgiven unit failed")
+    (one,) = verdict.forgiven
+    assert one.why == "also fails on main since run 123"
+    assert red(Policy(base_failures=known("a.t::one"))).prove().state == "failed"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ending", "state"),
+    [
+        ("errored", "completed", "passed"),
+        ("died", "crash", "failed"),
+        ("died", "timeout", "failed"),
+    ],
+)
+def test_what_is_worse_than_on_the_base_is_not_forgiven(
+    outcome: str, ending: str, state: str
+) -> None:
+    world = World(policy=Policy(base_failures=known("a.t::two")))
+    world.result("01", "a.t::two", outcome=outcome, ending=ending)
+    assert world.prove().state == state
+
+
+def test_stale_entries_are_named() -> None:
+    entries = (entry("a.t::*"), entry("c.t::four"), entry("gone.t"), entry("d.t::six"))
+    world = red(Policy(quarantine=entries), "c.t::four")
+    world.result("03", "d.t::six", outcome="skipped")
+    found = [one for one in world.prove().findings if one.kind == "stale_quarantine"]
+    assert [(one.level, one.what) for one in found] == [
+        ("warning", "quarantine.toml: a.t::* is stale: 2 units passed"),
+        ("warning", "quarantine.toml: gone.t is stale: no unit of this plan is meant"),
+    ]
+
+
+def test_one_that_passed_in_its_second_try_is_not_stale() -> None:
+    world = World(policy=Policy(quarantine=(entry("a.t::two"),)))
+    world.result("01", "a.t::two", try_number=2)
+    world.legs["01"].inner.insert(1, passed("a.t::two", outcome="failed", try_number=1))
+    assert world.prove().findings == ()
+    world = World(policy=Policy(quarantine=(entry("a.t::two"),)))
+    world.result("01", "a.t::two", reruns=1)
+    assert world.prove().findings == (), "a plugin executed it again"
+
+
+def counted(now: int, **more: Any) -> InventorySummary:
+    return InventorySummary(now, more.pop("files", {}), "0", **more)
+
+
+DROPS = [
+    (counted(8, base_planned=8), GuardRules(), "passed"),
+    (counted(8, base_planned=9), GuardRules(), "incomplete"),
+    (counted(8, base_planned=9), GuardRules(max_drop=0.2), "passed"),
+    (counted(8, base_planned=9), GuardRules(fewest_units=8), "passed"),
+    (counted(8, base_planned=9), GuardRules(fewest_units=9), "incomplete"),
+    (counted(8, base_collected=9), GuardRules(fewest_units=8), "passed"),
+    (counted(800, base_planned=801), GuardRules(max_drop=0.0), "incomplete"),
+]
+
+
+@pytest.mark.parametrize(("inventory", "rules", "state"), DROPS)
+def test_fewer_units_than_the_base(
+    inventory: InventorySummary, rules: GuardRules, state: str
+) -> None:
+    units = {"01": tuple(f"u{n:03}" for n in range(inventory.collected))}
+    world = World(plan=make_plan(units, inventory=inventory), policy=Policy(rules))
+    assert world.prove().state == state
+
+
+def test_a_drop_says_where_the_count_comes_from_and_what_to_do() -> None:
+    inventory = counted(8, base_planned=1000, base_source="run 150 of main")
+    (finding,) = World(plan=make_plan(inventory=inventory)).prove().findings
+    assert finding.what == "8 units were planned, 1,000 on the base (-99.2 %, run 150 of main)"
+    assert "set guard.fewest_units in the configuration of the base to 8 or less" in finding.fix
+
+
+def test_the_report_s_own_history_counts_where_the_plan_is_silent() -> None:
+    policy = Policy(base_planned=(9, "run 150 of main"))
+    assert World(policy=policy).prove().state == "incomplete"
+    reported = make_plan(inventory=counted(8, base_planned=8))
+    assert World(plan=reported, policy=policy).prove().state == "passed"
+
+
+def test_a_file_that_gave_units_on_the_base_and_gives_none_is_broken() -> None:
+    inventory = counted(8, files={"a.t": 8, "b.t": 0, "c.t": 0}, emptied=("c.t",))
+    verdict = World(plan=make_plan(inventory=inventory)).prove()
+    assert verdict.headline == (
+        "INCOMPLETE: 1 test file without a unit, and with some on the base: c.t"
+    )
+    assert [(one.level, one.what) for one in verdict.findings[1:]] == [
+        ("warning", "1 test file without a unit: b.t")
+    ]
+
+
+def test_units_excluded_in_the_pull_request_are_missed() -> None:
+    excluded = (Exclusion("z.t::slow", "exclude: z*"),)
+    inventory = counted(9, base_planned=9, base_collected=9, excluded=excluded)
+    verdict = World(plan=make_plan(inventory=inventory)).prove()
+    assert verdict.state == "incomplete"
+    assert verdict.headline.startswith("INCOMPLETE: 8 units were planned, 9 on the base (-11.1 %)")
+
+
+def test_a_problem_of_the_policy_fails_and_its_note_ends_the_first_line() -> None:
+    problem = Finding("failed", "quarantine", "quarantine.toml: a.t has expired on 2026-11-01")
+    policy = Policy(findings=(problem,), notes=("this pull request changes guard.max_drop",))
+    verdict = World(policy=policy).prove()
+    assert verdict.exit_code == 10
+    assert verdict.headline == (
+        "FAILED: quarantine.toml: a.t has expired on 2026-11-01; "
+        "this pull request changes guard.max_drop"
+    )
+
+
+def test_two_suites_in_two_variants_are_one_verdict() -> None:
+    plan = suites_plan()
+    world = World(plan=plan)
+    assert world.prove().headline == "PASSED: all 6 units of 2 shards have a result"
+    # The same unit fails in one variant of one suite only.
+    leg = world.legs["01"]
+    leg.inner = [
+        passed("t", suite="web", variant="node 22", outcome="failed", message="Error: no")
+        if isinstance(line, Result) and line.variant == "node 22"
+        else line
+        for line in leg.inner
+    ]
+    world.end("01", exit_code=10, counts={"passed": 2, "failed": 1})
+    verdict = world.prove()
+    assert verdict.headline == "FAILED: 1 of 6 units failed"
+    assert [one.name for one in verdict.offenders] == ["[web/node 22] t"]
+    assert "[web/node 22] t" in as_text(verdict)
+    # An entry for one variant holds for it alone.
+    for variant, state in (("node 22", "passed"), ("node 20", "failed")):
+        world.policy = Policy(quarantine=(entry("t", suite="web", variant=variant),))
+        assert world.prove().state == state
+    # A way that left nothing is missing, whatever the others did.
+    other = world.legs["02"]
+    other.inner = [line for line in other.inner if getattr(line, "variant", "") != "node 20"]
+    world.end("02", counts={"passed": 2})
+    verdict = world.prove()
+    assert verdict.state == "incomplete"
+    assert [one.key for one in verdict.missing] == [("web", "node 20", "u")]
+
+
+def world_with_policy() -> World:
+    """A run with all that a policy can say of it."""
+    policy = Policy(
+        quarantine=(entry("b.t::*"), entry("d.t::six")),
+        base_failures=known("c.t::four"),
+        notes=("this pull request changes quarantine.toml, guard.max_drop",),
+    )
+    units = ("a.t::one", "a.t::two", "b.t::three", "c.t::four", "c.t::five")
+    world = red(policy, *units)
+    for unit in units[:2]:
+        message = f"shop/mail.py:41: SMTPException: 421 from 10.0.0.{len(unit)}"
+        world.result("01", unit, outcome="failed", message=message, file="a.t", line=3)
+    world.needs = (NeededJob("legs", "failure"), NeededJob("plan", "success"))
+    return world
+
+
+def test_all_of_it_on_a_terminal_in_markdown_and_as_json(golden: Golden) -> None:
+    world = world_with_policy()
+    verdict = world.prove()
+    text = as_text(verdict)
+    golden(text, SAMPLES / "judged.txt", scrub=SCRUB)
+    assert max(map(len, text.splitlines())) <= COLUMNS
+    text = markdown(ReportData(world.plan, verdict), SizeLimit(65_000, utf16_units))
+    golden(text, SAMPLES / "judged.md", scrub=SCRUB)
+    found = as_json(verdict)
+    assert [one["why"] for one in found["forgiven"]] == ["also fails on main since run 123"]
+    assert [one["unit"] for one in found["quarantined"]] == ["b.t::three"]
+    assert [(one["kind"], one["failures"], one["shards"]) for one in found["causes"]] == [
+        ("SMTPException", 2, ["01"]),
+        ("AssertionError", 1, ["02"]),
+    ]
+    assert found["notes"] == ["this pull request changes quarantine.toml, guard.max_drop"]

@@ -1,0 +1,165 @@
+"""Which job is which shard's, and in which attempt it ran last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from guard.damages import shard_03_in_attempt_2
+from guard.fake_jobs import BEGAN, FakeRunApi, death, failed, job, verdict_of
+from guard.fixtures import World, make_leg
+
+from ciguard.codec.record.reader import read_records
+from ciguard.errors import ExitCode
+from ciguard.guard.github_facts import RunFacts
+from ciguard.guard.prove import prove
+
+if TYPE_CHECKING:
+    from ciguard.model.jobs import Job
+
+
+def shard_03_in_two_attempts() -> World:
+    world = World()
+    shard_03_in_attempt_2(world)
+    return world
+
+
+def test_names_that_several_jobs_have_are_nobody_s() -> None:
+    output = ""
+    for second, level in (("success", "warning"), ("failure", "incomplete")):
+        twins = (job("03", name="a / tests (03)"), job("03", second, name="b / tests (03)"))
+        verdict = verdict_of(World(), FakeRunApi(twins, without=("03",)))
+        assert [(one.level, one.kind) for one in verdict.findings] == [(level, "job_ambiguous")]
+        output = verdict.headline
+    assert "called like it, so none was asked about, and one of them is 'failure'" in output
+    called = tuple(job(shard, name=f"ci / tests ({shard})") for shard in ("01", "02", "03"))
+    assert verdict_of(World(), FakeRunApi(called, without=("01", "02", "03"))).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "conclusion", "state"),
+    [
+        ("plan", "failure", "incomplete"),
+        ("plan", "cancelled", "incomplete"),
+        ("plan", "success", "passed"),
+        ("deploy / plan", "failure", "passed"),  # of another workflow that is called
+        ("lint", "failure", "passed"),
+    ],
+)
+def test_an_attempt_that_could_not_plan_is_not_the_one_before(
+    name: str, conclusion: str, state: str
+) -> None:
+    """Its legs have no job in it, so that nothing else says that they did not run."""
+    rerun = job("92", conclusion, attempt=2, name=name)
+    verdict = verdict_of(World(), FakeRunApi((rerun,)), attempt=2)
+    assert verdict.state == state
+    assert [one.kind for one in verdict.findings] == ["not_planned_again"] * (state != "passed")
+
+
+def test_a_plan_that_was_not_made_again_is_that_of_the_run() -> None:
+    """Legs that ran again, and a job that planned that is only listed with them."""
+    world = shard_03_in_two_attempts()
+    listed = job("92", attempt=2, name="plan", began=job("90").started_at)
+    reported = FakeRunApi((failed(), job("03", attempt=2), listed))
+    assert verdict_of(world, reported, attempt=2).state == "passed"
+
+
+def test_twins_that_ran_again_leave_an_older_record_worth_nothing() -> None:
+    names = [f"{caller} / tests (03)" for caller in "ab"]
+    what = ""
+    for attempt, level in ((1, "warning"), (2, "incomplete")):
+        twins = tuple(job("03", attempt=attempt, name=name) for name in names)
+        verdict = verdict_of(World(), FakeRunApi(twins, without=("03",)), attempt=attempt)
+        (output,) = verdict.findings
+        assert (output.level, output.kind) == (level, "job_ambiguous")
+        what = output.what
+    assert "one of them ran in attempt 2, and its record is of attempt 1" in what
+
+
+def test_a_twin_that_was_not_run_again_says_nothing_against_a_newer_record() -> None:
+    world = shard_03_in_two_attempts()
+    first, second = (f"{caller} / tests (03)" for caller in "ab")
+    older = (job("03", name=first), job("03", "failure", name=second))
+    for rerun, level in (((job("03", attempt=2, name=second),), "warning"), ((), "incomplete")):
+        verdict = verdict_of(world, FakeRunApi((*older, *rerun), without=("03",)), attempt=2)
+        assert [(one.level, one.kind) for one in verdict.findings] == [(level, "job_ambiguous")]
+    only_older = (job("03", name=first), job("03", name=second))
+    (output,) = verdict_of(world, FakeRunApi(only_older, without=("03",)), attempt=2).findings
+    assert output.level == "incomplete"
+    assert "one of them ran in attempt 1, and its record is of attempt 2" in output.what
+
+
+def test_the_run_that_is_judged_is_known_without_github_s_word() -> None:
+    world = World()
+    records = read_records(world.files().items())
+    for run, attempt, state in ((7, 1, "passed"), (8, 1, "incomplete"), (7, 2, "incomplete")):
+        silent = RunFacts(run, attempt, unknown="GitHub was not asked", fix="ask it")
+        assert prove(world.plan, records, platform=silent).state == state, (run, attempt)
+    later = World(legs={key: make_leg(world.plan, key, attempt=3) for key in world.legs})
+    silent = RunFacts(7, 2, unknown="GitHub was not asked", fix="ask it")
+    verdict = prove(world.plan, read_records(later.files().items()), platform=silent)
+    assert verdict.state == "incomplete"
+    assert "is of attempt 3, this is attempt 2" in verdict.findings[0].what
+
+
+def test_jobs_that_are_called_otherwise_are_found_by_the_record_or_not_at_all() -> None:
+    world = World()
+    for shard, one in world.legs.items():
+        one.header = replace(one.header, job=f"mine {shard}")
+    mine = tuple(job(shard, name=f"mine {shard}") for shard in world.legs)
+    removed = ("01", "02", "03")
+    assert verdict_of(world, FakeRunApi(mine, without=removed)).findings == ()
+    (output,) = verdict_of(world, FakeRunApi(without=removed)).findings
+    assert 'is called like "tests (01)"' in output.what
+    assert output.fix == "give the matrix job `name: ${{ matrix.name }}`"
+
+
+def test_what_failed_first_and_passed_again_is_flaky() -> None:
+    world = shard_03_in_two_attempts()
+    world.result("03", "d.t::six", outcome="failed", message="flaked")
+    verdict = verdict_of(world, FakeRunApi((failed(), job("03", attempt=2))), attempt=2)
+    assert verdict.exit_code == ExitCode.OK
+    assert [one.key.unit for one in verdict.flaky] == ["d.t::six"]
+
+
+TWICE = tuple(job(shard, attempt=2, began=job(shard).started_at) for shard in ("01", "02"))
+TOUCHED = tuple(replace(one, completed_at=None) for one in TWICE)
+
+
+@pytest.mark.parametrize(
+    "copies", [(), TWICE, TOUCHED], ids=["left out", "listed again", "with another end"]
+)
+def test_a_job_that_was_not_run_again_keeps_its_record(copies: tuple[Job, ...]) -> None:
+    reported = FakeRunApi((failed(), *copies, job("03", attempt=2)))
+    verdict = verdict_of(shard_03_in_two_attempts(), reported, attempt=2)
+    assert verdict.exit_code == ExitCode.OK
+    assert [one.run_attempt for one in verdict.legs] == [1, 1, 2]
+
+
+def test_a_job_that_began_behind_its_last_end_ran_again() -> None:
+    """Also where nothing else is known: an older record is then no proof."""
+    rerun = job("01", attempt=2)
+    for one in (rerun, replace(rerun, started_at=None)):
+        verdict = verdict_of(World(), FakeRunApi((one,)), attempt=2)
+        assert "its job ran last in attempt 2" in death(verdict, "01").what
+
+
+def test_a_job_that_is_listed_again_with_another_end_ran_again() -> None:
+    for end in ("failure", "cancelled"):
+        rerun = replace(TWICE[0], conclusion=end)
+        verdict = verdict_of(World(), FakeRunApi((rerun,)), attempt=2)
+        assert "its job ran last in attempt 2" in death(verdict, "01").what
+
+
+def test_an_older_record_is_no_proof_where_nobody_says_what_ran() -> None:
+    verdict = verdict_of(shard_03_in_two_attempts(), None, attempt=2)
+    assert verdict.exit_code == ExitCode.INCOMPLETE
+    assert {one.shard for one in verdict.findings if one.kind == "attempt_unknown"} == {"01", "02"}
+    assert verdict_of(World(), None).exit_code == ExitCode.OK
+
+
+def test_begun_is_where_the_clock_of_the_table_stands() -> None:
+    """The helper's attempts do not overlap: a copy is told by its times."""
+    assert job("03").started_at != job("03", attempt=2).started_at
+    assert job("03", began=BEGAN).started_at == BEGAN

@@ -1,0 +1,141 @@
+"""What a record and its job say together, beyond the rows of `cases.py`."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import pytest
+from guard.damages import dies_in_its_last_test, record_removed, short_of_memory
+from guard.fake_jobs import (
+    BY_HAND,
+    DISK,
+    EXIT_137,
+    FAILED,
+    KERNEL,
+    KILLED,
+    LOST,
+    NEW_LIMIT,
+    OLD_LIMIT,
+    SET_UP,
+    SHUTDOWN,
+    STEPS,
+    SUPERSEDED,
+    FakeRunApi,
+    death,
+    failed,
+    job,
+    leg,
+    verdict_of,
+)
+from guard.fixtures import World, make_plan
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ciguard.errors import ExitCode
+from ciguard.guard.diagnosis import CONCLUSIONS
+from ciguard.guard.needs import NeededJob as Needed
+from ciguard.guard.view import COLUMNS, as_text
+from ciguard.model import Result
+
+T = TypeVar("T")
+
+
+def test_the_whole_text_of_a_dead_leg() -> None:
+    world = World(plan=make_plan(job_minutes=15))
+    short_of_memory(world)
+    reported = FakeRunApi((failed(),), {"03": [EXIT_137]})
+    assert as_text(verdict_of(world, reported)).startswith(
+        """\
+INCOMPLETE: shard 03 of 3 did not end by itself (out of memory); 1 of 8 units
+has no result
+
+INCOMPLETE: shard 03: its record was cut: it has no end line, the last sign of
+    life is 2 s after its start: its machine ran out of memory
+    annotation: Process completed with exit code 137.
+    record: free memory fell from 9.00 GiB at 1.00 s to 128 MiB of 16.0 GiB at
+      2.50 s, its last sample
+    job: tests (03): failure after 5 min 00 s, its limit is 15 min 00 s
+    it was running:
+      d.t::eight
+    1 without a result, because it was started and did not finish:
+      d.t::eight
+  fix: plan with fewer processes, or give its pool more memory
+"""
+    )
+
+
+@pytest.mark.parametrize("conclusion", sorted(CONCLUSIONS - {"success"} | {"evaporated", ""}))
+def test_a_whole_record_does_not_hide_what_its_job_says(conclusion: str) -> None:
+    world = World(needs=(Needed("legs", "success"),))
+    verdict = verdict_of(world, FakeRunApi((job("03", conclusion),)))
+    assert verdict.exit_code == ExitCode.INCOMPLETE
+    assert f"{conclusion!r}" in death(verdict).what
+    known = conclusion in CONCLUSIONS
+    assert death(verdict).kind == ("job_contradicts" if known else "job_unknown")
+    assert known or death(verdict).fix == "update ciguard"
+
+
+def test_what_the_record_says_itself_stays() -> None:
+    world = World()
+    world.end("03", ending="deadline", exit_code=13)
+    verdict = verdict_of(world, FakeRunApi((failed(),), {"03": [SHUTDOWN]}))
+    assert leg(verdict).ending == "deadline"
+
+
+def test_a_leg_that_was_told_to_end_did_not_know_by_whom() -> None:
+    for output, ending in ((SUPERSEDED, "superseded"), (NEW_LIMIT, "timeout"), ("", "cancelled")):
+        world = World()
+        world.drop("03", Result, unit="d.t::eight")
+        world.end("03", ending="cancelled", exit_code=143)
+        verdict = verdict_of(world, FakeRunApi((failed(),), {"03": [output]}))
+        assert leg(verdict).ending == ending
+        assert verdict.exit_code == ExitCode.INCOMPLETE
+
+
+def test_a_test_s_own_print_never_makes_a_verdict_better() -> None:
+    world = World()
+    world.result("03", "d.t::six", outcome="failed")
+    texts = [SUPERSEDED, NEW_LIMIT, BY_HAND, LOST, SHUTDOWN]
+    verdict = verdict_of(world, FakeRunApi((failed(),), {"03": texts}, {"03": "\n".join(texts)}))
+    assert verdict.exit_code == ExitCode.TESTS_FAILED
+    assert leg(verdict).ending == "completed"
+
+
+TEXTS = (NEW_LIMIT, OLD_LIMIT, SUPERSEDED, BY_HAND, LOST, SHUTDOWN, EXIT_137, KERNEL, DISK, "x")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_whatever_github_says_makes_nothing_better(data: st.DataObject) -> None:
+    def draw(*values: T) -> T:
+        return data.draw(st.sampled_from(values))
+
+    world = World(plan=make_plan(job_minutes=5))
+    for damage in draw((dies_in_its_last_test,), (record_removed,), (short_of_memory,), ()):
+        damage(world)
+    conclusion = draw(*sorted(CONCLUSIONS), "evaporated", None)
+    status = draw("completed", "completed", "in_progress", "queued", "dreaming")
+    steps = draw((), STEPS, KILLED, FAILED, SET_UP)
+    output = data.draw(st.lists(st.sampled_from(TEXTS), max_size=3))
+    log, attempt = draw(None, *TEXTS), draw(1, 2)
+    alone = world.prove()
+    one = job("03", conclusion, status=status, steps=steps, attempt=attempt)
+    reported = FakeRunApi((one,), {"03": output}, {} if log is None else {"03": log})
+    verdict = verdict_of(world, reported, attempt=attempt)
+    assert (verdict.exit_code, verdict.ended) >= (alone.exit_code, 0)
+    assert verdict.ended <= alone.ended
+    if leg(alone).ending != "completed":
+        assert verdict.exit_code == ExitCode.INCOMPLETE
+        assert death(verdict).fix
+        assert len(reported.calls) <= 2 + 2
+    if verdict.exit_code == ExitCode.OK:
+        assert (status, conclusion) == ("completed", "success") or status == "in_progress"
+        assert attempt == 1
+    assert max(map(len, as_text(verdict).splitlines())) <= COLUMNS
+
+
+def test_a_long_line_is_quoted_in_part() -> None:
+    world = World()
+    dies_in_its_last_test(world)
+    reported = FakeRunApi((failed(),), {"03": [f"{SHUTDOWN}{'x' * 60_000}"]})
+    assert len(death(verdict_of(world, reported)).evidence[0].text) == 500

@@ -1,0 +1,192 @@
+"""Why a unit has no result, and a process ended as it did: in words that can be acted on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from guard import damages
+from guard.fixtures import World
+
+from ciguard.guard.annotations import annotations_of
+from ciguard.guard.json import as_json
+from ciguard.guard.view import as_text
+from ciguard.model import (
+    ENDINGS,
+    EndLine,
+    EventLine,
+    ProcessEndLine,
+    ProcessLine,
+    Result,
+    SampleLine,
+    StartLine,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ciguard.model import Ending
+
+
+def test_an_exit_that_no_result_explains_is_named() -> None:
+    world = World()
+    damages.red_process(world)
+    verdict = world.prove()
+    (finding,) = verdict.findings
+    assert (finding.level, finding.kind, finding.shard) == ("failed", "unexplained_exit", "01")
+    assert finding.what == (
+        "shard 01: process 1 ended with exit code 1, and no failed result explains it; "
+        "its last output: 3 style errors"
+    )
+    assert finding.fix.startswith("a hook of the session or a coverage gate set it?")
+    world.legs["01"].own[-2] = EventLine("unexplained_exit", 3.0, 1, detail="killed by SIGSEGV\n")
+    (killed,) = world.prove().findings
+    assert killed.what.startswith("shard 01: process 1 was killed by SIGSEGV, and no failed")
+    assert killed.fix.startswith("it died behind its last test?")
+    assert finding.what in {one.message for one in annotations_of(verdict, world.plan.suites)}
+    assert finding.what in {one["what"] for one in as_json(verdict)["findings"]}
+
+
+def test_a_process_that_died_between_units_is_a_warning() -> None:
+    world = World()
+    own = world.legs["01"].own
+    detail = "killed by SIGSEGV\nin the exit of a module"
+    own[:0] = [
+        ProcessLine(7, 1),
+        EventLine("last_output", 0.5, 7, detail=detail),
+        ProcessEndLine(7, "crash", -11, 0.5),
+        ProcessLine(8, 1),
+        EventLine("last_output", 0.6, 8, detail="exit code 2\n"),
+        ProcessEndLine(8, "timeout", 2, 0.6),
+    ]
+    verdict = world.prove()
+    assert verdict.state == "passed"
+    assert [(one.level, one.kind, one.what) for one in verdict.findings] == [
+        (
+            "warning",
+            "unblamed",
+            "shard 01: process 7 ended by crash (killed by SIGSEGV) and no unit is to blame; "
+            "its last output: in the exit of a module",
+        )
+    ]
+    assert verdict.findings[0].fix == "what it left ran in another process; look why it ended"
+    own[3:6] = []
+    (finding,) = world.prove().findings
+    assert finding.fix == "look why it ended", "there was no other process"
+    world.result("01", "a.t::two", outcome="died", ending="crash")
+    assert world.prove().findings == (), "the search found it"
+
+
+CAUSED = [
+    ("not_imported", "it could not be imported: ImportError: x", "mend the import"),
+    ("not_found", "it was not found by any in this checkout", "renamed or moved"),
+    ("no_result", "the command wrote no result for it to $CIGUARD_RECORD_FILE", "let the command"),
+]
+
+
+@pytest.mark.parametrize(("kind", "why", "fix"), CAUSED)
+def test_the_legs_own_word_on_a_missing_unit_is_the_reason(kind: str, why: str, fix: str) -> None:
+    world = World()
+    damages.neither_start_nor_result(world)
+    world.end("01", exit_code=13)
+    world.legs["01"].own.insert(0, EventLine(kind, 1.0, 1, unit="a.t::two", detail=why))
+    verdict = world.prove()
+    assert [one.reason for one in verdict.missing] == [why]
+    (finding,) = verdict.findings
+    assert finding.what == "shard 01: 1 planned unit without a final result"
+    assert finding.kind == kind
+    assert finding.fix.startswith(fix)
+
+
+def test_a_leg_that_could_not_begin_quotes_its_last_output() -> None:
+    world = World()
+    world.drop("01", Result, StartLine)
+    world.end("01", ending="setup_failed", exit_code=13, counts={})
+    detail = "exit code 1\npython: No module named x\n\n"
+    world.legs["01"].own.insert(0, EventLine("last_output", 1.0, 1, detail=detail))
+    (finding,) = world.prove().findings
+    assert finding.what == "shard 01: its tests could not be set up: python: No module named x"
+
+
+def test_a_lost_record_names_its_units_and_what_to_do() -> None:
+    world = World()
+    damages.record_removed(world)
+    verdict = world.prove()
+    (finding,) = [one for one in verdict.findings if one.kind == "no_record"]
+    assert finding.shard == "03"
+    assert [key.unit for key in finding.units] == ["d.t::eight", "d.t::seven", "d.t::six"]
+    assert "Run it again" in finding.fix
+    assert {one.reason for one in verdict.missing} == {"its shard has no record"}
+
+
+REASONS = [
+    (damages.start_without_result, "it was started and did not finish"),
+    (damages.neither_start_nor_result, "its leg ended by itself and wrote nothing about it"),
+    (damages.stopped_at_the_deadline, "it was stopped: deadline"),
+]
+
+
+@pytest.mark.parametrize(("damage", "reason"), REASONS)
+def test_a_missing_unit_has_a_reason(damage: Callable[[World], None], reason: str) -> None:
+    world = World()
+    damage(world)
+    missing = world.prove().missing
+    assert [(one.key.unit, one.shard, one.reason) for one in missing] == [
+        ("a.t::two", "01", reason)
+    ]
+
+
+def test_what_was_stopped_with_its_leg_is_no_failure_in_any_place() -> None:
+    world = World()
+    damages.stopped_at_the_deadline(world)
+    world.result("01", "b.t::three", outcome="failed")
+    verdict = world.prove()
+    assert "; 1 of 8 units failed" in verdict.headline
+    assert [(leg.bad, leg.counts.get("died", 0)) for leg in verdict.legs] == [
+        (1, 1),
+        (0, 0),
+        (0, 0),
+    ]
+    rows = [line.split() for line in as_text(verdict).splitlines()]
+    (head,) = [row for row in rows if row[:1] == ["shard"] and "bad" in row]
+    reported = [
+        row[head.index("bad") - len(head)] for row in rows if row[:1] in (["01"], ["02"], ["03"])
+    ]
+    assert reported == ["1", "0", "0"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS[1:])
+def test_how_a_leg_ended_is_said_in_words(ending: Ending) -> None:
+    world = World()
+    world.end("01", ending=ending, exit_code=13)
+    (text_of_leg,) = [one.what for one in world.prove().findings if one.kind == ending]
+    assert "_" not in text_of_leg
+    assert "ended by" not in text_of_leg
+
+
+def test_not_started_in_a_leg_that_was_stopped() -> None:
+    world = World()
+    world.drop("01", Result, StartLine, unit="b.t::three")
+    world.end("01", ending="deadline", exit_code=13)
+    (missing,) = world.prove().missing
+    assert missing.reason == "it was not started: it stopped at its deadline"
+
+
+def test_what_a_damaged_record_lost_is_not_called_vanished() -> None:
+    world = World()
+    damages.cut_line(world)
+    (finding,) = world.prove().findings
+    assert finding.kind == "damaged"
+    assert finding.what.startswith("shard 02: its record is damaged: record-02-1/process-001.jsonl")
+    assert [key.unit for key in finding.units] == ["c.t::five"]
+
+
+def test_the_cut_leg_says_how_long_it_lived() -> None:
+    world = World()
+    world.drop("02", EndLine)
+    world.legs["02"].own.append(SampleLine(1234.0, tree_bytes=1))
+    verdict = world.prove()
+    assert verdict.legs[1].wall_s == 1234.0
+    assert verdict.legs[1].ending == "unknown"
+    (finding,) = verdict.findings
+    assert "the last sign of life is 1234 s after its start" in finding.what

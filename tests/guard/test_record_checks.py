@@ -1,0 +1,145 @@
+"""What a leg never writes: what rows of cases.py, through the real command, leave open."""
+
+from __future__ import annotations
+
+import pytest
+from guard.fixtures import passed
+
+from ciguard.guard.record_checks import contradictions
+from ciguard.model import (
+    EndLine,
+    EventLine,
+    Line,
+    ProcessEndLine,
+    ProcessLine,
+    Record,
+    Result,
+    Runner,
+    SampleLine,
+    ShardLine,
+    StartLine,
+)
+
+RESUMED = EventLine("resumed", 10.0, 2)
+FIRST = (ProcessLine(1, 1, at_s=0.0), ProcessEndLine(1, "completed", 0, 3.0))
+
+
+def found(*lines: Line, tries: int = 1) -> list[str]:
+    record = Record(
+        "r",
+        None,
+        processes=tuple(one for one in lines if isinstance(one, ProcessLine)),
+        process_ends=tuple(one for one in lines if isinstance(one, ProcessEndLine)),
+        events=tuple(one for one in lines if isinstance(one, EventLine)),
+        results=tuple(one for one in lines if isinstance(one, Result)),
+        starts=tuple(one for one in lines if isinstance(one, StartLine)),
+    )
+    return list(contradictions(record, tries))
+
+
+def test_what_was_lost_with_an_earlier_step_is_not_missed() -> None:
+    lost = (ProcessLine(1, 1, at_s=0.0), passed("u", process=2), passed("v"))
+    own = (ProcessLine(3, 1, at_s=10.5), ProcessEndLine(3, "completed", 0, 11.0))
+    assert found(RESUMED, *lost, *own, passed("w", process=3)) == []
+    assert found(*lost, *own) != []
+    late = ProcessEndLine(1, "completed", 0, 10.7)
+    assert found(RESUMED, *lost, *own, late) == [
+        "process 1 ends behind the step that came after it"
+    ]
+
+
+def test_processes_of_earlier_attempts_have_clocks_of_their_own() -> None:
+    second = (ProcessLine(2, 1, at_s=0.5), ProcessEndLine(2, "completed", 0, 2.0))
+    ran = (passed("u", outcome="failed"), passed("u", process=2))
+    assert found(RESUMED, *FIRST, *second, *ran) == []
+    assert found(*FIRST, *second, *ran) == [
+        "1 unit ran in two processes at once, and a leg gives no unit to two: 'u'"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "event", "bad"),
+    [
+        (1, "unexplained_exit", False),
+        (1, "exit_in_files", False),
+        (2, "recycled", False),
+        (5, "not_found", False),
+        (1, "", True),
+        (0, "", False),
+    ],
+)
+def test_an_exit_code_has_its_reason(code: int, event: str, *, bad: bool) -> None:
+    lines: list[Line] = [
+        *(ProcessLine(1, 1), ProcessEndLine(1, "completed", code, 1.0)),
+        *([EventLine(event, 1.0, 1)] if event else []),
+        passed("u", outcome="failed" if bad else "passed"),
+    ]
+    assert found(*lines) == []
+    of_another = [EventLine(event, 1.0, 7) if isinstance(one, EventLine) else one for one in lines]
+    output = [f"process 1 ended with exit code {code}, and nothing says why"]
+    assert found(*of_another) == (output if event else [])
+
+
+def test_what_died_beside_others_has_another_turn() -> None:
+    """With one try as well: a crash of several is solved by turns alone."""
+    first = (ProcessLine(1, 2, at_s=0.0), ProcessEndLine(1, "crash", -11, 3.0))
+    second = (ProcessLine(2, 1, at_s=3.1), ProcessEndLine(2, "completed", 0, 4.0))
+    died = passed("u", outcome="died", ending="crash")
+    assert found(*first, *second, died, passed("u", process=2)) == []
+
+
+def test_what_is_written_twice_is_said_once() -> None:
+    assert found(*FIRST, *FIRST, passed("u")) == []
+    assert found(*FIRST, ProcessLine(1, 2, at_s=0.0), passed("u")) == [
+        "process 1 begins or ends in several ways"
+    ]
+
+
+def leg_of(*lines: Line, memory_bytes: int | None = 16 << 30) -> list[str]:
+    """Of a leg of 1.5 s on this machine."""
+    runner = Runner(memory_bytes=memory_bytes)
+    record = Record(
+        "r",
+        ShardLine("p", "01", runner=runner),
+        processes=(ProcessLine(1, 1), ProcessLine(2, 1)),
+        process_ends=(ProcessEndLine(1, "completed", 0), ProcessEndLine(2, "completed", 0)),
+        results=tuple(one for one in lines if isinstance(one, Result)),
+        samples=tuple(one for one in lines if isinstance(one, SampleLine)),
+        events=tuple(one for one in lines if isinstance(one, EventLine)),
+        end=EndLine("completed", 1.5),
+    )
+    return list(contradictions(record, 1))
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "output"),
+    [
+        ("wall_s", 1e15, "'u' took 1e+15 s in a leg of 1.5 s"),
+        ("wall_s", 1500.0, "'u' took 1500 s in a leg of 1.5 s"),  # milliseconds
+        ("wall_s", 20.0, None),  # a clock that was set meanwhile
+        ("peak_bytes", 9 * 10**15, "'u' has 8381903 GiB of memory, the machine 16.0 GiB"),
+        ("peak_upper_bytes", 9 * 10**15, "'u' has 8381903 GiB of memory, the machine 16.0 GiB"),
+        ("retained_bytes", -(10**15), "'u' has 931323 GiB of memory, the machine 16.0 GiB"),
+        ("peak_bytes", 64 << 30, None),  # of processes that share pages, each counted
+    ],
+)
+def test_a_test_takes_no_more_than_its_leg_had(word: str, value: float, output: str | None) -> None:
+    result = passed("u", **{word: value})
+    assert leg_of(result) == [output] * (output is not None)
+
+
+def test_a_leg_takes_no_more_than_the_machine_has() -> None:
+    assert leg_of(SampleLine(0.5, tree_bytes=9 * 10**15)) == [
+        "it has 8381903 GiB of memory, the machine 16.0 GiB"
+    ]
+    assert leg_of(SampleLine(0.5, tree_bytes=9 * 10**15), memory_bytes=None) == []
+
+
+def test_times_in_result_files_are_not_the_leg_s() -> None:
+    file = EventLine("result_file", process=1, detail="r.xml")
+    assert leg_of(passed("u", wall_s=1e6, process=1), file) == []
+    assert leg_of(passed("u", wall_s=1e6, process=2), file) != []
+
+
+def test_records_of_result_files_alone_have_no_processes() -> None:
+    assert found(EventLine("result_file", detail="r.xml"), passed("u")) == []

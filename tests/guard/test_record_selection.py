@@ -1,0 +1,193 @@
+"""Which records count: of this plan, this commit, this attempt, and each once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from guard import damages
+from guard.fixtures import SHARDS, World, make_leg, make_plan, passed
+
+from ciguard.codec.record.lines import encode
+from ciguard.codec.record.reader import read_records
+from ciguard.guard.github_facts import RunFacts
+from ciguard.guard.prove import prove
+from ciguard.model import (
+    ShardLine,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+REJECTED = [
+    (damages.other_plan, "03", "record-03-1/process-001.jsonl is of plan "),
+    (
+        damages.other_commit,
+        "02",
+        f"record-02-1/supervisor.jsonl is of commit {'b' * 40}, not {'a' * 40}",
+    ),
+    (damages.other_run, "03", "record-03-1/process-001.jsonl is of run 6, not 7"),
+]
+
+
+@pytest.mark.parametrize(("damage", "shard", "why"), REJECTED)
+def test_a_stranger_in_the_place_of_a_record_is_the_cause(
+    damage: Callable[[World], None], shard: str, why: str
+) -> None:
+    world = World()
+    damage(world)
+    found = world.prove().findings
+    assert {one.kind for one in found} <= {"no_record", "no_shard_line"}
+    (finding,) = (one for one in found if one.kind == "no_record")
+    assert finding.shard == shard
+    assert finding.what.startswith(f"shard {shard} has no record that counts: {why}")
+    assert finding.fix == "pass only the records of this run; they were not counted"
+
+
+def test_a_stranger_beside_a_record_is_a_warning() -> None:
+    world = World()
+    world.extra = make_leg(make_plan(head_sha="f" * 40), "03", attempt=2).files()
+    verdict = world.prove()
+    assert verdict.state == "passed"
+    found = [(one.level, one.kind, one.shard) for one in verdict.findings]
+    assert found == [("warning", "other_plan", "03")]
+
+
+def test_records_of_another_plan_are_one_cause_and_it_comes_first() -> None:
+    world = World()
+    world.legs = {key: make_leg(make_plan(head_sha="f" * 40), key) for key in SHARDS}
+    verdict = world.prove()
+    assert verdict.headline.startswith("INCOMPLETE: no record is of this plan: record-01-1/")
+    cause, *rest = verdict.findings
+    assert (cause.level, cause.kind) == ("incomplete", "other_plan")
+    assert cause.what.endswith(f", not {world.plan.id}, and 2 more like it")
+    assert [(one.what, one.fix) for one in rest] == [
+        (f"shard {key} has no record of this plan", "") for key in SHARDS
+    ]
+
+
+def test_emptied_files_of_one_shard_are_not_an_innocent_ones() -> None:
+    world = World(plan=make_plan({key: SHARDS[key] for key in ("01", "02")}))
+    del world.legs["02"]
+    world.extra = {"02/supervisor.jsonl": b"", "02/process-001.jsonl": b""}
+    no_one, lost = world.prove().findings
+    assert no_one.what == (
+        "files that belong to no shard: 02/process-001.jsonl: empty, 02/supervisor.jsonl: empty"
+    )
+    assert (lost.kind, lost.shard) == ("no_record", "02")
+    del world.extra["02/supervisor.jsonl"]
+    no_one = world.prove().findings[0]
+    assert no_one.what == "a file that belongs to no shard: 02/process-001.jsonl: empty"
+
+
+def test_a_copy_of_a_record_that_says_otherwise_is_not_believed() -> None:
+    world = World()
+    damages.copied_and_changed(world)
+    verdict = world.prove()
+    first = verdict.findings[0]
+    assert (first.level, first.kind, first.shard) == ("incomplete", "damaged", "01")
+    assert "copy/process-001.jsonl and record-01-1/process-001.jsonl contradict" in first.what
+    assert "'a.t::two' failed in the one, passed in the other" in first.what
+    assert first.fix == "pass each record once: which of its copies is true is not known"
+
+
+def test_the_newest_attempt_of_each_leg_counts() -> None:
+    world = World()
+    damages.failed(world)
+    rerun = make_leg(world.plan, "01", attempt=2)
+    world.extra = rerun.files()
+    verdict = world.prove()
+    assert verdict.state == "passed"
+    assert [leg.run_attempt for leg in verdict.legs] == [2, 1, 1]
+    assert [(one.key.unit, one.first.outcome) for one in verdict.flaky] == [("a.t::two", "failed")]
+
+
+def test_a_newer_attempt_that_was_cut_is_not_replaced_by_the_older_one() -> None:
+    world = World()
+    content = make_leg(world.plan, "01", attempt=2).files()
+    world.extra = {path: text[:400] for path, text in content.items() if "supervisor" in path}
+    assert world.prove().state == "incomplete"
+
+
+def test_a_record_of_a_shard_that_is_not_planned_is_not_counted() -> None:
+    world = World()
+    header = ShardLine(world.plan.id, "09", run_id=7, run_attempt=1)
+    world.extra = {"x/a.jsonl": encode(header) + encode(passed("a.t::one", outcome="failed"))}
+    verdict = world.prove()
+    assert verdict.state == "passed"
+    assert [finding.kind for finding in verdict.findings] == ["unknown_shard"]
+
+
+@pytest.mark.parametrize(
+    ("heads", "event", "counts"),
+    [
+        (("a",), "push", True),
+        (("b",), "push", False),
+        (("b", "a"), "pull_request", True),  # GITHUB_SHA is the merge
+        ((), "push", True),
+        (("b",), "pull_request_target", True),  # its run is of the base branch
+    ],
+)
+def test_a_record_is_held_against_the_commit_of_the_run(
+    heads: tuple[str, ...], event: str, *, counts: bool
+) -> None:
+    """Also where the plan is kept in the repository, and so of no commit."""
+    world = World()
+    for leg in world.legs.values():
+        leg.header = replace(leg.header, head_sha="a" * 40, tested_sha="c" * 40, event=event)
+    platform = RunFacts(7, 1, unknown="not asked", head_shas=frozenset(one * 40 for one in heads))
+    verdict = prove(world.plan, read_records(world.files().items()), platform=platform)
+    assert verdict.state == ("passed" if counts else "incomplete")
+    reported = [one.what for one in verdict.findings if one.kind == "no_record"]
+    output = f"is of commit {'a' * 40}, and this run of {'b' * 40}"
+    assert [output in one for one in reported] == [True] * (0 if counts else 3)
+
+
+def headless(world: World, attempt: int = 1) -> None:
+    """A record of shard 02 that began when the disk was full: its own file has no byte."""
+    files = make_leg(world.plan, "02", attempt=attempt).files()
+    stored = {path: content for path, content in files.items() if "process" in path}
+    lost = dict.fromkeys(files.keys() - stored.keys(), b"")
+    world.extra |= {**stored, **lost}
+
+
+def test_a_record_without_its_shard_line_says_nothing_where_a_later_attempt_counts() -> None:
+    world = World()
+    world.legs["02"] = make_leg(world.plan, "02", attempt=2)
+    headless(world)
+    (finding,) = world.prove().findings
+    assert (finding.level, finding.kind, finding.shard) == ("warning", "no_shard_line", "02")
+    assert finding.what == (
+        "shard 02: of attempt 1 there is a record without its shard line "
+        "(record-02-1/process-001.jsonl); that of attempt 2 counts"
+    )
+
+
+@pytest.mark.parametrize("attempt", [1, 3])
+def test_a_record_without_its_shard_line_is_not_replaced_by_an_older_one(attempt: int) -> None:
+    world = World()
+    if attempt == 1:
+        del world.legs["02"]
+    headless(world, attempt)
+    verdict = world.prove()
+    assert verdict.state == "incomplete"
+    assert verdict.findings[0].what.endswith(
+        "has no shard line: nobody knows whose lines these are"
+    )
+
+
+def test_a_file_without_a_byte_in_a_folder_of_its_own_says_nothing_of_whole_legs() -> None:
+    world = World()
+    world.extra = {"record-02-0/supervisor.jsonl": b""}
+    (finding,) = world.prove().findings
+    assert (finding.level, finding.kind) == ("warning", "empty_record_file")
+    world.extra = {"record-02-0/supervisor.jsonl": b"{"}  # was something, and might be a failure
+    assert world.prove().state == "incomplete"
+    world.extra = {"record-02-0/process-009.jsonl": b""}  # of a leg that got to its tests
+    assert world.prove().state == "incomplete"
+    world = World()
+    world.extra = {"record-02-0/supervisor.jsonl": b""}
+    damages.record_removed(world)
+    assert world.prove().findings[0].level == "incomplete"

@@ -1,0 +1,354 @@
+"""Runs whose legs were not ours: JUnit and TRX files against a plan of given shards."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from guard.fixtures import SHARDS, make_plan
+
+from ciguard.codec.results.result_patterns import ResultFile
+from ciguard.errors import InputError
+from ciguard.guard.prove import prove
+from ciguard.guard.result_files import records_from_files
+from ciguard.guard.view import as_text
+from ciguard.model import PlannedUnit
+from ciguard.sources import local
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from conftest import Ciguard
+
+    from ciguard.guard.verdict import Verdict
+    from ciguard.model import Plan
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "junit"
+Row = tuple[str, str, str]  # the unit's class and method, the outcome, the message
+OUT_OF_MEMORY = "System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException'"
+
+
+def trx(rows: Sequence[Row], total: int | None = None) -> bytes:
+    """As `dotnet test` writes it; rows of one method have one name."""
+    results, definitions = [], []
+    for number, (unit, outcome, message) in enumerate(rows):
+        classname, _, method = unit.rpartition(".")
+        info = f"<Output><ErrorInfo><Message>{message}</Message></ErrorInfo></Output>"
+        results.append(
+            f'<UnitTestResult testId="{number}" testName="{unit}(x: ···)" duration="00:00:01" '
+            f'outcome="{outcome}">{info if message else ""}</UnitTestResult>'
+        )
+        definitions.append(
+            f'<UnitTest id="{number}"><TestMethod className="{classname}" name="{method}"/>'
+            "</UnitTest>"
+        )
+    bad = sum(outcome != "Passed" for _, outcome, _ in rows)
+    counters = f'<Counters total="{len(rows) if total is None else total}" failed="{bad}"/>'
+    summary = f'<ResultSummary outcome="{"Failed" if bad else "Completed"}">{counters}'
+    return (
+        f"<TestRun><Results>{''.join(results)}</Results><TestDefinitions>{''.join(definitions)}"
+        f"</TestDefinitions>{summary}</ResultSummary></TestRun>"
+    ).encode()
+
+
+def junit(units: Sequence[str], bad: Sequence[str] = (), total: int | None = None) -> bytes:
+    cases = "".join(
+        f'<testcase classname="{unit.split("::")[0]}" name="{unit.split("::")[1]}" time="1">'
+        f"{'<failure/>' if unit in bad else ''}</testcase>\n"
+        for unit in units
+    )
+    return f'<testsuite tests="{total or len(units)}">{cases}</testsuite>'.encode()
+
+
+def complete_files() -> dict[str, bytes]:
+    return {f"a/{shard}/r.xml": junit(units) for shard, units in SHARDS.items()}
+
+
+def prove_files(files: dict[str, bytes], plan: Plan | None = None) -> Verdict:
+    plan = plan or make_plan()
+    placed = [ResultFile(path, content, path.split("/")[1]) for path, content in files.items()]
+    found = records_from_files(plan, placed)
+    verdict = prove(plan, found.records, extra_findings=found.findings)
+    assert records_from_files(plan, placed[::-1]) == found
+    return verdict
+
+
+def test_a_whole_run_is_green_however_it_is_packed() -> None:
+    files = complete_files()
+    assert prove_files(files).exit_code == 0
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("TestResults/r.xml", files["a/01/r.xml"])
+        archive.writestr("log.txt", "hello")
+    files["a/01/r.xml"] = stream.getvalue()
+    files["a/02/r.xml"] = gzip.compress(files["a/02/r.xml"])
+    verdict = prove_files(files)
+    assert (verdict.exit_code, verdict.ended, verdict.findings) == (0, 8, ())
+
+
+@pytest.mark.parametrize("cut", [b"", b'<?xml version="1.0"?>', b'<?xml version="1.0"?>\n<TestR'])
+def test_a_file_that_was_not_written_is_not_whole_in_a_zip_either(cut: bytes) -> None:
+    files = complete_files()
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("r.xml", files["a/01/r.xml"])
+        archive.writestr("net471.trx", cut)
+    files["a/01/r.xml"] = stream.getvalue()
+    verdict = prove_files(files)
+    assert verdict.exit_code == 13
+    assert "a result file is not whole: a/01/r.xml/net471.trx: " in verdict.findings[0].what
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "states"),
+    [
+        ({"a/03/r.xml": None}, 13, "shard 03 has no record"),
+        ({"a/03/r.xml": b""}, 13, "shard 03: a result file is not whole: a/03/r.xml: empty"),
+        (
+            {"a/03/r.xml": junit(SHARDS["03"])[:-30]},
+            13,
+            "shard 03: a result file is not whole: a/03/r.xml:3:",
+        ),
+        (
+            {"a/03/r.xml": junit(SHARDS["03"], total=638)},
+            13,
+            "a/03/r.xml:4:1: its counters say tests=638, and it holds 3",
+        ),
+        ({"a/03/r.xml": b"<coverage/>"}, 13, "XML with the root <coverage>"),
+        ({"a/03/r.xml": b"PK\x03\x04cut"}, 13, "a/03/r.xml: damaged zip"),
+        ({"a/03/s.xml": junit(["x::y"])[:40]}, 13, "a/03/s.xml:1:22: malformed"),
+        ({"a/03/r.xml": junit(SHARDS["03"][1:])}, 13, "shard 03: 1 planned unit without a final"),
+        ({"a/03/r.xml": junit([])}, 13, "shard 03: 3 planned units without a final result"),
+        ({"a/09/r.xml": junit(["new::t"])}, 13, "1 result file of shard '09', which is not in"),
+        ({"a/03/s.xml": junit(["new::t"])}, 0, "shard 03: 1 unit with results that nobody planned"),
+        ({"a/03/s.xml": junit(["new::t"], ["new::t"])}, 10, "that nobody planned"),
+        ({"a/03/s.xml": junit(["a.t::one"])}, 0, "1 unit with results in several shards"),
+        ({"a/03/s.xml": junit(["a.t::one"], ["a.t::one"])}, 10, "in several shards; the worst"),
+        ({"a/03/s.xml": junit(["d.t::six"], ["d.t::six"])}, 10, ""),
+        ({"a/03/r.xml": junit(SHARDS["03"], SHARDS["03"][:1])}, 10, ""),
+        (
+            {"a/03/r.xml": junit(SHARDS["02"]), "a/02/r.xml": junit(SHARDS["03"])},
+            0,
+            "shard 02: 3 units ran here and planned elsewhere",
+        ),
+    ],
+)
+def test_what_is_wrong_is_found(damage: dict[str, bytes | None], code: int, states: str) -> None:
+    files = {
+        path: content
+        for path, content in {**complete_files(), **damage}.items()
+        if content is not None
+    }
+    verdict = prove_files(files)
+    assert verdict.exit_code == code
+    assert any(states in finding.what for finding in verdict.findings) or not states
+    assert "it was not started" not in as_text(verdict)
+
+
+def test_units_that_are_spelled_otherwise_are_not_taken_for_new_ones() -> None:
+    fixes = {}
+    for name in ("a/03/s.xml", "a/03/r.xml"):  # beside the planned units, and in their place
+        found = prove_files({**complete_files(), name: junit(["new::t"])}).findings
+        (fixes[name],) = [one.fix for one in found if one.kind == "unplanned"]
+    assert fixes["a/03/s.xml"] == "new since the plan was made? Make it again"
+    assert fixes["a/03/r.xml"].startswith("are these the units without a result, by another name?")
+
+
+def test_what_only_looks_like_a_pass_is_none(ciguard: Ciguard, tmp_path: Path) -> None:
+    case = '<testcase classname="a.t" name="t">{}</testcase>'
+    aborted = '<RunInfo outcome="Warning"><Text>The test run was aborted.</Text></RunInfo>'
+    result = '<UnitTestResult testName="a.t.t" outcome="Passed"/>'
+    uploaded = {
+        "prefix.xml": f'<testsuite xmlns:j="urn:j">{case.format("<j:failure/>")}</testsuite>',
+        "case.xml": f"<testsuite>{case.format('<Failure/>')}</testsuite>",
+        "errors.xml": f'<testsuite errors="1">{case.format("")}</testsuite>',
+        "warning.trx": f"<TestRun><Results>{result}</Results><ResultSummary outcome='Completed'>"
+        f"<RunInfos>{aborted}</RunInfos></ResultSummary></TestRun>",
+        "aborted.trx": f"<TestRun><Results>{result}</Results>"
+        "<ResultSummary outcome='Aborted'/></TestRun>",
+    }
+    (tmp_path / "units.json").write_text(json.dumps({name: ["a.t.t"] for name in uploaded}))
+    ciguard("plan", "--inventory", "units.json", "-o", "plan.json", cwd=tmp_path)
+    for name, content in uploaded.items():
+        (tmp_path / "out" / name).mkdir(parents=True)
+        (tmp_path / "out" / name / f"r.{name[-3:]}").write_text(content)
+    words = ("--plan", "plan.json", "--results", "out/{shard}/*", "--format", "json")
+    verdict = json.loads(ciguard("guard", *words, cwd=tmp_path, expect=13).stdout)
+    invalid = {one["shard"] for one in verdict["findings"] if one["level"] == "incomplete"}
+    assert invalid == set(uploaded)
+
+
+def test_a_row_counts_what_ended_in_its_shard() -> None:
+    plan = make_plan({"A": ("t::x", "t::y"), "B": ("t::x",)})
+    verdict = prove_files({"a/B/r.xml": junit(["t::x"])}, plan)
+    assert verdict.exit_code == 13
+    assert [(leg.shard, leg.ended, leg.planned) for leg in verdict.legs] == [
+        ("A", 0, 2),
+        ("B", 1, 1),
+    ]
+
+
+def prove_sample(name: str, units: Sequence[str]) -> Verdict:
+    content = (SAMPLES / name / "input.xml").read_bytes()
+    return prove_files({"a/1/r.xml": content}, make_plan({"1": tuple(units)}))
+
+
+def test_tests_of_a_killed_vitest_worker_have_no_result() -> None:
+    crashed = "test/crash.test.js"
+    names = ("before the crash", "kills its process", "behind the crash")
+    units = [f"{crashed}::{name}" for name in names]
+    fine = "test/deep/sums.test.js::same base name as another file"
+    verdict = prove_sample("vitest_worker_killed", [*units, fine])
+    assert (verdict.exit_code, verdict.ended, verdict.counts) == (13, 1, {"passed": 1})
+    assert any(
+        f"worker of {crashed} was killed: no result for 3 of 3 tests" in one.what
+        for one in verdict.findings
+    )
+    # A unit that is a whole file is not done because its first test is.
+    heap = [f"test/{name}.test.js" for name in ("heap", "none", "only")]
+    assert prove_sample("vitest_heap", heap).exit_code == 13
+
+
+def test_what_ctest_could_not_run_has_failed() -> None:
+    fine = ["Sums.Adds", "Sums.Skipped", "Sums.Never", "shell.skip", "shell.disabled"]
+    bad = ["shell.fail", "missing.binary"]
+    verdict = prove_sample("ctest_not_run", [f"{name}::{name}" for name in fine + bad])
+    assert (verdict.exit_code, verdict.ended) == (10, 7)
+    assert [failure.result.name for failure in verdict.failures] == ["missing.binary", "shell.fail"]
+    assert verdict.counts == {"passed": 1, "skipped": 4, "failed": 2}
+
+
+def test_no_file_cut_anywhere_is_ever_green() -> None:
+    files = complete_files()
+    content = files["a/01/r.xml"]
+    for end in range(len(content)):
+        assert prove_files({**files, "a/01/r.xml": content[:end]}).exit_code == 13
+
+
+def test_rows_of_one_name_are_all_counted_and_the_worst_of_them_is_the_unit() -> None:
+    rows = [("A.T.adds", outcome, "") for outcome in ("Passed", "Failed", "Passed")]
+    verdict = prove_files({"a/1/r.trx": trx(rows)}, make_plan({"1": ("A.T.adds",)}))
+    assert (verdict.exit_code, verdict.ended) == (10, 1)
+    assert verdict.counts == {"passed": 2, "failed": 1}
+    (failure,) = verdict.failures
+    assert failure.result.case == "A.T.adds(x: ···) #2"
+
+
+def test_timeouts_and_memory_of_seven_legs_are_exact_in_the_table() -> None:
+    timeouts = {f"leg {n}": 50 + n for n in range(1, 7)} | {"leg 7": 370 - sum(range(51, 57))}
+    memory = {f"leg {n}": 130 + n for n in range(1, 7)} | {"leg 7": 950 - sum(range(131, 137))}
+    uploaded, shards = {}, {}
+    for leg in timeouts:
+        units = [f"Big.{leg[-1]}.M{number % 40}" for number in range(400)]
+        kinds = [("Timeout", "")] * timeouts[leg] + [("Failed", OUT_OF_MEMORY)] * memory[leg]
+        kinds += [("Passed", "")] * (len(units) - len(kinds))
+        rows = [(unit, *kind) for unit, kind in zip(units, kinds, strict=True)]
+        uploaded[f"a/{leg}/r.trx"] = trx(rows)
+        shards[leg] = tuple(sorted(set(units)))
+    verdict = prove_files(uploaded, make_plan(shards))
+    assert verdict.exit_code == 10
+    assert {leg.shard: leg.endings["timeout"] for leg in verdict.legs} == timeouts
+    assert {leg.shard: leg.endings["out_of_memory"] for leg in verdict.legs} == memory
+    assert verdict.endings == {"timeout": 370, "out_of_memory": 950}
+    reported = Counter(failure.result.ending for failure in verdict.failures)
+    assert reported == {"timeout": 370, "out_of_memory": 950}
+    table = [line.split() for line in as_text(verdict).splitlines()]
+    head = next(line for line in table if line[:1] == ["shard"])
+    assert head[-2:] == ["timeout", "oom"]
+    for leg in timeouts:
+        row = next(line for line in table if line[:2] == leg.split())
+        assert row[-2:] == [str(timeouts[leg]), str(memory[leg])]
+    assert next(line for line in table if line[:1] == ["all"])[-2:] == ["370", "950"]
+
+
+def test_eighteen_of_638_is_incomplete_and_never_better(ciguard: Ciguard, tmp_path: Path) -> None:
+    units = [f"A.T.m{number}" for number in range(638)]
+    (tmp_path / "units.json").write_text(json.dumps({"A-Z": units, "idle": []}))
+    slow = [(unit, "Timeout" if number % 5 else "Passed", "") for number, unit in enumerate(units)]
+    (tmp_path / "base.trx").write_bytes(trx(slow))
+    history = ("--history", "h.ciguard")
+    facts = ("--run-id", "1", "--sha", "a1", "--at", "2026-11-01T10:00:00Z")
+    ciguard("history", "add", "base.trx", *facts, *history, cwd=tmp_path)
+    done = ciguard("plan", "--inventory", "units.json", "-o", "plan.json", *history, cwd=tmp_path)
+    assert "1 shard without a unit, left out: idle" in done.stderr
+    folder = tmp_path / "artifacts" / "results-A-Z" / "net8.0"
+    folder.mkdir(parents=True)
+    (folder / "r.trx").write_bytes(trx([(unit, "Passed", "") for unit in units[:18]]))
+    words = ("--plan", "plan.json", "--results", "artifacts/results-{shard}/**/*.trx")
+    done = ciguard("report", *words, *history, cwd=tmp_path, expect=13)
+    assert "INCOMPLETE: 620 of 638 units have no result" in done.stdout.splitlines()[0]
+    assert not any(word in done.stdout.lower() for word in ("improved", "better", "faster"))
+    (folder / "r.trx").write_bytes(trx([(unit, "Passed", "") for unit in units]))
+    assert ciguard("guard", *words, cwd=tmp_path).stdout.startswith("PASSED: all 638 units")
+
+
+def test_a_file_that_a_list_leaves_out_is_not_said_to_be_empty(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    (tmp_path / "tests").mkdir()
+    for name in ("good", "bad"):
+        (tmp_path / "tests" / f"test_{name}.py").write_text("def test_it(): pass\n")
+    (tmp_path / "units.json").write_text('{"1": ["tests/test_good.py::test_it"]}')
+    ciguard("plan", "--inventory", "units.json", "-o", "plan.json", cwd=tmp_path)
+    (tmp_path / "a" / "1").mkdir(parents=True)
+    (tmp_path / "a" / "1" / "r.xml").write_bytes(junit(["tests.test_good::test_it"]))
+    words = ("--plan", "plan.json", "--results", "a/{shard}/*.xml")
+    done = ciguard("guard", *words, cwd=tmp_path)
+    assert "1 test file that the inventory does not name: tests/test_bad.py" in done.stdout
+    assert (
+        "fix: list its units as well, or leave it out of files of its [suite.NAME]" in done.stdout
+    )
+    assert "without a unit" not in done.stdout
+    ciguard("plan", "--shards", "1", "-o", "own.json", cwd=tmp_path)
+    assert not json.loads((tmp_path / "own.json").read_text())["inventory"]["listed"]
+
+
+def test_one_kind_of_evidence_is_asked_for(ciguard: Ciguard, tmp_path: Path) -> None:
+    both = ("--records", "r", "--results", "a/*/*")
+    (tmp_path / "units.json").write_text('{"1": ["t"]}')
+    ciguard("plan", "--inventory", "units.json", "-o", "plan.json", cwd=tmp_path)
+    for verb, words in (("guard", ()), ("report", both)):
+        done = ciguard(verb, "--plan", "plan.json", *words, cwd=tmp_path, expect=2)
+        assert "--results GLOB for jobs of your own" in done.stderr
+
+
+def test_files_are_found_below_the_pattern_and_links_are_not_followed(tmp_path: Path) -> None:
+    for name in ("a/01/x/r.xml", "a/01/log.txt", "b/02/r.xml", "secret.xml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(junit(["x::y"]))
+    (tmp_path / "a" / "01" / "link.xml").symlink_to(tmp_path / "secret.xml")
+    (tmp_path / "a" / "03").symlink_to(tmp_path / "b" / "02")
+    patterns = ("a/**/*.xml", "a/{shard}/**/r.xml", "gone/*/r.xml")
+    found, problems = local.find_result_files(tmp_path, patterns)
+    assert [(one.path, one.shard) for one in found] == [("a/01/x/r.xml", "01")]
+    assert problems == ("a/01/link.xml: a link",)
+    with pytest.raises(InputError, match="a link"):
+        local.read_result_files(tmp_path, patterns)
+    (absolute,) = local.read_result_files(tmp_path, (f"{tmp_path}/b/*/*.xml",))
+    assert (absolute.shard, absolute.path) == ("02", f"{tmp_path}/b/02/r.xml")
+
+
+def test_variants_are_told_apart_by_the_path() -> None:
+    plan = make_plan({"1": ("A.T.a",)})
+    (shard,) = plan.shards
+    units = (*shard.units, PlannedUnit("A.T.a", variant="x"))
+    plan = replace(plan, shards=(replace(shard, units=units),))
+    good, bad = trx([("A.T.a", "Passed", "")]), trx([("A.T.a", "Failed", "")])
+    files = [
+        ResultFile("1/r.trx", good, "1", variant=""),
+        ResultFile("1x/r.trx", bad, "1", variant="x"),
+    ]
+    found = records_from_files(plan, files)
+    verdict = prove(plan, found.records, extra_findings=found.findings)
+    assert [failure.result.key.variant for failure in verdict.failures] == ["x"]
+    assert verdict.ended == verdict.planned == 2
+    # Without a word both are taken for the first: what nobody can tell is not green.
+    files = [ResultFile(file.path, good, "1") for file in files]
+    assert prove(plan, records_from_files(plan, files).records).exit_code == 13

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+from base64 import b64decode
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+from history.git_servers import NAME, PLACE, branch, clone, environment, git, ids, one, serving
+
+from ciguard.codec.history import FILE_NAME, encode
+from ciguard.errors import InputError, RemoteError
+from ciguard.history.branch_store import BranchStore, RemoteLimits
+from ciguard.history.stores import load, open_store, update
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def test_a_branch_is_absent_then_made_then_replaced(origin: Path) -> None:
+    first, second = branch(clone(origin, "one")), branch(clone(origin, "two"))
+    assert not load(first).exists
+    assert ids(load(first).history) == []
+    assert update(first, one(1)).changed
+    assert update(second, one(2)).changed
+    loaded = load(first)
+    assert ids(loaded.history) == [1, 2]
+    assert loaded.size_bytes == len(encode(loaded.history))
+    assert git(origin, "rev-list", "--count", NAME) == "1"
+    assert git(origin, "ls-tree", "--name-only", NAME) == FILE_NAME
+
+
+def test_adding_twice_pushes_nothing(origin: Path) -> None:
+    store = branch(clone(origin, "one"))
+    update(store, one(1))
+    before = git(origin, "rev-parse", NAME)
+    assert not update(store, one(1)).changed
+    assert git(origin, "rev-parse", NAME) == before
+
+
+def test_the_clone_is_left_as_it_was(origin: Path) -> None:
+    folder = clone(origin, "one")
+    (folder / "file").write_text("being edited")
+    before = [git(folder, *words) for words in (("status", "-s"), ("branch", "-a"), ("log",))]
+    update(branch(folder), one(1))
+    load(branch(folder))
+    assert before == [
+        git(folder, *words) for words in (("status", "-s"), ("branch", "-a"), ("log",))
+    ]
+    assert git(folder, "rev-parse", "--is-shallow-repository") == "true"
+
+
+REFUSALS = {
+    # A hook of the server, what GitHub's rule says by it, and the advice.
+    "a protected branch": (
+        "GH006: Protected branch update failed for refs/heads/ciguard-history.",
+        "leave this branch out of the repository's rules",
+    ),
+    "a rule set": (
+        "GH013: Repository rule violations found for refs/heads/ciguard-history.",
+        "leave this branch out of the repository's rules",
+    ),
+    "a file too large": (
+        "GH001: Large files detected. File history.ciguard is 120.00 MB; this exceeds GitHub's "
+        "file size limit of 100.00 MB",
+        "ids change from run to run",
+    ),
+}
+
+
+@pytest.mark.parametrize(("output", "fix"), REFUSALS.values(), ids=REFUSALS)
+def test_a_push_that_a_rule_refuses(origin: Path, output: str, fix: str) -> None:
+    hook = origin / "hooks" / "pre-receive"
+    hook.write_text(f'#!/bin/sh\necho "error: {output}" >&2\nexit 1\n')
+    hook.chmod(0o755)
+    with pytest.raises(RemoteError, match=output[:20]) as caught:
+        update(branch(clone(origin, "one")), one(1))
+    assert fix in caught.value.fix
+    assert not load(branch(clone(origin, "two"))).exists
+
+
+def test_a_server_that_takes_no_forced_push_is_no_lost_race(origin: Path) -> None:
+    store = branch(clone(origin, "one"))
+    update(store, one(1))
+    git(origin, "config", "receive.denyNonFastForwards", "true")
+    with pytest.raises(RemoteError, match="non-fast-forward") as caught:
+        update(store, one(2))
+    assert "let this token force a push" in caught.value.fix
+    assert ids(load(store).history) == [1]
+
+
+def over_http(origin: Path, url: str, name: str, **more: str) -> BranchStore:
+    """A carrier whose remote is `url`, which it takes for GitHub."""
+    folder = clone(origin, name)
+    git(folder, "remote", "set-url", "origin", f"{url}/origin.git")
+    environ = {**environment(folder), "GITHUB_SERVER_URL": url, **more}
+    return BranchStore(NAME, folder, environ, limits=RemoteLimits(wait_s=0.001))
+
+
+def test_a_fork_reads_without_a_token_and_cannot_write(origin: Path) -> None:
+    update(branch(clone(origin, "base")), one(1))
+    with serving(origin) as url:
+        fork = over_http(origin, url, "fork")
+        assert ids(load(fork).history) == [1]
+        read_only = over_http(origin, url, "again", GITHUB_TOKEN="other")
+        assert ids(load(read_only).history) == [1]
+        for store, output in ((fork, "could not read Username"), (read_only, "403")):
+            with pytest.raises(RemoteError, match=output) as caught:
+                update(store, one(2))
+            assert "contents: write" in caught.value.fix
+            assert "other" not in str(caught.value)
+        assert update(over_http(origin, url, "job", GITHUB_TOKEN="good"), one(2)).changed
+    assert ids(load(branch(clone(origin, "after"))).history) == [1, 2]
+
+
+@pytest.mark.parametrize("status", [429, 502, 503])
+def test_a_fault_that_passes_is_waited_for(origin: Path, status: int) -> None:
+    faults = [status, status]
+    with serving(origin, faults) as url:
+        assert not load(over_http(origin, url, "one")).exists
+        faults += [status]
+        update(over_http(origin, url, "two", GITHUB_TOKEN="good"), one(1))
+        faults += [status] * 3
+        with pytest.raises(RemoteError, match=f"looked up: .*{status}"):
+            load(over_http(origin, url, "three"))
+    assert not faults
+
+
+def test_a_remote_that_does_not_answer_is_left_and_nothing_of_git_stays(origin: Path) -> None:
+    folder = clone(origin, "one")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        git(folder, "remote", "set-url", "origin", f"http://127.0.0.1:{silent.getsockname()[1]}/x")
+        store = BranchStore(
+            NAME, folder, environment(folder), limits=RemoteLimits(lookup_timeout_s=0.5, tries=2)
+        )
+        with pytest.raises(RemoteError, match="ls-remote took more than") as caught:
+            store.read()
+        assert caught.value.where == PLACE
+        connection, _ = silent.accept()
+        with connection:
+            connection.settimeout(60)
+            while connection.recv(4096):  # the request; then the end, for its sender is gone
+                pass
+
+
+def test_without_git_it_is_said(origin: Path) -> None:
+    folder = clone(origin, "one")
+    store = open_store(PLACE, folder, {**environment(folder), "PATH": str(folder)})
+    with pytest.raises(InputError, match="git is not installed") as caught:
+        store.read()
+    assert caught.value.where == PLACE
+
+
+def test_an_empty_repository_is_a_first_use(tmp_path: Path) -> None:
+    bare = tmp_path / "empty.git"
+    git(tmp_path, "init", "--quiet", "--bare", str(bare))
+    store = branch(clone(bare, "one"))
+    assert not load(store).exists
+    update(store, one(1))
+    assert ids(load(store).history) == [1]
+
+
+def test_a_partial_clone_needs_no_second_visit(origin: Path) -> None:
+    git(origin, "config", "uploadpack.allowFilter", "true")
+    update(branch(clone(origin, "base")), one(1))
+    store = branch(clone(origin, "partial", "--filter=blob:none"))
+    assert ids(load(store).history) == [1]
+    update(store, one(2))
+    assert ids(load(store).history) == [1, 2]
+
+
+def test_a_rewritten_branch_is_read_as_it_is_and_made_one_commit_again(origin: Path) -> None:
+    store = branch(clone(origin, "one"))
+    update(store, one(1))
+    someone = clone(origin, "somebody", f"--branch={NAME}")
+    for number in range(2):
+        (someone / "README").write_text(str(number))
+        git(someone, "add", "README")
+        git(someone, "commit", "--quiet", "-m", "more")
+    git(someone, "push", "--quiet", "origin", NAME)
+    assert ids(load(store).history) == [1]
+    update(store, one(2))
+    assert git(origin, "rev-list", "--count", NAME) == "1"
+    assert git(origin, "ls-tree", "--name-only", NAME) == FILE_NAME
+    assert git(store.folder, "rev-parse", "--is-shallow-repository") == "true"
+
+
+def test_another_remote_by_its_name_or_address(origin: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.git"
+    git(tmp_path, "init", "--quiet", "--bare", str(other))
+    folder = clone(origin, "one")
+    git(folder, "remote", "add", "upstream", str(other))
+    named = BranchStore(NAME, folder, environment(folder), "upstream")
+    update(named, one(1))
+    by_address = BranchStore(NAME, folder, environment(folder), other.as_uri())
+    assert ids(load(by_address).history) == [1]
+    assert by_address.location == f"{PLACE} of {other.as_uri()}"
+    assert not load(branch(folder)).exists
+    for remote in ("nobody", "--upload-pack=touch x:y", ""):
+        with pytest.raises(InputError) as caught:
+            BranchStore(NAME, folder, environment(folder), remote).read()
+        assert caught.value.fix
+    assert not (folder / "x").exists()
+
+
+def test_what_is_wrong_is_said(origin: Path) -> None:
+    folder = clone(origin, "one")
+    for name in ("", "a..b", "a b"):
+        with pytest.raises(InputError, match="no branch name"):
+            open_store(f"branch:{name}", folder, environment(folder)).read()
+    with pytest.raises(RemoteError, match=FILE_NAME):
+        open_store("branch:main", folder, environment(folder)).read()
+    for remote, fix in (
+        ("origin", "a clone of the repository"),
+        ("https://h/r", "whichever"),
+    ):
+        with pytest.raises(InputError, match="in no git repository") as caught:
+            BranchStore(NAME, origin.parent, environment(folder), remote).read()
+        assert fix in caught.value.fix
+    shutil.rmtree(origin)
+    with pytest.raises(RemoteError, match="cannot be looked up"):
+        branch(folder).read()
+
+
+def test_a_branch_with_other_files_is_somebody_s_work(origin: Path) -> None:
+    folder = clone(origin, "one")
+    (folder / FILE_NAME).write_bytes(encode(one(1)))
+    (folder / "test_a.py").touch()
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "kept beside the tests")
+    git(folder, "push", "-q", "origin", "main")
+    before = git(origin, "rev-parse", "main")
+    with pytest.raises(RemoteError, match="a write would replace what the branch holds") as caught:
+        update(open_store("branch:main", folder, environment(folder)), one(2))
+    assert caught.value.fix == "name another branch: branch:ciguard-history"
+    assert git(origin, "rev-parse", "main") == before
+
+
+def test_a_damaged_file_in_the_branch_is_not_overwritten(origin: Path) -> None:
+    store = branch(clone(origin, "one"))
+    assert store.write(b"something else", store.read())
+    with pytest.raises(InputError, match="no history file") as caught:
+        update(store, one(1))
+    assert caught.value.where == PLACE
+    assert "git push origin --delete ciguard-history" in caught.value.fix
+    assert store.read().content == b"something else"
+
+
+class Door(BaseHTTPRequestHandler):
+    """A server that keeps everybody out and notes what they showed."""
+
+    seen: list[str | None]
+
+    def do_GET(self) -> None:
+        self.seen.append(self.headers.get_all("Authorization", [None])[-1])
+        self.seen.append(str(len(self.headers.get_all("Authorization", []))))
+        self.send_response(403)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on stderr."""
+
+
+@pytest.fixture
+def door() -> Iterator[tuple[str, list[str | None]]]:
+    seen: list[str | None] = []
+    handler = type("ThisDoor", (Door,), {"seen": seen})
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", seen
+        server.shutdown()
+        thread.join()
+
+
+def test_the_token_goes_to_github_in_one_header_and_nowhere_else(
+    origin: Path, door: tuple[str, list[str | None]]
+) -> None:
+    url, seen = door
+    folder = clone(origin, "one")
+    git(folder, "remote", "set-url", "origin", f"{url}/o/r")
+    # What a checkout with persisted credentials leaves behind.
+    git(folder, "config", f"http.{url}/.extraheader", "AUTHORIZATION: basic b2xk")
+    environ = {**environment(folder), "GITHUB_TOKEN": "s3cret", "no_proxy": "*"}
+    github = {**environ, "GITHUB_SERVER_URL": url}
+    with pytest.raises(RemoteError) as caught:
+        open_store(PLACE, folder, github).read()
+    assert "s3cret" not in str(caught.value)
+    header, count = seen[:2]
+    assert header is not None
+    assert b64decode(header.removeprefix("basic ")) == b"x-access-token:s3cret"
+    assert count == "1"
+    seen.clear()
+    with pytest.raises(RemoteError):
+        open_store(PLACE, folder, environ).read()
+    assert seen[0] == "basic b2xk"

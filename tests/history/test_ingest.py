@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ciguard.codec.history import ExternalName, encode
+from ciguard.codec.history_runs import UNDATED, SuiteOverhead
+from ciguard.codec.results.durations import Duration
+from ciguard.compare.run_columns import from_history
+from ciguard.errors import InputError
+from ciguard.history.export import lines, table
+from ciguard.history.ingest import history_of, history_of_durations
+from ciguard.history.run_metadata import RunMetadata, parse_time
+from ciguard.model import (
+    CaseKey,
+    EndLine,
+    EventLine,
+    InventorySummary,
+    LegPolicy,
+    Plan,
+    PlannedUnit,
+    Prediction,
+    ProcessEndLine,
+    ProcessLine,
+    Record,
+    Result,
+    Runner,
+    SampleLine,
+    Shard,
+    ShardLine,
+    StartLine,
+    UnitKey,
+)
+
+HEADER = ShardLine(
+    plan_id="9f2c",
+    shard="03",
+    repository="o/r",
+    workflow="tests.yml",
+    run_id=101,
+    run_attempt=1,
+    job="tests (03)",
+    event="push",
+    branch="main",
+    head_sha="head",
+    tested_sha="tested",
+    tested_parents=("p1", "p2"),
+    started_at="2026-11-21T12:00:00+02:00",
+    runner=Runner(pool="linux", cpus=4),
+)
+DONE = EndLine("completed", at_s=9.8)
+RESULT = Result(
+    "a.py::t1",
+    "passed",
+    suite="unit",
+    case="a.py::t1",
+    wall_s=0.41,
+    cpu_s=0.4,
+    setup_s=0.01,
+    rss_before_bytes=104857600,
+    peak_bytes=209715200,
+    peak_delta_bytes=104857600,
+    retained_bytes=-4096,
+    measured_by="mark",
+    process=1,
+)
+
+
+def exported(*records: Record, **output: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines(history_of(records, RunMetadata(**output)))]
+
+
+def test_a_value_in_the_record_s_words() -> None:
+    (line,) = exported(Record("r", HEADER, results=(RESULT,), end=DONE))
+    assert line == {
+        "run_id": 101,
+        "run_attempt": 1,
+        "at": "2026-11-21T10:00:00Z",
+        "sha": "tested",
+        "branch": "main",
+        "event": "push",
+        "job": "tests (03)",
+        "shard": "03",
+        "shard_ending": "completed",
+        "suite": "unit",
+        "variant": "",
+        "unit": "a.py::t1",
+        "case": "a.py::t1",
+        "outcome": "passed",
+        "ending": "completed",
+        "measured_by": "mark",
+        "try": 1,
+        "wall_s": 0.41,
+        "cpu_s": 0.4,
+        "setup_s": 0.01,
+        "peak_delta_bytes": 104857600,
+        "retained_bytes": -4096,
+    }
+
+
+def test_what_is_remembered_of_a_leg() -> None:
+    record = Record(
+        "r",
+        HEADER,
+        processes=(
+            ProcessLine(1, 2, suite="unit", at_s=0.5),
+            ProcessLine(2, 1, suite="unit", at_s=1.0),
+            ProcessLine(3, 1, suite="unit", at_s=2.0),
+        ),
+        starts=(
+            StartLine("a", suite="unit", process=1, at_s=1.5),
+            StartLine("b", suite="unit", process=1, at_s=3.0),
+            StartLine("c", suite="unit", process=2, at_s=1.25),
+        ),
+        results=(
+            Result("a", "passed", suite="unit", process=1, rss_before_bytes=70),
+            Result("b", "passed", suite="unit", process=1, rss_before_bytes=10),
+            Result("c", "died", suite="unit", process=2, ending="crash", rss_before_bytes=60),
+        ),
+        samples=(SampleLine(1.0, tree_bytes=500), SampleLine(2.0, tree_bytes=900)),
+        events=(EventLine("recycled", at_s=30.0),),
+        process_ends=(
+            ProcessEndLine(1, "completed", at_s=2.0, peak_bytes=300),
+            ProcessEndLine(2, "crash", at_s=5.0, peak_bytes=400),
+        ),
+    )
+    (leg,) = history_of([record]).runs[0].legs
+    assert (leg.ending, leg.complete, leg.wall_s) == ("unknown", False, 30.0)
+    assert (leg.peak_bytes, leg.process_peak_bytes, leg.processes) == (900, 400, 2)
+    assert leg.costs == (SuiteOverhead("unit", "", 60, 0.625),)
+    assert (leg.start_s, leg.end_s) == (0.5, None)
+    assert (leg.runner.pool, leg.job, leg.shard) == ("linux", "tests (03)", "03")
+    assert leg.lost == ()
+
+
+def test_a_sample_that_came_too_late_is_no_peak() -> None:
+    for seen, ends, peak, measured_by in (
+        ((0,), (), None, None),
+        ((None,), (ProcessEndLine(1, "completed", peak_bytes=0),), None, None),
+        ((0, 500), (), 500, "sample"),
+    ):
+        samples = tuple(SampleLine(1.0, tree_bytes=size) for size in seen)
+        record = Record("r", HEADER, samples=samples, process_ends=ends)
+        assert (record.peak_bytes, record.peak_measured_by) == (peak, measured_by)
+        (leg,) = history_of([record]).runs[0].legs
+        assert (leg.peak_bytes, leg.process_peak_bytes) == (peak, None)
+
+
+def test_an_ending_that_is_not_completed_is_not_complete_and_its_values_stay() -> None:
+    record = Record("r", HEADER, results=(RESULT,), end=EndLine("deadline", at_s=5.0))
+    history = history_of([record])
+    assert (history.runs[0].legs[0].ending, history.runs[0].complete) == ("deadline", False)
+    assert len(history.values) == 1
+
+
+def test_options_fill_what_a_record_lacks() -> None:
+    bare = Record("r", None, results=(Result("a", "passed"),), starts=(StartLine("a"),))
+    output: dict[str, Any] = {
+        "run_id": 5,
+        "run_attempt": 2,
+        "sha": "s",
+        "branch": "b",
+        "event": "push",
+        "at": datetime(2026, 1, 1, tzinfo=UTC),
+        "suite": "unit",
+        "variant": "py311",
+    }
+    (line,) = exported(bare, **output)
+    assert line["at"] == "2026-01-01T00:00:00Z"
+    assert {name: line[name] for name in output if name != "at"} == {
+        name: value for name, value in output.items() if name != "at"
+    }
+    assert history_of([bare], RunMetadata(**output)).runs[0].legs[0].lost == ()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "recorded"),
+    [
+        ("run_id", 7, "101"),
+        ("run_attempt", 3, "1"),
+        ("sha", "other", "tested"),
+        ("branch", "next", "main"),
+        ("event", "schedule", "push"),
+        ("suite", "other", "unit"),
+    ],
+)
+def test_a_contradiction_names_both_and_where(option: str, value: Any, recorded: str) -> None:
+    with pytest.raises(InputError) as caught:
+        exported(Record("rec/x.jsonl", HEADER, results=(RESULT,)), **{option: value})
+    assert str(value) in caught.value.what
+    assert recorded in caught.value.what
+    assert f"--{option.replace('_', '-')}" in caught.value.what
+    assert caught.value.where == "rec/x.jsonl"
+
+
+def test_the_head_s_sha_is_no_contradiction() -> None:
+    (line,) = exported(Record("r", HEADER, results=(RESULT,)), sha="head")
+    assert line["sha"] == "tested"
+
+
+def test_a_record_without_a_run_id_says_what_to_do() -> None:
+    with pytest.raises(InputError, match="no run id") as caught:
+        history_of([Record("r", None)])
+    assert "--run-id N" in caught.value.fix
+
+
+def test_an_emptied_file_beside_a_record_keeps_nothing_from_the_history() -> None:
+    nobodys = Record("gone/process-001.jsonl", None, damage=("gone/process-001.jsonl: empty",))
+    record = Record("r", HEADER, results=(Result("a.py::t", "passed"),))
+    assert exported(nobodys, record) == exported(record)
+    with pytest.raises(InputError, match="no run id"):
+        history_of([nobodys])
+
+
+def test_a_leg_that_lost_its_shard_line_keeps_nothing_from_the_history() -> None:
+    """Its other files say whose it is: its values are those of a leg that died."""
+    other = replace(RESULT, unit="a.py::t2", case="a.py::t2")
+    claims = ShardLine("9f2c", "04", run_id=101, run_attempt=1, job="tests (04)")
+    headless = Record("04", None, results=(other,), partial_header=claims)
+    entire = Record("r", HEADER, results=(RESULT,), end=DONE)
+    (run,) = history_of([entire, headless]).runs
+    assert (run.event, run.sha) == ("push", "tested")
+    legs = [(leg.job, leg.shard, leg.ending) for leg in run.legs]
+    assert legs == [("tests (03)", "03", "completed"), ("tests (04)", "04", "unknown")]
+    later = replace(HEADER, shard="04", job="tests (04)", run_attempt=2)
+    rerun = Record("04 again", later, end=DONE)
+    (run,) = history_of([entire, headless, rerun]).runs
+    assert [leg.run_attempt for leg in run.legs] == [1, 2]
+
+
+def test_only_what_went_wrong_first_is_of_a_later_try() -> None:
+    """A test that kept a failed one company ran twice as well, and so did one without memory."""
+    found = []
+    for unit, outcome, ending in (
+        ("company", "passed", "completed"),
+        ("flaky", "failed", "completed"),
+        ("starved", "died", "out_of_memory"),
+    ):
+        one = Result(unit, outcome, case=unit, ending=ending, process=1, wall_s=1.0)  # type: ignore[arg-type]
+        rerun = replace(one, outcome="passed", ending="completed", process=2, try_number=2)
+        found += [one, replace(rerun, wall_s=2.0)]
+    record = Record("r", HEADER, results=tuple(found), end=DONE)
+    reported = [
+        (one["unit"], one["outcome"], one["try"], one["wall_s"]) for one in exported(record)
+    ]
+    assert reported == [
+        ("company", "passed", 1, 2.0),
+        ("flaky", "passed", 2, 2.0),
+        ("starved", "passed", 1, 2.0),
+    ]
+    run = from_history(history_of([record]), 0)
+    assert [key.unit for key in run.flaky] == ["flaky"]
+
+
+def test_records_of_several_runs_and_attempts_at_once() -> None:
+    def leg(run_id: int, attempt: int, wall_s: float) -> Record:
+        header = ShardLine(run_id=run_id, run_attempt=attempt, shard="01", plan_id="p")
+        return Record("r", header, results=(Result("a", "passed", wall_s=wall_s),))
+
+    found = exported(leg(2, 1, 1.0), leg(1, 2, 2.0), leg(1, 1, 3.0), leg(2, 2, 4.0))
+    assert [(line["run_id"], line["run_attempt"], line["wall_s"]) for line in found] == [
+        (1, 2, 2.0),
+        (2, 2, 4.0),
+    ]
+
+
+@pytest.mark.parametrize("field", ["wall_s", "cpu_s", "setup_s", "peak_delta_bytes"])
+def test_a_value_beyond_measure_is_named(field: str) -> None:
+    invalid: dict[str, Any] = {field: 2**61}
+    with pytest.raises(InputError, match=field) as caught:
+        history_of([Record("r", HEADER, results=(Result("a.py::huge", "passed", **invalid),))])
+    assert "a.py::huge" in str(caught.value)
+
+
+def planned(*units: str, key: str) -> Shard:
+    return Shard(key, "linux", tuple(PlannedUnit(unit) for unit in units), Prediction(1.0, 1.0))
+
+
+def test_with_the_plan_what_never_began_is_lost_too() -> None:
+    plan = Plan(
+        id="9f2c",
+        suites={},
+        pools={},
+        policy=LegPolicy(),
+        shards=(planned("a", "b", "c", key="03"), planned("d", "e", key="04")),
+        lower_bound_s=1.0,
+        gap=0.0,
+        inventory=InventorySummary(5, {}, "h"),
+    )
+    dead = Record("r", HEADER, results=(Result("a", "passed"),), starts=(StartLine("b"),))
+    third, fourth = history_of([dead], plan=plan).runs[0].legs
+    assert third.lost == (UnitKey("", "", "b"), UnitKey("", "", "c"))
+    assert third.units_planned == 3
+    assert (fourth.shard, fourth.job, fourth.complete) == ("04", "tests (04)", False)
+    assert fourth.lost == (UnitKey("", "", "d"), UnitKey("", "", "e"))
+    other = history_of([dead]).runs[0].legs
+    assert [leg.lost for leg in other] == [(UnitKey("", "", "b"),)]
+    # A leg that was killed before its first line says nothing of a plan: no contradiction.
+    assert history_of([dead, Record("gone", None, damage=("x",))], plan=plan).runs[0].legs[1:] == (
+        fourth,
+    )
+    foreign = replace(dead, header=replace(HEADER, plan_id="other"))
+    with pytest.raises(InputError, match="of plan 'other', not 9f2c"):
+        history_of([dead, foreign], plan=plan)
+
+
+def test_durations_tell_no_outcome_and_totals_keep_their_spelling() -> None:
+    found = [
+        Duration("a.py::t", 0.5),
+        Duration("spec/a.rb", 3.0, "file", file="spec/a.rb"),
+    ]
+    history = history_of_durations(found, "d.json", RunMetadata(run_id=1, suite="s"))
+    assert history.runs[0].at == UNDATED
+    total = CaseKey("s", "", "spec/a.rb", "spec/a.rb")
+    assert history.external_names == {total: ExternalName(None, None, "spec/a.rb")}
+    assert [json.loads(line).get("outcome") for line in lines(history)] == [None, None]
+    rerun = history_of_durations(reversed(found), "d.json", RunMetadata(run_id=1, suite="s"))
+    assert encode(rerun) == encode(history)
+    nothing = history_of_durations([], "d.json", RunMetadata(run_id=1))
+    assert (len(nothing.values), len(nothing.runs)) == (0, 1)
+
+
+def test_times_as_people_write_them() -> None:
+    expected = datetime(2026, 11, 21, 10, tzinfo=UTC)
+    for text in ("2026-11-21T10:00:00Z", "2026-11-21T12:00+02:00", "2026-11-21 10:00"):
+        assert parse_time(text, "--at") == expected
+    for text in ("yesterday", "", "0001-01-01T00:00+14:00"):
+        with pytest.raises(InputError, match="no time"):
+            parse_time(text, "--at")
+
+
+def test_the_table_of_runs() -> None:
+    dead = Record("r", HEADER, results=(RESULT,), starts=(StartLine("b"),))
+    assert table(history_of([dead]))[1] == (
+        "101", "2026-11-21 10:00", "main", "push", "tested", "0/1", "1", "1",
+    )  # fmt: skip
+
+
+def test_bounds_of_a_peak_become_bounds_of_its_delta() -> None:
+    more: dict[str, Any] = {"peak_lower_bytes": 500, "peak_upper_bytes": 900}
+    results = [
+        replace(RESULT, unit="a", case="a", rss_before_bytes=100, concurrent=1, **more),
+        replace(RESULT, unit="b", case="b", rss_before_bytes=100, concurrent=3, **more),
+        replace(RESULT, unit="c", case="c", rss_before_bytes=None, **more),
+        replace(RESULT, unit="d", case="d", rss_before_bytes=1000, concurrent=1, **more),
+    ]
+    values = history_of([Record("r", HEADER, results=tuple(results), end=DONE)]).values
+    assert values.peak_lower_bytes.tolist()[::3] == [400.0, 0.0]
+    assert np.isnan(values.peak_lower_bytes[1:3]).all(), "of three in one heap, who had it?"
+    assert values.peak_upper_bytes.tolist()[:2] == [800.0, 800.0]
+    assert np.isnan(values.peak_upper_bytes[2])

@@ -1,0 +1,364 @@
+"""The generated workflow, judged by those who know: actionlint, zizmor and GitHub's own parser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ciguard.errors import UsageError
+from ciguard.init.pins import ACTIONS
+from ciguard.init.workflow_files import Workflow, count_checkpoint_steps, render_workflow
+from ciguard.plan.static import fill_matrix
+from ciguard.template_loader import environment
+
+ROOT = Path(__file__).parent.parent.parent
+BIN = Path(sys.executable).parent
+PARSER = ROOT / ".tools"
+
+SETUP = f"""
+- uses: {ACTIONS["setup_python"]}
+  with:
+    python-version: "3.9"
+- name: Everything that YAML and Jinja could stumble over
+  if: ${{{{ runner.os != 'Windows' }}}}
+  env:
+    GREETING: "{{{{ not Jinja }}}} {{% nor this %}} [[ $HOME ]] << EOF"
+  run: |
+    cat <<'END'
+      indented
+
+    END
+    python -m pip install -r requirements.txt
+"""
+
+
+def workflow(**changes: Any) -> Workflow:
+    values: dict[str, Any] = {
+        "default_branch": "main",
+        "install": "ciguard-shards @ git+https://git.example/o/ciguard@0123abc",
+        "setup": "",
+        "history": "branch:ciguard-history",
+        "python": "3.12",
+    }
+    return Workflow(**{**values, **changes})
+
+
+def rendered(**changes: Any) -> str:
+    return render_workflow(workflow(**changes), environment())
+
+
+PARTS = {"checkpoint": "15m", "checkpoint_steps": 3}
+FILLED_IN = {
+    "include": [
+        {
+            "shard": "01",
+            "runs_on": ["self-hosted", "large"],
+            "timeout_minutes": 50,
+            "step_timeout_minutes": 45,
+            "name": "tests (01)",
+        }
+    ]
+}
+
+
+def static(**changes: Any) -> str:
+    text = render_workflow(workflow(**changes), environment(), static=True)
+    return fill_matrix(text, FILLED_IN, "ciguard.yml")
+
+
+CASES = {
+    "plain": rendered(),
+    "set-up steps": rendered(setup=SETUP),
+    "no install known": rendered(install=""),
+    "names with a meaning in YAML": rendered(default_branch="#no-'joke", install='a "b" #c'),
+    "static": static(),
+    "checkpoints": rendered(**PARTS),
+    "static with checkpoints": static(**PARTS),
+    "confirm": rendered(confirm=True),
+    "static with confirm": static(confirm=True),
+    "forks": render_workflow(workflow(), environment(), forks=True),
+    "static forks": render_workflow(workflow(), environment(), static=True, forks=True),
+    "our own": (ROOT / ".github/workflows/ci.yml").read_text("utf-8"),
+}
+every_case = pytest.mark.parametrize("text", CASES.values(), ids=CASES)
+SPOILT = CASES["plain"].replace("fail-fast: false", "fail-fats: false")
+
+
+def run_linter(
+    program: str, folder: Path, text: str, *options: str
+) -> subprocess.CompletedProcess[str]:
+    target = folder / ".github/workflows/ciguard.yml"
+    target.parent.mkdir(parents=True)
+    target.write_text(text, "utf-8")
+    command = [str(BIN / program), *options, str(target)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@every_case
+def test_actionlint_finds_nothing(text: str, tmp_path: Path) -> None:
+    answer = run_linter("actionlint", tmp_path, text, "-no-color", "-shellcheck=", "-pyflakes=")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_actionlint_would_find_something(tmp_path: Path) -> None:
+    answer = run_linter("actionlint", tmp_path, SPOILT, "-no-color")
+    assert answer.returncode == 1
+    assert "fail-fats" in answer.stdout
+
+
+@every_case
+def test_zizmor_finds_nothing(text: str, tmp_path: Path) -> None:
+    answer = run_linter("zizmor", tmp_path, text, "--offline", "--no-progress", "--persona=regular")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_zizmor_would_find_something(tmp_path: Path) -> None:
+    leaky = CASES["plain"].replace('--shard "$SHARD"', "--shard ${{ github.head_ref }}")
+    assert leaky != CASES["plain"]
+    answer = run_linter("zizmor", tmp_path, leaky, "--offline", "--no-progress")
+    assert answer.returncode != 0
+    assert "template-injection" in answer.stdout
+
+
+def run_github_parser(*requests: dict[str, Any]) -> list[dict[str, Any]]:
+    """Ask GitHub's own parser; skips where it is not there (`make tools` installs it)."""
+    node = shutil.which("node")
+    if node is None or not (PARSER / "node_modules/@actions/workflow-parser").is_dir():
+        pytest.skip("needs node and `make tools` (npm @actions/workflow-parser)")
+    script = Path(__file__).parent / "github_parser.mjs"
+    answer = subprocess.run(
+        [node, str(script), str(PARSER)],
+        input="\n".join(json.dumps(request) for request in requests),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
+def test_githubs_own_parser_finds_nothing() -> None:
+    answers = run_github_parser(*({"workflow": text} for text in CASES.values()))
+    assert [answer["errors"] for answer in answers] == [[] for _ in CASES]
+
+
+def test_githubs_own_parser_would_find_something() -> None:
+    (answer,) = run_github_parser({"workflow": SPOILT})
+    assert "fail-fats" in answer["errors"][0]
+
+
+def conditions() -> dict[str, str]:
+    jobs = yaml.safe_load(CASES["plain"])["jobs"]
+    return {name: " ".join(str(job.get("if", "")).split()) for name, job in jobs.items()}
+
+
+RESULTS = ("success", "failure", "cancelled", "skipped")
+
+
+def test_only_the_base_branch_writes_history() -> None:
+    expected = {
+        ("push", "refs/heads/main", "success"): "true",
+        ("push", "refs/heads/main", "failure"): "false",
+        ("push", "refs/heads/other", "success"): "false",
+        ("push", "refs/tags/main", "success"): "false",
+        ("pull_request", "refs/pull/7/merge", "success"): "false",
+        ("pull_request", "refs/heads/main", "success"): "false",
+        ("workflow_dispatch", "refs/heads/main", "success"): "false",
+        ("merge_group", "refs/heads/main", "success"): "false",
+    }
+    condition = conditions()["history"]
+    base = {"repository": {"default_branch": "main"}}
+    requests = [
+        {
+            "expression": condition,
+            "contexts": {
+                "needs": {"plan": {"result": plan}},
+                "github": {"event_name": event, "ref": ref, "event": base},
+            },
+        }
+        for event, ref, plan in expected
+    ]
+    answers = [answer["value"] for answer in run_github_parser(*requests)]
+    assert dict(zip(expected, answers, strict=True)) == expected
+
+
+def jobs(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(text)["jobs"]
+    return found
+
+
+def test_permissions_are_the_least_that_each_job_needs() -> None:
+    assert yaml.safe_load(CASES["plain"])["permissions"] == {}
+    assert {name: job["permissions"] for name, job in jobs(CASES["plain"]).items()} == {
+        "plan": {"contents": "read"},
+        "legs": {"actions": "read", "contents": "read"},
+        "report": {
+            "actions": "read",
+            "checks": "read",
+            "contents": "read",
+            "issues": "write",
+            "pull-requests": "write",
+        },
+        "history": {"actions": "read", "contents": "write"},
+    }
+
+
+@pytest.mark.parametrize("name", ["confirm", "static with confirm"])
+def test_what_runs_the_pull_request_s_code_again_may_write_nothing(name: str) -> None:
+    confirm, confirmed = (jobs(CASES[name])[one] for one in ("confirm", "confirmed"))
+    assert confirm["permissions"] == {"actions": "read", "contents": "read"}
+    (step,) = (one for one in confirm["steps"] if "experiment" in one.get("run", ""))
+    assert "env" not in step, "no token"
+    assert not any("experiment" in one.get("run", "") for one in confirmed["steps"])
+    assert jobs(CASES["plain"]).keys() == jobs(CASES["confirm"]).keys() - {"confirm", "confirmed"}
+
+
+def test_the_workflow_for_forks_runs_nothing_of_theirs() -> None:
+    (job,) = jobs(CASES["forks"]).values()
+    assert yaml.safe_load(CASES["forks"])["permissions"] == {}
+    assert "head_repository.full_name != github.repository" in job["if"]
+    (checkout,) = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
+    assert set(checkout["with"]) == {"persist-credentials"}, "the default branch, and no ref"
+    assert not [step for step in job["steps"] if "download" in step.get("uses", "")]
+    runs = "\n".join(step.get("run", "") for step in job["steps"])
+    assert "${{" not in runs
+    assert "github.event.workflow_run.id" in str(job["steps"][-2]["env"])
+    assert job["permissions"] == {
+        "actions": "read",
+        "checks": "write",
+        "contents": "read",
+        "pull-requests": "write",
+    }
+
+
+def test_set_up_steps_are_kept_as_they_are_before_the_tests() -> None:
+    steps = yaml.safe_load(SETUP)
+    for name, follower in (("plan", "Plan"), ("legs", "Run the shard")):
+        found = jobs(CASES["set-up steps"])[name]["steps"]
+        start = found.index(steps[0])
+        assert found[start : start + len(steps)] == steps
+        assert follower in [step.get("name") for step in found[start + len(steps) :]]
+    assert CASES["set-up steps"].count("indented") == 2
+
+
+def test_a_leg_installs_nothing_of_ours_and_replaces_its_shell() -> None:
+    legs = jobs(CASES["plain"])["legs"]
+    assert "pip install" not in json.dumps(legs)
+    (run,) = [step["run"] for step in legs["steps"] if "run" in step]
+    assert run.startswith("exec python3 ")
+    assert legs["strategy"]["fail-fast"] is False
+
+
+def test_the_step_limit_lies_below_the_job_limit_and_the_record_is_always_kept() -> None:
+    legs = jobs(CASES["plain"])["legs"]
+    *_, run, upload = legs["steps"]
+    assert legs["timeout-minutes"] == "${{ matrix.timeout_minutes }}"
+    assert run["timeout-minutes"] == "${{ matrix.step_timeout_minutes }}"
+    assert upload["if"] == "always()"
+    assert upload["with"]["name"].endswith("-${{ matrix.shard }}-${{ github.run_attempt }}")
+
+
+def test_the_parts_of_a_leg_end_at_checkpoints_and_the_last_one_at_the_end() -> None:
+    steps = jobs(CASES["checkpoints"])["legs"]["steps"]
+    runs = [step for step in steps if "run" in step]
+    assert [step["name"] for step in runs] == [
+        f"Run the shard, part {n} of at most 3" for n in "123"
+    ]
+    assert ["--for 15m --github" in step["run"] for step in runs] == [True, True, False]
+    assert ["--continue" in step["run"] for step in runs] == [False, True, True]
+    assert [step.get("if", "") for step in runs] == [
+        "",
+        "steps.part-01.outputs.state == 'checkpoint'",
+        "steps.part-02.outputs.state == 'checkpoint'",
+    ]
+    assert all(step["run"].startswith("exec python3 ") for step in runs)
+    uploads = [step for step in steps if "upload-artifact" in step.get("uses", "")]
+    names = [step["with"]["name"].rpartition("}}")[2] for step in uploads]
+    assert names == ["-checkpoint-01", "-checkpoint-02", ""]
+    assert uploads[-1]["if"] == "always()"
+
+
+@pytest.mark.parametrize(("every_s", "parts"), [(900.0, 3), (901.0, 3), (2699.0, 2), (135.0, 20)])
+def test_as_many_parts_as_the_limit_has_room_for(every_s: float, parts: int) -> None:
+    assert count_checkpoint_steps(every_s, 2700.0) == parts
+
+
+@pytest.mark.parametrize(
+    ("every_s", "what"), [(2700.0, "no step would end there"), (134.0, "21 steps in a job")]
+)
+def test_a_checkpoint_that_cuts_nothing_or_too_much_is_refused(every_s: float, what: str) -> None:
+    with pytest.raises(UsageError, match=what) as caught:
+        count_checkpoint_steps(every_s, 2700.0)
+    assert caught.value.fix == "take at least 135 s and less than 2700 s"
+
+
+@every_case
+def test_every_action_is_pinned_and_every_download_finds_earlier_attempts(text: str) -> None:
+    for job in jobs(text).values():
+        for step in job["steps"]:
+            assert re.search(r"@[0-9a-f]{40}$", step.get("uses", "@" + "0" * 40))
+            assert "${{" not in step.get("run", "")
+            if "download-artifact" in step.get("uses", ""):
+                assert step["with"]["run-id"] == "${{ github.run_id }}"
+                assert step["with"]["github-token"] == "${{ github.token }}"
+            if "checkout" in step.get("uses", ""):
+                assert step["with"]["persist-credentials"] is False
+
+
+@every_case
+def test_the_report_has_the_base_s_policy_in_its_checkout(text: str) -> None:
+    deep = {
+        name: step["with"].get("fetch-depth")
+        for name, job in jobs(text).items()
+        for step in job["steps"]
+        if "checkout" in step.get("uses", "")
+    }
+    # Our own judges no shards; that of forks checks the default branch out, whose policy holds.
+    wanted = "report" in deep and "workflow_run:" not in text
+    assert {name: depth for name, depth in deep.items() if depth} == (
+        dict.fromkeys({"report", "confirm", "confirmed"} & deep.keys(), 2) if wanted else {}
+    )
+
+
+def test_our_own_workflow_uses_the_pins_of_the_generated_one() -> None:
+    pins = set(ACTIONS.values())
+    used = re.findall(r"uses: (.+)", CASES["our own"] + CASES["plain"])
+    assert set(used) <= pins
+
+
+def test_without_an_install_the_step_fails_with_the_words_to_act_on(tmp_path: Path) -> None:
+    steps = jobs(CASES["no install known"])["plan"]["steps"]
+    (script,) = [step["run"] for step in steps if step.get("name") == "Install ciguard"]
+    answer = subprocess.run(
+        ["bash", "-e", "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert answer.returncode == 1
+    assert "set install in ciguard.toml" in answer.stdout
+
+
+@pytest.mark.parametrize("text", CASES.values(), ids=CASES)
+def test_nothing_installs_the_other_program_of_that_name(text: str) -> None:
+    assert not re.search(r"pip install[^\n]*\bciguard\b(?!-shards)", text)
+
+
+@pytest.mark.parametrize(
+    ("setup", "found"),
+    [("run: make", "found dict"), ("- make", "found list"), ("- run: [", "not YAML"), ("7", "int")],
+)
+def test_a_setup_that_is_no_list_of_steps_is_refused(setup: str, found: str) -> None:
+    with pytest.raises(UsageError, match=found) as caught:
+        rendered(setup=setup)
+    assert caught.value.where == "workflow.setup"
+    assert caught.value.fix
+
+
+def test_the_same_values_give_the_same_bytes() -> None:
+    assert rendered(setup=SETUP) == rendered(setup=SETUP)

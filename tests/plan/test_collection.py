@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import clean_environment
+
+from ciguard.errors import InputError
+from ciguard.model import Suite, Variant
+from ciguard.plan.collection import collect_units, matching_files
+from ciguard.run.frameworks.registry import DEFAULT, framework
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PYTHON = (sys.executable, "-m", DEFAULT)
+
+
+def write(folder: Path, **texts: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text, "utf-8")
+
+
+def test_units_come_in_the_frameworks_order_with_their_files(tmp_path: Path) -> None:
+    write(tmp_path / "sub", test_b="def test_2(): pass\ndef test_1(): pass\n")
+    suite = Suite(DEFAULT, PYTHON, cwd="sub", variants={"": Variant()})
+    listing = collect_units(framework(DEFAULT), suite, "", tmp_path, clean_environment())
+    assert listing.errors == ()
+    assert [unit.unit for unit in listing.units] == ["test_b.py::test_2", "test_b.py::test_1"]
+    assert {unit.file for unit in listing.units} == {"sub/test_b.py"}
+
+
+def test_a_listing_that_fails_is_an_error_and_never_fewer_units(tmp_path: Path) -> None:
+    write(tmp_path, test_a="import nowhere\n", test_b="def test(): pass\n")
+    suite = Suite(DEFAULT, PYTHON, variants={"": Variant()})
+    listing = collect_units(framework(DEFAULT), suite, "", tmp_path, clean_environment())
+    assert any("nowhere" in error for error in listing.errors)
+
+
+def test_what_a_listing_says_on_stderr_is_told(tmp_path: Path) -> None:
+    program = "import sys; print('a'); print('it broke', file=sys.stderr); sys.exit(3)"
+    suite = Suite("command", ("x",), list_command=(sys.executable, "-c", program))
+    listing = collect_units(framework("command"), suite, "", tmp_path, clean_environment())
+    assert "exit code 3" in listing.errors[0]
+    assert listing.errors[-1] == "it said on stderr:\nit broke"
+
+
+def test_the_environment_is_that_of_a_leg(tmp_path: Path) -> None:
+    program = "import os; print(os.environ['A'] + os.environ['B'] + os.getcwd()[-3:])"
+    suite = Suite(
+        "command",
+        ("x",),
+        cwd="sub",
+        env={"A": "a", "B": "lost"},
+        variants={"v": Variant(env={"B": "b"})},
+        list_command=(sys.executable, "-c", program),
+    )
+    (tmp_path / "sub").mkdir()
+    environ = clean_environment(A="lost")
+    listing = collect_units(framework("command"), suite, "v", tmp_path, environ)
+    assert [unit.unit for unit in listing.units] == ["absub"]
+
+
+@pytest.mark.parametrize(
+    ("suite", "output"),
+    [
+        (Suite("command", ("x",)), "needs a command that lists"),
+        (Suite("command", ("x",), list_command=("no-such-program",)), "cannot be started"),
+        (Suite("command", ("x",), cwd="no", list_command=("true",)), "cannot be started"),
+    ],
+)
+def test_what_cannot_be_started_is_said(suite: Suite, output: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=output):
+        collect_units(framework("command"), suite, "", tmp_path, clean_environment())
+
+
+def test_files_are_found_where_tests_live_and_nowhere_else(tmp_path: Path) -> None:
+    for place in ("", "a/b", ".git", ".venv/lib", "node_modules/x", "env/lib", "__pycache__"):
+        write(tmp_path / "p" / place, test_x="", helper="", x_test="")
+    (tmp_path / "p" / "env" / "pyvenv.cfg").touch()
+    assert matching_files(("test_*.py",), tmp_path, "p") == ("p/a/b/test_x.py", "p/test_x.py")
+    assert matching_files(("a/*.py",), tmp_path, "./p") == (
+        "p/a/b/helper.py",
+        "p/a/b/test_x.py",
+        "p/a/b/x_test.py",
+    )
+    assert matching_files((), tmp_path, "p") == ()
+    assert matching_files(("*",), tmp_path / "p" / "a", ".")[0] == "b/helper.py"
+
+
+def test_the_code_that_is_listed_never_sees_the_token(tmp_path: Path) -> None:
+    write(
+        tmp_path, test_a="import os\nassert 'token' not in os.environ.values()\ndef test(): pass\n"
+    )
+    environ = clean_environment(GITHUB_TOKEN="token", GH_TOKEN="token")
+    listing = collect_units(framework(DEFAULT), Suite(DEFAULT, PYTHON), "", tmp_path, environ)
+    assert listing.errors == ()
+    assert [unit.unit for unit in listing.units] == ["test_a.py::test"]

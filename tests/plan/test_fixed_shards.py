@@ -1,0 +1,45 @@
+"""Plans whose shards a listing names."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.errors import InputError
+from ciguard.plan.fixed_shards import fixed_assignment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+
+def test_a_listing_names_the_shards_of_all_units_or_of_none() -> None:
+    units = [InventoryUnit("a", shard="1"), InventoryUnit("b", shard="1")]
+    assert fixed_assignment([InventoryUnit("a"), InventoryUnit("b")], (), "x") is None
+    given = fixed_assignment([*units, InventoryUnit("a", shard="2")], ("3",), "x")
+    assert given is not None
+    assert given.units == tuple(units)
+    assert list(given.shards.values()) == [("1", "2"), ("1",)]
+    with pytest.raises(InputError, match="1 unit without a shard: c"):
+        fixed_assignment([*units, InventoryUnit("c")], (), "x")
+
+
+def test_the_plan_has_them_as_they_are(tmp_path: Path, ciguard: Ciguard) -> None:
+    listed = {"slow": [f"x.py::t{number}" for number in range(3)], "B 2": ["x.py::t0", "y.py::t"]}
+    plans: list[Any] = []
+    for shards in (listed, dict(reversed(listed.items()))):
+        (tmp_path / "units.json").write_text(json.dumps({**shards, "idle": []}))
+        done = ciguard("plan", "--inventory", "units.json", "--json", cwd=tmp_path)
+        plans.append(json.loads(done.stdout))
+    assert plans[0]["id"] == plans[1]["id"]
+    held = {one["key"]: [unit["unit"] for unit in one["units"]] for one in plans[0]["shards"]}
+    assert {key: sorted(units) for key, units in held.items()} == listed
+    assert plans[0]["inventory"]["collected"] == 4
+    assert "1 unit in more than one shard: x.py::t0" in plans[0]["warnings"]
+    words = ("plan", "--inventory", "units.json", "--shards", "2")
+    done = ciguard(*words, cwd=tmp_path, expect=2)
+    assert "--shards: the inventory says in which shard each unit is" in done.stderr

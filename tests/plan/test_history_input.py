@@ -1,0 +1,146 @@
+"""What `ciguard plan` does with a history: there, not there, or broken."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from plan.plan_requests import NONE, plan_of
+
+from ciguard.codec.history import empty, encode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+
+def test_the_table_says_that_nothing_is_known(listed: Path, ciguard: Ciguard) -> None:
+    done = ciguard("plan", "--inventory", "units.txt", *NONE, "--shards", "3", cwd=listed)
+    assert "warning: there is no history at none.ciguard yet" in done.stderr
+    assert "the plan was not written" in done.stderr
+    assert done.stdout.startswith("shard  units  predicted wall")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "[" not in done.stdout, "no colour in a pipe"
+
+
+def test_a_history_that_cannot_be_reached_is_said_and_planned_without(
+    listed: Path, ciguard: Ciguard
+) -> None:
+    words = ("plan", "--inventory", "units.txt", "--shards", "3", "--json")
+    done = ciguard(*words, "--history", "branch:ciguard-history", cwd=listed)
+    output = "the history at branch:ciguard-history cannot be used: the current folder is in no git"
+    assert f"warning: {output}" in done.stderr
+    plan = plan_of(done.stdout)
+    assert output in plan["warnings"][0]
+    assert [len(shard["units"]) for shard in plan["shards"]] == [10, 10, 10]
+
+
+def test_a_history_that_cannot_be_used_is_said_once_to_who_sees_both_streams(
+    listed: Path, ciguard: Ciguard
+) -> None:
+    (listed / "past").write_bytes(b"")
+    words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "3")
+    output = "the history at past cannot be used"
+    done = ciguard(*words, cwd=listed)
+    assert done.stdout.startswith(f"warning: {output}")
+    assert output not in done.stderr
+    for more in (
+        ("--format", "markdown"),
+        ("--json",),
+        ("--explain", "test_a.py::test_3"),
+        ("-o", "-"),
+    ):
+        assert f"warning: {output}" in ciguard(*words, *more, cwd=listed).stderr, more
+
+
+CUT = encode(empty())[:-1]
+
+
+@pytest.mark.parametrize(
+    ("content", "what", "fix"),
+    [
+        (b"no history", "no history file", "name a file that ciguard wrote"),
+        (b"", "no history file: it is empty", "name a file that ciguard wrote"),
+        (b'{"type":"plan"}', "no history file", "name a file that ciguard wrote"),
+        (CUT, "the file was cut or changed", "put it aside: mv past past.damaged"),
+        (
+            b"ciguard-history 99 0\n{}\n",
+            "a newer ciguard wrote it: schema 99 is not 1",
+            "use the version",
+        ),
+        (None, "no file that can hold a history", "name a file, or branch:NAME"),
+    ],
+    ids=["text", "empty", "plan", "cut", "newer", "folder"],
+)
+def test_a_history_that_cannot_be_used_is_said_first_and_stops_no_plan(
+    content: bytes | None, what: str, fix: str, listed: Path, ciguard: Ciguard
+) -> None:
+    past = listed / "past"
+    if content is None:
+        past.mkdir()
+    else:
+        past.write_bytes(content)
+    words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "3")
+    (listed / "outputs").touch()
+    done = ciguard(
+        *(*words, "--github", "-o", "plan.json"),
+        cwd=listed,
+        GITHUB_OUTPUT=str(listed / "outputs"),
+        GITHUB_STEP_SUMMARY=str(listed / "summary.md"),
+    )
+    output = f"the history at past cannot be used: {what}; the units are taken for equal"
+    assert f"::warning title=ciguard plan::{output}" in done.stderr
+    first = done.stdout.partition("\n\n")[0]
+    assert " ".join(first.split()).startswith(f"warning: {output}")
+    assert max(map(len, first.splitlines())) <= 80
+    head = (listed / "summary.md").read_text("utf-8").splitlines()[2]
+    assert head.startswith("> :warning: **the history at past cannot be used")
+    plan = json.loads((listed / "plan.json").read_text("utf-8"))
+    assert plan["history"]["source"] is None
+    assert plan["history"]["problem"].startswith(output)
+    assert f"Fix: {fix}" in plan["history"]["problem"]
+    assert plan["warnings"][0] == plan["history"]["problem"]
+    assert [len(shard["units"]) for shard in plan["shards"]] == [10, 10, 10]
+    if content is not None:
+        assert past.read_bytes() == content
+        assert "rm " not in fix
+
+
+def test_durations_of_another_program_are_joined(listed: Path, ciguard: Ciguard) -> None:
+    durations = {f"tests/test_a.py::test_{n}": 10.0 for n in range(10)}
+    (listed / ".test_durations").write_text(json.dumps({**durations, "gone": 1.0}), "utf-8")
+    ciguard(
+        *("history", "add", ".test_durations", "--history", "past", "--run-id", "1"), cwd=listed
+    )
+    words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "3", "--json")
+    done = ciguard(*words, cwd=listed)
+    assert "10 of its 11 entries (90.9%) are units that exist" in done.stderr
+    plan = plan_of(done.stdout)
+    units = {unit["unit"]: unit for shard in plan["shards"] for unit in shard["units"]}
+    assert units["tests/test_a.py::test_0"]["wall_s"] == 10.0
+    assert units["tests/test_a.py::test_0"]["known"]
+    assert units["tests/test_b.py::test_0"]["wall_s"] == 10.0
+    assert not units["tests/test_b.py::test_0"]["known"]
+    assert plan["history"] == {
+        "source": "past",
+        "runs": 1,
+        "entries": 11,
+        "joined": 10,
+        "known": 10,
+    }
+
+
+@pytest.mark.parametrize("bad", ["NaN", "-1", "1e300", '"x"'])
+def test_durations_that_are_none_are_an_error_or_not_used(
+    bad: str, listed: Path, ciguard: Ciguard
+) -> None:
+    text = f'{{"tests/test_a.py::test_0": {bad}, "tests/test_a.py::test_1": 2.0}}'
+    (listed / "durations.json").write_text(text, "utf-8")
+    done = ciguard(
+        *("history", "add", "durations.json", "--history", "past", "--run-id", "1"),
+        cwd=listed,
+        expect=3,
+    )
+    assert "durations.json" in done.stderr

@@ -1,0 +1,117 @@
+"""What alone takes longer than a leg may is no reason for the others to do so, too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plan.plan_factories import planned
+
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.plan.base_plan import from_plan
+
+if TYPE_CHECKING:
+    from ciguard.model import Plan
+
+DEADLINE_S = 2700.0 - 90.0
+MANY = {f"file{n // 10}::t{n}": 100.0 for n in range(300)}
+
+
+def late(plan: Plan) -> list[list[str]]:
+    """Units of the shards that will not end in time."""
+    return [
+        [unit.unit for unit in shard.units]
+        for shard in plan.shards
+        if shard.predicted.wall_s > DEADLINE_S
+    ]
+
+
+@pytest.mark.parametrize("target_wall_s", [600.0, 2800.0, 3600.0])
+@pytest.mark.parametrize("concurrent", [{}, {"file::sibling": 50.0}])
+def test_only_the_shard_of_the_endless_unit_is_late(
+    target_wall_s: float, concurrent: dict[str, float]
+) -> None:
+    units = {"file::endless": 3000.0, **concurrent, **MANY}
+    plan = planned(units, target_wall_s=target_wall_s, risk=0.01).plan
+    assert late(plan) == [["file::endless"]]
+    assert plan.shards[0].units[0].unit == "file::endless", "the first shards start first"
+    assert len(plan.shards) < 20
+    if target_wall_s > 3000.0:
+        assert plan.stopped_by == "they keep 1 h 00 min"
+    else:
+        assert plan.stopped_by == "all but 1 unit keep 43 min 30 s"
+    assert "shard 01 (50 min 00 s), over the 43 min 30 s" in plan.warnings[-1]
+
+
+def test_a_long_file_beside_it_is_divided_all_the_same() -> None:
+    units = {"endless": 3000.0, **{f"file::t{n}": 70.0 for n in range(40)}}
+    for options in ({"target_wall_s": 600.0}, {"shards": 3}):
+        plan = planned(units, **options).plan
+        assert late(plan) == [["endless"]]
+        assert len(plan.shards) == 3
+
+
+def test_a_group_of_the_suite_is_hopeless_as_a_whole() -> None:
+    pairs = [(InventoryUnit(f"db::t{n}", group="db"), 300.0) for n in range(10)]
+    pairs += [(InventoryUnit(unit), wall_s) for unit, wall_s in MANY.items()]
+    plan = planned(pairs, target_wall_s=3600.0).plan
+    assert late(plan) == [[f"db::t{n}" for n in range(10)]]
+    assert plan.stopped_by == "they keep 1 h 00 min"
+
+
+def test_where_most_units_are_hopeless_the_limit_is_wrong_and_the_target_decides() -> None:
+    """And not a shard for each of 69 units of 5 s, because a limit of 45 min was written as 4 s."""
+    units = {f"t{n:02}": 5.0 for n in range(69)}
+    plan = planned(units, limit_s=4.0, target_wall_s=100.0).plan
+    assert len(plan.shards) == 4
+    assert plan.stopped_by == "they keep 1 min 40 s"
+    assert "over the 3.20 s after which a leg stops itself" in plan.warnings[0]
+    some = {f"t{n:02}": 5.0 if n < 30 else 1.0 for n in range(69)}
+    plan = planned(some, limit_s=4.0, target_wall_s=100.0, risk=0.05).plan
+    assert [len(shard.units) for shard in plan.shards[:30]] == [1] * 30
+    assert all(shard.predicted.wall_s <= 3.2 for shard in plan.shards[30:])
+
+
+def test_where_the_others_take_longer_still_it_gets_no_shard_of_its_own() -> None:
+    plan = planned({"endless": 3000.0, **MANY}, shards=2).plan
+    assert [round(shard.predicted.wall_s) for shard in plan.shards] == [16500, 16500]
+
+
+def test_of_two_only_the_one_that_is_longer_than_what_is_left_is_apart() -> None:
+    """After the first, 6000 s are left for two shards."""
+    rest = {f"t{n:02}": 100.0 for n in range(33)}
+    plan = planned({"a": 3000.0, "b": 2700.0, **rest}, shards=3, group="none").plan
+    assert [shard.predicted.wall_s for shard in plan.shards] == [3000.0] * 3
+    assert [unit.unit for unit in plan.shards[0].units] == ["a"]
+
+
+def test_it_stays_in_the_shard_that_the_base_has_it_in() -> None:
+    before = planned({"slow": 2000.0, **MANY}, shards=18).plan
+    home = next(shard.key for shard in before.shards if "slow" in {u.unit for u in shard.units})
+    assert home != "18"
+    with_base: dict[str, Any] = {"shards": 18, "base": from_plan(before)}
+    plan = planned({"slow": 3000.0, **MANY}, **with_base).plan
+    assert [shard.key for shard in plan.shards if shard.predicted.wall_s > DEADLINE_S] == [home]
+    assert late(plan) == [["slow"]]
+    assert "slow" not in {one.unit for one in plan.moved}
+    assert len(plan.moved) <= 20
+
+
+@given(
+    st.lists(st.floats(2700.0, 9000.0), min_size=1, max_size=5),
+    st.lists(st.floats(1.0, 2000.0), min_size=5, max_size=40),
+    st.floats(60.0, 8000.0),
+    st.sampled_from(["none", "file"]),
+)
+def test_the_others_keep_the_limit_with_few_shards_more_than_they_need_alone(
+    endless: list[float], remaining: list[float], target_wall_s: float, group: str
+) -> None:
+    units = {f"e{n}": wall_s for n, wall_s in enumerate(endless)}
+    rest = {f"f{n % 3}::t{n}": wall_s for n, wall_s in enumerate(remaining)}
+    options: dict[str, Any] = {"target_wall_s": target_wall_s, "group": group, "risk": 0.05}
+    plan = planned({**units, **rest}, **options).plan
+    assert sorted(late(plan)) == sorted([unit] for unit in units)
+    alone = len(planned(rest, **options).plan.shards)
+    assert len(plan.shards) <= len(endless) + alone

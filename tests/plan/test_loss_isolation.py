@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.codec.history import CODE_NAMES, History, of_columns
+from ciguard.codec.history_runs import HistoryLeg, HistoryRun
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.model import CaseKey, UnitKey
+from ciguard.plan.inventory import inventory
+from ciguard.plan.loss_isolation import CandidateSet, candidate_sets, place_candidates
+from ciguard.plan.observations import map_keys
+
+if TYPE_CHECKING:
+    from ciguard.model import Ending
+
+NAMES = "abcdefgh"
+
+
+def found(*runs: tuple[str, str], ending: Ending = "unknown") -> tuple[CandidateSet, ...]:
+    """Runs as (units that ended well, units of the shard that was lost), oldest first."""
+    there = inventory([InventoryUnit(name) for name in NAMES], exclude={}, ordered=True)
+    known = tuple(
+        HistoryRun(
+            number,
+            legs=(
+                HistoryLeg("01", ending="completed", complete=True),
+                HistoryLeg("02", ending=ending, lost=tuple(UnitKey("", "", u) for u in lost)),
+            ),
+        )
+        for number, (_, lost) in enumerate(runs, 1)
+    )
+    rows = sorted((name, run) for run, (good, _) in enumerate(runs) for name in good)
+    keys = sorted({name for name, _ in rows})
+    columns: dict[str, Any] = {
+        "key": np.array([keys.index(name) for name, _ in rows], np.int32),
+        "run": np.array([run for _, run in rows], np.int32),
+        "leg": np.zeros(len(rows), np.int32),
+        "outcome": np.full(len(rows), CODE_NAMES["outcome"].index("passed"), np.uint8),
+        "ending": np.full(len(rows), CODE_NAMES["ending"].index("completed"), np.uint8),
+        "measured_by": np.zeros(len(rows), np.uint8),
+        "try_number": np.ones(len(rows), np.uint8),
+    }
+    history = History(
+        of_columns(columns), known, tuple(CaseKey("", "", name, name) for name in keys)
+    )
+    return candidate_sets(history, there, map_keys(history, there).unit_of_key)
+
+
+def named(*output: tuple[str, int]) -> tuple[CandidateSet, ...]:
+    return tuple(CandidateSet(tuple(map(NAMES.index, units)), losses) for units, losses in output)
+
+
+def test_units_of_a_lost_shard_are_suspects_until_they_end_well() -> None:
+    assert found(("ab", "cd")) == named(("cd", 1))
+    assert found(("ab", "cd"), ("c", "")) == named(("d", 1))
+    assert found(("ab", "cd"), ("cd", "")) == ()
+
+
+def test_what_ended_well_before_the_loss_is_not_innocent() -> None:
+    assert found(("abcd", ""), ("ab", "cd")) == named(("cd", 1))
+
+
+def test_losses_intersect_to_the_culprit() -> None:
+    assert found(("ef", "abcd"), ("cd", "aeg")) == named(("a", 2))
+    assert found(("", "abcd"), ("", "abe"), ("", "bfg")) == named(("b", 3))
+
+
+def test_losses_with_nothing_in_common_are_two_culprits() -> None:
+    assert found(("", "ab"), ("", "cd")) == named(("cd", 1), ("ab", 1))
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "superseded", "deadline", "setup_failed"])
+def test_who_stopped_the_leg_is_known(ending: Ending) -> None:
+    assert found(("", "ab"), ending=ending) == ()
+
+
+def test_suspects_of_one_loss_are_spread_and_of_two_apart_from_all_others() -> None:
+    once, twice = CandidateSet((0, 1, 2), 1), CandidateSet((5, 6), 2)
+    own, spread = place_candidates((once,), range(8), 2)
+    assert (own, spread) == ([], [(0, 2), (1,)])
+    own, spread = place_candidates((once, twice), range(8), 4)
+    assert own == [(5, 6)], "an eighth of four shards is one"
+    assert spread == [(0,), (1,), (2,)]
+    own, _ = place_candidates((twice,), range(32), 16)
+    assert sorted(own) == [(5,), (6,)]
+
+
+def test_where_nothing_else_is_there_they_have_nowhere_to_go() -> None:
+    assert place_candidates((CandidateSet((0, 1), 2),), (0, 1), 2) == ([], [(0,), (1,)])
+    assert place_candidates((CandidateSet((0,), 2),), (0, 1), 1) == ([], [(0,)])
+
+
+@given(
+    st.integers(1, 30).flatmap(
+        lambda units: st.tuples(
+            st.just(units), st.integers(1, units), st.sets(st.integers(0, units - 1))
+        )
+    ),
+    st.integers(1, 3),
+    st.sets(st.integers(0, 29)),
+)
+def test_every_suspect_has_one_place_and_every_shard_can_be_filled(
+    sizes: tuple[int, int, set[int]], losses: int, together: set[int]
+) -> None:
+    units, count, suspects = sizes
+    marked = tuple(sorted(unit for unit in together if unit < units))
+    groups = (marked,) if marked and count <= units - len(marked) + 1 else ()
+    suspicion = (CandidateSet(tuple(sorted(suspects)), losses),) if suspects else ()
+    own, spread = place_candidates(suspicion, range(units), count, marked=groups)
+    assert len(own) + len(spread) == count
+    if groups and suspects.intersection(marked):
+        suspects |= set(marked)
+    assert sorted(unit for one in (*own, *spread) for unit in one) == sorted(suspects)
+    assert all(own)
+    rest = set(range(units)) - suspects
+    pieces = len(rest) - (len(marked) - 1 if groups and rest.issuperset(marked) else 0)
+    assert pieces >= sum(not one for one in spread), "none stays empty"

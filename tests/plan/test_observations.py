@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from plan.plan_factories import suite
+
+from ciguard.codec.history import ExternalName, History, of_columns
+from ciguard.codec.history_runs import HistoryLeg, HistoryRun, SuiteOverhead
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.model import CaseKey
+from ciguard.plan.estimates import WINDOW
+from ciguard.plan.inventory import Inventory, inventory
+from ciguard.plan.observations import JoinCoverage, join_history, renamed_suites, with_process_costs
+
+NAN = float("nan")
+PASSED, COMPLETED, TIMEOUT = 1, 1, 2
+UP = HistoryLeg("01", complete=True)
+DOWN = HistoryLeg("02", complete=False)
+Row = tuple[str, int, float]  # "unit" or "unit|case", run, wall_s
+
+
+def history(
+    rows: list[Row],
+    runs: int = 0,
+    leg: int = 0,
+    spelled: dict[str, ExternalName] | None = None,
+    **more: Any,
+) -> History:
+    """Rows by unit and run; every run has a leg that ended and one that did not."""
+    keys = sorted({key_of(name) for name, _, _ in rows})
+    rows = sorted(rows, key=lambda row: (key_of(row[0]), row[1]))
+    count = len(rows)
+    columns: dict[str, Any] = {
+        "key": np.array([keys.index(key_of(name)) for name, _, _ in rows], np.int32),
+        "run": np.array([run for _, run, _ in rows], np.int32),
+        "leg": np.full(count, leg, np.int32),
+        "outcome": np.full(count, PASSED, np.uint8),
+        "ending": np.full(count, COMPLETED, np.uint8),
+        "measured_by": np.zeros(count, np.uint8),
+        "try_number": np.ones(count, np.uint8),
+        "wall_s": np.array([wall_s for _, _, wall_s in rows]),
+        **{name: np.array(column, np.float64) for name, column in more.items()},
+    }
+    number = runs or max((run for _, run, _ in rows), default=0) + 1
+    known = tuple(HistoryRun(run + 1, legs=(UP, DOWN)) for run in range(number))
+    spellings = {key_of(name): spelling for name, spelling in (spelled or {}).items()}
+    return History(of_columns(columns), known, tuple(keys), spellings)
+
+
+def key_of(name: str) -> CaseKey:
+    unit, _, case = name.partition("|")
+    return CaseKey("", "", unit, case or unit)
+
+
+def there(*units: str) -> Inventory:
+    return inventory([InventoryUnit(unit) for unit in units], exclude={}, ordered=True)
+
+
+def test_rows_come_by_unit_from_the_oldest_run() -> None:
+    found, share = join_history(
+        history([("b", 1, 4.0), ("b", 0, 3.0), ("gone", 0, 9.0)]), there("a", "b")
+    )
+    assert found.unit.tolist() == [1, 1]
+    assert found.wall_s.tolist() == [3.0, 4.0]
+    assert share == JoinCoverage(1, 2)
+
+
+def test_a_unit_is_the_sum_of_its_cases_and_its_peak_the_largest() -> None:
+    rows = [("a|1", 0, 1.0), ("a|2", 0, 2.0), ("a|1", 1, 5.0)]
+    found, _ = join_history(
+        history(rows, peak_delta_bytes=[7, 1, 9], retained_bytes=[1, 2, -1]), there("a")
+    )
+    assert found.wall_s.tolist() == [3.0, 5.0]
+    assert found.peak_delta_bytes.tolist() == [9.0, 1.0]
+    assert found.retained_bytes.tolist() == [0.0, 2.0]
+
+
+def test_a_stopped_unit_and_a_leg_that_died_give_lower_bounds() -> None:
+    stopped = history([("a", 0, 1.0), ("a", 1, 2.0)])
+    endings = np.array([COMPLETED, TIMEOUT], np.uint8)
+    stopped = replace(stopped, values=replace(stopped.values, ending=endings))
+    assert join_history(stopped, there("a"))[0].is_lower_bound.tolist() == [False, True]
+    assert join_history(history([("a", 0, 1.0)], leg=1), there("a"))[0].is_lower_bound.tolist() == [
+        True
+    ]
+
+
+def test_only_the_last_clean_values_are_looked_at_and_every_bound() -> None:
+    rows = [("a", run, float(run)) for run in range(20)]
+    found, _ = join_history(history(rows), there("a"))
+    assert found.wall_s.tolist() == [float(run) for run in range(20 - WINDOW, 20)]
+    assert len(join_history(history(rows, leg=1), there("a"))[0].wall_s) == 20
+
+
+def test_times_are_scaled_to_the_common_speed() -> None:
+    units = [f"t{number:02}" for number in range(25)]
+    rows = [(unit, run, 1.3 if run == 3 else 1.0) for unit in units for run in range(5)]
+    found, _ = join_history(history(rows), there(*units))
+    assert found.wall_s == pytest.approx(np.ones(len(rows)))
+    assert found.speed_spread is not None
+    assert 0.05 < found.speed_spread < 0.2
+
+
+def test_a_suite_that_got_a_name_is_told_where_its_past_is() -> None:
+    named = inventory([InventoryUnit(unit, "unit") for unit in "abc"], exclude={}, ordered=True)
+    reported = history([("a", 0, 1.0), ("b", 0, 1.0), ("gone", 0, 1.0)])
+    (output,) = renamed_suites(reported, named)
+    assert output.startswith('suite "" of the history has 2 of the units of suite "unit": give')
+    assert renamed_suites(reported, there("a", "b", "c")) == []
+    assert renamed_suites(history([("a", 0, 1.0)]), named) == [], "one of three is no renaming"
+
+
+def test_another_programs_spelling_is_joined() -> None:
+    spelled = {"pkg.mod.C::t": ExternalName("pkg.mod.C", "t")}
+    found, share = join_history(
+        history([("pkg.mod.C::t", 0, 2.0)], spelled=spelled), there("pkg/mod.py::C::t", "x")
+    )
+    assert found.unit.tolist() == [0]
+    assert share == JoinCoverage(1, 1)
+
+
+def test_a_total_is_divided_over_the_units_that_have_no_time_of_their_own() -> None:
+    """A class's 6 s for three units is 2 s each, but for one that was measured by itself."""
+    spelled = {"total": ExternalName("a.C", None)}
+    rows = [("total", 0, 6.0), ("a.py::C::x", 0, 0.5)]
+    found, share = join_history(
+        history(rows, spelled=spelled, peak_delta_bytes=[5, 9]),
+        there("a.py::C::x", "a.py::C::y", "a.py::C::z"),
+    )
+    assert found.unit.tolist() == [0, 1, 2]
+    assert found.wall_s.tolist() == [0.5, 2.0, 2.0]
+    assert found.peak_delta_bytes.tolist()[0] == 5.0
+    assert np.isnan(found.peak_delta_bytes[1:]).all(), "a peak cannot be divided"
+    assert share == JoinCoverage(2, 2)
+
+
+def test_a_history_of_nothing_is_no_rows() -> None:
+    empty = history([])
+    found, share = join_history(empty, there("a"))
+    assert len(found.unit) == 0
+    assert share == JoinCoverage(0, 0)
+
+
+def test_a_suites_cost_is_the_median_of_legs_that_ended() -> None:
+    def run(number: int, complete: bool, *costs: SuiteOverhead) -> HistoryRun:
+        return HistoryRun(number, legs=(HistoryLeg("01", complete=complete, costs=costs),))
+
+    runs = (
+        run(1, True, SuiteOverhead("s", "x", 10, 1.0), SuiteOverhead("s", "y", 90, 3.0)),
+        run(2, True, SuiteOverhead("s", "x", 20, 2.0, 0.25)),
+        run(3, True, SuiteOverhead("s", "x", 30, None)),
+        run(4, False, SuiteOverhead("s", "x", 999, 999.0)),
+    )
+    suites = {"s": suite(0.0, None, "x", "y"), "new": suite()}
+    found = with_process_costs(suites, replace(history([]), runs=runs))
+    assert (found["s"].base_bytes, found["s"].setup_s) == (90, 3.0)
+    assert found["s"].teardown_s == 0.25
+    assert (found["new"].base_bytes, found["new"].setup_s) == (None, 0.0)
+
+
+def test_bounds_of_a_unit_are_those_of_its_cases() -> None:
+    rows = [("a|1", 0, 1.0), ("a|2", 0, 1.0), ("b|1", 0, 1.0), ("b|2", 0, 1.0)]
+    measured: dict[str, Any] = {
+        "peak_delta_bytes": [NAN, 7.0, NAN, NAN],
+        "peak_lower_bytes": [2.0, NAN, 3.0, 4.0],
+        "peak_upper_bytes": [9.0, NAN, 8.0, NAN],
+    }
+    found, _ = join_history(history(rows, **measured), there("a", "b"))
+    assert found.lower_bound_bytes is not None
+    assert found.upper_bound_bytes is not None
+    assert found.lower_bound_bytes.tolist() == [2.0, 4.0]
+    assert found.upper_bound_bytes[0] == 9.0
+    assert np.isnan(found.upper_bound_bytes[1]), "one of its cases may have needed anything"
+
+
+def test_without_bounds_none_are_carried() -> None:
+    found, _ = join_history(history([("a", 0, 1.0)]), there("a"))
+    assert (found.lower_bound_bytes, found.upper_bound_bytes) == (None, None)

@@ -1,0 +1,231 @@
+"""What the configuration, the environment and the flags of `ciguard plan` wish for."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from plan.plan_requests import NONE, ids, plan_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        (("--shards", "257"), "--shards: expected at most 256, found '257'"),
+        (("--shards", "0"), "--shards: expected at least 1"),
+        (("--shards", "four"), "--shards: "),
+        (("--target-wall", "-1m"), "--target-wall: expected a time like"),
+        (("--target-wall", "0s"), "--target-wall: "),
+        (("--limit", "soon"), "--limit: expected a time like"),
+        (("--risk", "1.5"), "--risk: "),
+        (("--group", "module"), "--group: "),
+        (("--group", "class"), "--group: "),
+        (("--processes", "0"), "--processes: "),
+        (("--shards", "2", "--target-wall", "5m"), "both --shards and --target-wall"),
+        (("--pool", "nowhere"), "no pool 'nowhere'\n  fix: the configuration has: default"),
+        (("--github",), "GITHUB_OUTPUT is not set"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_usage_error(
+    words: tuple[str, ...], output: str, listed: Path, ciguard: Ciguard
+) -> None:
+    done = ciguard("plan", "--inventory", "units.txt", *words, cwd=listed, expect=2)
+    assert output in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_all_mistakes_are_told_together(listed: Path, ciguard: Ciguard) -> None:
+    done = ciguard(
+        *("plan", "--inventory", "units.txt", "--shards", "0", "--risk", "2"), cwd=listed, expect=2
+    )
+    assert "--shards" in done.stderr
+    assert "--risk" in done.stderr
+
+
+def test_a_limit_that_cannot_be_kept_is_a_warning(listed: Path, ciguard: Ciguard) -> None:
+    durations = {"tests/test_a.py::test_0": 600.0}
+    (listed / "durations.json").write_text(json.dumps(durations), "utf-8")
+    ciguard(*("history", "add", "durations.json", "--history", "past", "--run-id", "1"), cwd=listed)
+    words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "2")
+    done = ciguard(*words, "--limit", "5m", "--json", cwd=listed)
+    plan = plan_of(done.stdout)
+    assert len(ids(plan)) == 30
+    assert "tests/test_a.py::test_0" in done.stderr
+    assert any("over the 3 min 30 s after which a leg stops" in text for text in plan["warnings"])
+    assert {shard["timeout_minutes"] for shard in plan["shards"]} == {5}
+    assert plan["policy"]["deadline_s"] == 210.0
+
+
+CONFIGURED = """
+[plan]
+shards = 4
+processes = 2
+limit = "20m"
+setup = "2m"
+
+[policy]
+tries = 2
+guard_rail = "observe"
+
+[pool.small]
+runs_on = "ubuntu-latest"
+
+[pool.big]
+runs_on = ["self-hosted", "big"]
+memory = "32GiB"
+reserve = "2GiB"
+env = { POOL = "big" }
+
+[suite.fast]
+framework = "command"
+command = ["sh", "run.sh", "{units_file}"]
+list = ["sh", "-c", "printf 'f1\\nf2\\nskip-me\\n'"]
+exclude = ["skip-*"]
+timeout = "30s"
+
+[suite.slow]
+framework = "command"
+command = ["sh", "run.sh", "{units_file}"]
+list = ["sh", "-c", "echo s-$POOL-$WAY-{variant}"]
+pool = "big"
+[suite.slow.variant.one]
+env = { WAY = "1" }
+[suite.slow.variant.two]
+env = { WAY = "2" }
+"""
+
+
+def test_suites_variants_and_pools_of_the_configuration(tmp_path: Path, ciguard: Ciguard) -> None:
+    (tmp_path / "ciguard.toml").write_text(CONFIGURED, "utf-8")
+    plan = plan_of(ciguard("plan", *NONE, "--json", cwd=tmp_path).stdout)
+    where = {
+        (unit["suite"], unit["variant"], unit["unit"]): (shard["pool"], unit["timeout_s"])
+        for shard in plan["shards"]
+        for unit in shard["units"]
+    }
+    assert where == {
+        ("fast", "", "f1"): ("small", 30.0),
+        ("fast", "", "f2"): ("small", 30.0),
+        ("slow", "one", "s-big-1-one"): ("big", None),
+        ("slow", "two", "s-big-2-two"): ("big", None),
+    }
+    assert len(plan["shards"]) == 4
+    (excluded,) = plan["inventory"]["excluded"]
+    assert (excluded["unit"], excluded["rule"]) == ("skip-me", "suite.fast.exclude: skip-*")
+    assert plan["policy"] == {
+        "guard_rail": "observe",
+        "tries": 2,
+        "deadline_s": 1110.0,
+        "remainder": False,
+    }
+    assert plan["pools"]["small"]["memory_bytes"] == 8 << 30
+    big = next(shard for shard in plan["shards"] if shard["pool"] == "big")
+    assert big["budget_bytes"] == 30 << 30
+    assert plan["suites"]["slow"]["variants"]["two"]["env"] == {"WAY": "2"}
+
+
+def test_a_suite_is_listed_in_the_locale_that_we_were_given(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    (tmp_path / "ciguard.toml").write_text("""
+[suite.web]
+framework = "command"
+command = ["true"]
+list = ["sh", "-c", "echo locale-${LC_CTYPE-none}"]
+""")
+    words = ("plan", *NONE, "--json")
+    none = ciguard(*words, cwd=tmp_path, LC_ALL="", LANG="C")
+    output = ciguard(*words, cwd=tmp_path, LC_ALL="", LANG="C", LC_CTYPE="C.UTF-8")
+    assert ids(plan_of(none.stdout)) == ["locale-none"]
+    assert ids(plan_of(output.stdout)) == ["locale-C.UTF-8"]
+
+
+def test_one_pool_may_be_chosen_for_all(tmp_path: Path, ciguard: Ciguard) -> None:
+    (tmp_path / "ciguard.toml").write_text(CONFIGURED, "utf-8")
+    words = ("plan", *NONE, "--pool", "small", "--shards", "1", "--json")
+    plan = plan_of(ciguard(*words, cwd=tmp_path).stdout)
+    assert list(plan["pools"]) == ["small"]
+    (shard,) = plan["shards"]
+    assert len(shard["units"]) == 4
+
+
+def test_the_errors_of_all_suites_are_told_together(tmp_path: Path, ciguard: Ciguard) -> None:
+    text = CONFIGURED.replace("printf 'f1\\nf2\\nskip-me\\n'", "exit 7").replace(
+        "echo s-", "exit 8; echo s-"
+    )
+    (tmp_path / "ciguard.toml").write_text(text, "utf-8")
+    done = ciguard("plan", *NONE, cwd=tmp_path, expect=3)
+    assert "suite fast: the list command ended with exit code 7" in done.stderr
+    assert "suite slow one: the list command ended with exit code 8" in done.stderr
+    assert "suite slow two: the list command ended with exit code 8" in done.stderr
+
+
+def test_the_environment_may_say_what_the_configuration_says(
+    listed: Path, ciguard: Ciguard
+) -> None:
+    words = ("plan", "--inventory", "units.txt", *NONE, "--json")
+    plan = plan_of(ciguard(*words, cwd=listed, CIGUARD_PLAN_SHARDS="5").stdout)
+    assert len(plan["shards"]) == 5
+    flagged = ciguard(*words, "--shards", "2", cwd=listed, CIGUARD_PLAN_SHARDS="5")
+    assert len(plan_of(flagged.stdout)["shards"]) == 2
+    timed = ciguard(*words, "--target-wall", "1h", cwd=listed, CIGUARD_PLAN_SHARDS="5")
+    assert len(plan_of(timed.stdout)["shards"]) == 1
+
+
+def test_a_variable_that_sets_nothing_is_refused(listed: Path, ciguard: Ciguard) -> None:
+    words = ("plan", "--inventory", "units.txt", *NONE)
+    invalid = {"CIGUARD_PLAN_SHARD": "3", "CIGUARD_POLICY_TRIS": "2"}
+    done = ciguard(*words, cwd=listed, expect=2, **invalid)
+    assert "environment: CIGUARD_PLAN_SHARD: sets no key of the configuration" in done.stderr
+    assert "did you mean CIGUARD_PLAN_SHARDS?" in done.stderr
+    assert "did you mean CIGUARD_POLICY_TRIES?" in done.stderr
+
+
+def test_a_bare_number_is_seconds_and_a_limit_is_kept_to_the_second(
+    listed: Path, ciguard: Ciguard
+) -> None:
+    words = ("plan", "--inventory", "units.txt", *NONE, "--json", "--limit")
+    for text in ("90", "90s", "1m30s"):
+        plan = plan_of(ciguard(*words, text, cwd=listed).stdout)
+        assert plan["policy"]["deadline_s"] == 72.0
+        assert {shard["timeout_minutes"] for shard in plan["shards"]} == {2}
+
+
+def test_patterns_that_match_no_file_are_told(tmp_path: Path, ciguard: Ciguard) -> None:
+    (tmp_path / "units.txt").write_text("a\n")
+    (tmp_path / "ciguard.toml").write_text('[suite.x]\nfiles = ["nosuch_*.py"]\n')
+    done = ciguard("plan", "--inventory", "units.txt", *NONE, cwd=tmp_path)
+    assert "suite.x.files: nosuch_*.py matches no file" in done.stderr
+
+
+def test_words_for_wrong_types_are_those_of_who_wrote_them(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    (tmp_path / "ciguard.toml").write_text('[suite.x]\nfiles = "test_*.py"\n[plan]\nrisk = 2\n')
+    done = ciguard("plan", *NONE, cwd=tmp_path, expect=2)
+    assert "suite.x.files: expected a list, found 'test_*.py'" in done.stderr
+    assert "plan.risk: expected less than 1, found 2" in done.stderr
+
+
+def test_without_a_configuration_suites_are_what_the_inventory_names(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    suite_keys = [{"suite": "x", "variant": "v"}, {"suite": "y"}, {"suite": "y", "variant": "w"}]
+    (tmp_path / "units.json").write_text(
+        json.dumps([{"unit": "a", **suite_key} for suite_key in suite_keys])
+    )
+    done = ciguard("plan", "--inventory", "units.json", "--shards", "3", "--json", cwd=tmp_path)
+    plan = json.loads(done.stdout)
+    assert {name: sorted(suite["variants"]) for name, suite in plan["suites"].items()} == {
+        "x": ["v"],
+        "y": ["", "w"],
+    }
+    (tmp_path / "ciguard.toml").write_text("[suite.x]\n[suite.x.variant.v]\n")
+    done = ciguard("plan", "--inventory", "units.json", cwd=tmp_path, expect=3)
+    assert "no suite 'y'" in done.stderr

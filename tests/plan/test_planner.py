@@ -1,0 +1,406 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plan.plan_factories import GIB, planned, suite
+
+from ciguard.codec import plan_file as codec
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.errors import UsageError
+from ciguard.plan.loss_isolation import CandidateSet
+from ciguard.plan.overheads import LegCost, Overheads
+from ciguard.plan.shard_count import MIN_GAIN
+
+if TYPE_CHECKING:
+    import random
+
+    from ciguard.model import Plan, UnitKey
+
+UNITS = st.dictionaries(
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),
+    st.floats(0, 1e3).map(lambda wall_s: round(wall_s, 6)),
+    min_size=1,
+    max_size=40,
+)
+GROUPS = st.sampled_from(["none", "fixture", "file"])
+
+
+def keys(plan: Plan) -> list[UnitKey]:
+    return [unit.key for shard in plan.shards for unit in shard.units]
+
+
+@settings(max_examples=60)
+@given(UNITS, st.integers(1, 12), GROUPS, st.integers(1, 3))
+def test_exactly_so_many_shards_none_of_them_empty(
+    walls_s: dict[str, float], count: int, group: str, processes: int
+) -> None:
+    plan = planned(walls_s, shards=count, group=group, processes=processes).plan
+    assert len(plan.shards) == min(count, len(walls_s))
+    assert all(shard.units for shard in plan.shards)
+    assert sorted(key.unit for key in keys(plan)) == sorted(walls_s)
+    makespan_s = max(shard.predicted.wall_s for shard in plan.shards)
+    assert plan.lower_bound_s <= makespan_s + 2e-6
+    if group == "none" and processes == 1:
+        assert makespan_s <= 2 * plan.lower_bound_s + 2e-6
+    assert codec.decode(codec.encode(plan), "x") == plan
+
+
+@settings(max_examples=40)
+@given(UNITS, st.integers(1, 12), GROUPS, st.randoms(use_true_random=False))
+def test_the_same_bytes_for_any_input_order(
+    walls_s: dict[str, float], count: int, group: str, shuffler: random.Random
+) -> None:
+    """An inventory file's order says nothing; a framework's own says only how a shard is run."""
+    shuffled = list(walls_s.items())
+    shuffler.shuffle(shuffled)
+    one, other = (
+        planned(dict(items), shards=count, group=group, ordered=False)
+        for items in (walls_s.items(), shuffled)
+    )
+    assert one.content == other.content
+    stored = planned(dict(shuffled), shards=count, group=group).plan
+    assert [set(shard.units) for shard in stored.shards] == [
+        set(shard.units) for shard in one.plan.shards
+    ]
+
+
+@settings(max_examples=40)
+@given(UNITS, st.floats(1, 2000), GROUPS, st.integers(1, 2))
+def test_a_target_is_kept_or_the_warning_says_why(
+    walls_s: dict[str, float], target_wall_s: float, group: str, processes: int
+) -> None:
+    plan = planned(walls_s, target_wall_s=target_wall_s, group=group, processes=processes).plan
+    assert sorted(key.unit for key in keys(plan)) == sorted(walls_s)
+    stored = max(shard.predicted.wall_s for shard in plan.shards) <= target_wall_s * (1 + 1e-9)
+    assert stored or "the target of" in plan.warnings[0]
+
+
+def test_units_run_in_the_order_in_which_they_were_collected() -> None:
+    (shard,) = planned({"z": 1.0, "a": 2.0, "m": 3.0}, shards=1).plan.shards
+    assert [unit.unit for unit in shard.units] == ["z", "a", "m"]
+
+
+def test_the_smallest_number_of_shards_that_keeps_the_target() -> None:
+    walls_s = {f"t{number:02}": 10.0 for number in range(12)}
+    assert len(planned(walls_s, target_wall_s=40.0, group="none").plan.shards) == 3
+    assert len(planned(walls_s, target_wall_s=39.0, group="none").plan.shards) == 4
+    assert len(planned(walls_s, target_wall_s=40.0, group="none", processes=3).plan.shards) == 1
+
+
+def test_what_comes_on_top_is_planned_with() -> None:
+    """Two files of 10 s, one sets up for 5 s; 0.2 s a gap; 2 s a process, 1.5 s a leg."""
+    units = {f"{file}.py::t{number}": 1.0 for file in "ab" for number in range(10)}
+    leg = LegCost(0.5, 1.0)
+    overheads = Overheads({("", "linux"): 0.2}, (0,) * 10 + (1,) * 10, (5.0, 0.0), {"linux": leg})
+    made = planned(units, shards=2, overheads=overheads, suites={"": suite(2.0)}).plan
+    assert sum(shard.predicted.wall_s for shard in made.shards) >= 2 * 3.5 + 20 * 1.2 + 5
+    assert made.lower_bound_s == pytest.approx((20 * 1.2 + 5) / 2 + 3.5)
+    assert made.gap < 0.35
+    assert [unit.wall_s for shard in made.shards for unit in shard.units] == [1.0] * 20
+
+
+def test_a_long_test_alone_takes_itself_and_what_a_leg_takes() -> None:
+    """No more than that, however dear legs of short tests were beside theirs."""
+    overheads = Overheads({("", "linux"): 0.01}, legs={"linux": LegCost(0.3, 0.1)})
+    there = {"": replace(suite(0.5), teardown_s=0.2)}
+    made = planned(
+        {"long": 4.0, "a": 0.5, "b": 0.5}, shards=2, group="none", overheads=overheads, suites=there
+    )
+    walls_s = [shard.predicted.wall_s for shard in made.plan.shards]
+    assert walls_s == pytest.approx([1.1 + 4.01, 1.1 + 2 * 0.51])
+    assert made.plan.lower_bound_s == pytest.approx(5.11)
+    assert [one.wall_s for one in made.plan.choices if one.shards == 2] == [5.11]
+
+
+def test_out_of_reach_the_last_hundredth_is_not_worth_a_shard() -> None:
+    """5.97 s is the floor: four shards of 6.00 s and five of 5.97 s do as well."""
+    walls_s = {"long": 5.97} | {f"t{number:02}": 1.0 for number in range(18)}
+    made = planned(walls_s, target_wall_s=5.0, group="none").plan
+    assert len(made.shards) == 4
+    assert made.stopped_by == "the floor unit alone takes as long"
+    within = planned(walls_s, target_wall_s=5.98, group="none").plan
+    assert len(within.shards) == 5, "a target that can be kept is kept"
+
+
+def test_a_target_may_be_out_of_reach_for_what_is_beside_the_test() -> None:
+    overheads = Overheads(legs={"linux": LegCost(1.5, 0.42)})
+    made = planned({"a": 4.05}, target_wall_s=5.0, overheads=overheads).plan
+    assert made.warnings == (
+        "the target of 5.00 s cannot be kept: a alone takes 4.05 s and 1.92 s to start and end",
+    )
+
+
+def test_only_files_with_dear_fixtures_stay_together() -> None:
+    units = {f"{file}.py::t{number}": 1.0 for file in "ab" for number in range(4)}
+    overheads = Overheads({}, (0,) * 4 + (1,) * 4, (1.0, 0.01))
+    made = planned(units, shards=2, group="fixture", overheads=overheads).plan
+    with_a = [shard for shard in made.shards if any(u.unit[0] == "a" for u in shard.units)]
+    assert len(with_a) == 1
+    assert made.gap < 0.3
+
+
+def test_units_of_a_marked_group_share_a_shard() -> None:
+    pairs = [
+        (InventoryUnit(f"{file}.py::t", group="db" if file in "aceg" else None), 5.0)
+        for file in "abcdefgh"
+    ]
+    made = planned(pairs, shards=4).plan
+    holders = {s.key for s in made.shards for unit in s.units if unit.unit[0] in "aceg"}
+    assert len(holders) == 1
+
+
+def test_file_strict_never_divides_a_file() -> None:
+    walls_s = {f"{file}.py::t{n}": 10.0 for file in "abc" for n in range(8 if file == "a" else 3)}
+    files = planned(walls_s, shards=2, group="file")
+    assert files.split == ("a.py",)
+    strict = planned(walls_s, shards=2, group="file-strict")
+    held = [{key.unit[0] for key in (u.key for u in shard.units)} for shard in strict.plan.shards]
+    assert held == [{"a"}, {"b", "c"}]
+    assert strict.split == ()
+    five = planned(walls_s, shards=5, group="file-strict").plan
+    assert [len(shard.units) for shard in five.shards] == [8, 3, 3]
+    assert five.warnings[0].startswith("5 shards requested, 3 planned: ")
+    target = planned(walls_s, target_wall_s=30.0, group="file-strict").plan
+    assert len(target.shards) == 2
+    assert target.stopped_by == "a group that stays together takes as long"
+
+
+def test_a_group_in_several_files_joins_them_where_files_are_strict() -> None:
+    groups: dict[str, list[str | None]] = {
+        "a": [None, "x"],
+        "b": ["x", "y"],
+        "c": ["y", None],
+        "d": ["z"],
+    }
+    pairs = [
+        (InventoryUnit(f"{file}.py::t{number}", group=group), 5.0)
+        for file, mine in groups.items()
+        for number, group in enumerate(mine)
+    ]
+    made = planned(pairs, shards=3, group="file-strict").plan
+    held = [sorted(unit.unit for unit in shard.units) for shard in made.shards]
+    assert held == [[f"{file}.py::t{n}" for file in "abc" for n in range(2)], ["d.py::t0"]]
+    assert len(planned(pairs, shards=5, group="file").plan.shards) == 5
+
+
+def test_never_beyond_the_floor() -> None:
+    walls_s = {"long": 100.0, **{f"t{number:02}": 10.0 for number in range(20)}}
+    made = planned(walls_s, target_wall_s=20.0, group="none").plan
+    assert len(made.shards) == 3
+    assert made.floor is not None
+    assert made.floor.unit == "long"
+    assert made.gap == 0.0
+    assert made.warnings == ("the target of 20 s cannot be kept: long alone takes 1 min 40 s",)
+
+
+def test_shards_are_counted_by_what_memory_lets_run_at_once() -> None:
+    """Two of these never fit side by side: a second process per shard helps nobody."""
+    walls_s = dict.fromkeys("abcd", 50.0)
+    peaks = dict.fromkeys("abcd", 5 * GIB)
+    plan = planned(walls_s, target_wall_s=80.0, processes=2, peaks=peaks, group="none").plan
+    assert [shard.predicted.wall_s for shard in plan.shards] == [50.0] * 4
+    light = planned(walls_s, target_wall_s=80.0, processes=2, group="none").plan
+    assert len(light.shards) == 2
+
+
+def test_files_are_split_where_the_limit_needs_it() -> None:
+    """280 s are under half of the target, and may pass the limit on a slow machine."""
+    walls_s = {"f.py::a": 140.0, "f.py::b": 140.0, "g.py::a": 10.0, "h.py::a": 10.0}
+    made = planned(walls_s, target_wall_s=600.0, limit_s=600, spread=0.3, group="file")
+    assert len(made.plan.shards) == 2
+    assert made.split == ("f.py",)
+    assert not made.plan.warnings
+
+
+def test_more_shards_are_made_to_keep_the_limit() -> None:
+    """Slow machines break the limit, not the target: 2 x 400 s at 30 % more is over 480 s."""
+    walls_s = {f"t{number:02}": 100.0 for number in range(8)}
+    calm = planned(walls_s, target_wall_s=420.0, group="none", limit_s=600).plan
+    assert len(calm.shards) == 2
+    rough = planned(
+        walls_s, target_wall_s=420.0, group="none", limit_s=600, spread=0.2, risk=0.05
+    ).plan
+    assert len(rough.shards) > 2
+    assert not rough.warnings
+
+
+def test_a_limit_that_cannot_be_kept_names_the_units_and_plans_all_of_them() -> None:
+    plan = planned({"endless": 4000.0, "short": 1.0}, shards=2).plan
+    assert len(keys(plan)) == 2
+    (warning,) = plan.warnings
+    assert "shard 01 (1 h 07 min)" in warning
+    assert "over the 43 min 30 s after which a leg stops itself" in warning
+    assert "endless" in warning
+
+
+def test_a_risk_that_cannot_be_kept_is_a_warning() -> None:
+    plan = planned({"a": 2000.0, "b": 1.0}, shards=2, spread=0.2, risk=0.01).plan
+    (warning,) = plan.warnings
+    assert warning.startswith("too long at the accepted risk of 0.01: shard 01 (")
+
+
+def test_a_unit_too_large_for_its_pool_is_named() -> None:
+    plan = planned({"a": 1.0, "b": 1.0}, shards=1, peaks={"a": 9 * GIB, "b": 1}).plan
+    (warning,) = plan.warnings
+    assert "more memory than pool linux gives to tests (7168 MiB; the most is 9266 MiB)" in warning
+    assert warning.endswith("is needed by a")
+
+
+def test_fewer_units_than_shards_is_said() -> None:
+    plan = planned({"a": 1.0}, shards=3).plan
+    (warning,) = plan.warnings
+    assert warning.startswith("3 shards requested, 1 planned: ")
+
+
+def test_keys_have_one_width_and_count_from_one() -> None:
+    walls_s = {f"t{number}": 1.0 for number in range(120)}
+    found = [shard.key for shard in planned(walls_s, shards=120, group="none").plan.shards]
+    assert found[0] == "001"
+    assert found == sorted(found)
+    assert planned({"a": 1.0}, shards=1).plan.shards[0].key == "01"
+
+
+def test_each_pool_gets_its_own_shards() -> None:
+    units = [(InventoryUnit(f"t{n}", suite), 10.0) for n in range(6) for suite in ("a", "b")]
+    suites = {"a": suite(), "b": suite()}
+    pool_of = {"a": "linux", "b": "large"}
+    plan = planned(units, suites=suites, pool_of=pool_of, shards=3, group="none").plan
+    assert [shard.pool for shard in plan.shards] == ["large", "large", "linux"]
+    for shard in plan.shards:
+        assert {pool_of[unit.suite] for unit in shard.units} == {shard.pool}
+    assert plan.shards[0].budget_bytes == 63 * GIB
+    with pytest.raises(UsageError, match="1 shards for the units of 2 pools"):
+        planned(units, suites=suites, pool_of=pool_of, shards=1)
+
+
+def test_suites_that_share_a_pool_share_shards() -> None:
+    units = [(InventoryUnit(f"t{n}", name), 10.0) for n in range(2) for name in ("a", "b")]
+    plan = planned(units, suites={"a": suite(), "b": suite(5.0)}, shards=1).plan
+    (shard,) = plan.shards
+    assert shard.predicted.wall_s == 45.0, "b's process needs 5 s before its first unit"
+    assert set(plan.suites) == {"a", "b"}
+
+
+def test_a_split_file_is_named() -> None:
+    made = planned({f"f.py::t{number}": 1.0 for number in range(8)}, shards=2, group="file")
+    assert made.split == ("f.py",)
+    assert planned({"f.py::t": 1.0}, shards=1, group="file").split == ()
+
+
+def test_files_are_not_split_for_a_target_that_is_out_of_reach() -> None:
+    walls_s = {f"f{file}.py::t{number}": 10.0 for file in range(300) for number in range(10)}
+    made = planned(walls_s, target_wall_s=20.0, group="file")
+    assert len(made.plan.shards) <= 256
+    assert max(shard.predicted.wall_s for shard in made.plan.shards) <= 200.0
+    many = {f"f{file}.py::t{number}": 10.0 for file in range(3072) for number in range(4)}
+    assert planned(many, target_wall_s=20.0, group="file").split == ()
+
+
+def test_files_are_divided_no_further_than_the_target_needs() -> None:
+    walls_s = {f"f{file}.py::t{number:03}": 1.0 for file in range(3) for number in range(100)}
+    made = planned(walls_s, target_wall_s=200.0, group="file")
+    assert [shard.predicted.wall_s for shard in made.plan.shards] == [200.0, 100.0]
+    assert made.split == ()
+    tighter = planned(walls_s, target_wall_s=180.0, group="file")
+    assert [shard.predicted.wall_s for shard in tighter.plan.shards] == [150.0, 150.0]
+    assert tighter.split == ("f2.py",)
+
+
+def test_files_stay_together() -> None:
+    walls_s = {f"{file}.py::t{number}": 1.0 for file in "abcdef" for number in range(4)}
+    plan = planned(walls_s, shards=2, group="file").plan
+    places = [{unit.unit[0] for unit in shard.units} for shard in plan.shards]
+    assert places[0] & places[1] == set()
+
+
+def test_the_id_in_the_plan_is_the_one_in_its_file() -> None:
+    made = planned({'a"b\n\\': 1.0}, shards=1)
+    assert codec.decode(made.content, "x").id == made.plan.id
+
+
+def test_a_marked_group_is_the_floor_and_never_divided() -> None:
+    pairs = [(InventoryUnit(f"g{n}", group="db"), 60.0) for n in range(10)]
+    pairs += [(InventoryUnit(f"u{n}"), 60.0) for n in range(5)]
+    made = planned(pairs, group="none", target_wall_s=180.0)
+    assert len(made.plan.shards) == 2
+    assert made.plan.stopped_by == "a group that stays together takes as long"
+    assert made.split == ()
+    queried = planned(pairs, group="none", shards=12)
+    assert len(queried.plan.shards) == 6, "the group, and five single units"
+    assert any("12 shards requested, 6 planned" in text for text in queried.plan.warnings)
+
+
+def test_a_matrix_has_no_more_jobs() -> None:
+    made = planned({f"t{n:04}": 60.0 for n in range(1000)}, group="none", target_wall_s=61.0).plan
+    assert len(made.shards) == 256
+    assert made.stopped_by == "a matrix has no more jobs"
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+@pytest.mark.parametrize("losses", [1, 2])
+def test_suspects_that_take_no_time_leave_no_shard_empty(shards: int, losses: int) -> None:
+    made = planned(
+        dict.fromkeys("abc", 0.0), shards=shards, candidate_sets=[CandidateSet((1,), losses)]
+    ).plan
+    assert [bool(shard.units) for shard in made.shards] == [True] * shards
+    assert sum(len(shard.units) for shard in made.shards) == 3
+
+
+def test_suspects_of_a_marked_group_take_it_along() -> None:
+    pairs = [(InventoryUnit(f"u{n}", group="db" if n < 4 else None), 5.0) for n in range(12)]
+    for losses in (1, 2):
+        made = planned(pairs, shards=4, candidate_sets=[CandidateSet((1, 7), losses)]).plan
+        holders = {
+            s.key for s in made.shards for u in s.units if u.unit in {"u0", "u1", "u2", "u3"}
+        }
+        assert len(holders) == 1
+
+
+def test_shards_of_suspects_take_no_longer_than_others() -> None:
+    units = {f"t{number:04}": 24.0 for number in range(1600)}
+    suspicion = CandidateSet(tuple(range(0, 1600, 4)), 2)
+    made = planned(units, group="none", shards=20, candidate_sets=[suspicion]).plan
+    assert made.gap < 0.05
+
+
+def test_the_table_of_choices_is_what_such_plans_would_be() -> None:
+    """But for the 1 % for which suites are not taken apart."""
+    suites = {"fast": suite(1.0), "slow": suite(240.0)}
+    pairs = [(InventoryUnit(f"u{n:02}", name), 20.0) for name in suites for n in range(12)]
+    pool_of = dict.fromkeys(suites, "linux")
+
+    def made(count: int) -> Plan:
+        return planned(pairs, suites=suites, pool_of=pool_of, group="none", shards=count).plan
+
+    for one in made(4).choices:
+        real_s = max(shard.predicted.wall_s for shard in made(one.shards).shards)
+        assert real_s == pytest.approx(one.wall_s, rel=1 - MIN_GAIN)
+
+
+@pytest.mark.parametrize(
+    ("setup_s", "options", "expected"),
+    [
+        (60.0, {"shards": 8}, [110.0] * 8),
+        (60.0, {"target_wall_s": 100.0}, [100.0] * 10),
+        (60.0, {"shards": 1}, [520.0]),
+        (0.0, {"shards": 8}, [50.0] * 8),
+        (1.0, {"target_wall_s": 1e6}, [402.0]),
+    ],
+)
+def test_suites_of_one_command_are_apart_where_their_set_ups_are_dear(
+    setup_s: float, options: dict[str, Any], expected: list[float]
+) -> None:
+    """Two of them, each twenty units of 10 s: together, a shard pays both set-ups."""
+    units = [
+        (InventoryUnit(f"{name}{number:02}.py::t", name), 10.0)
+        for name in "ab"
+        for number in range(20)
+    ]
+    suites = {"a": suite(setup_s), "b": suite(setup_s)}
+    made = planned(units, suites=suites, **options).plan
+    assert [shard.predicted.wall_s for shard in made.shards] == pytest.approx(expected)
+    assert made.gap == pytest.approx(0.0, abs=1e-6) or len(made.shards) == 1

@@ -1,0 +1,288 @@
+"""The page with the shard picture: what is drawn, how large it may be, and that it is readable."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plan.plan_factories import planned, suite
+from plan.test_view import CASES, SAMPLES, hostile, unknown, usual
+
+from ciguard.plan.planner import Provenance
+from ciguard.plan.svg import MAX_BLOCKS, html, shard_chart
+from ciguard.plan.svg_axis import LEFT, WIDTH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from conftest import Golden
+
+    from ciguard.plan.planner import PlanResult
+    from ciguard.plan.svg import Block
+    from ciguard.plan.svg_axis import Span
+
+TEMPLATES = Path(__file__).parents[2] / "templates"
+STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
+SEEN = Provenance(history={"source": "past.ciguard", "runs": 3})
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and whether each was closed."""
+
+    EMPTY = frozenset({"meta", "br"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.mark.parametrize("case", ["plan_with_all_facts", "unknown", "hostile"])
+def test_the_page(case: str, golden: Golden) -> None:
+    made = CASES[case]()
+    text = html(made.plan, made.split)
+    Page(text)
+    golden(STYLE.sub("", text), SAMPLES / case / "plan.html", scrub={made.plan.id: "PLAN"})
+
+
+def test_nothing_from_outside_becomes_markup() -> None:
+    made = hostile()
+    shard = replace(made.plan.shards[0], key='"><script>x</script>', pool="</title><b>")
+    plan = replace(made.plan, shards=(shard, *made.plan.shards[1:]), warnings=("<img src=x>",))
+    page = Page(html(plan, made.split))
+    assert not {"script", "img", "a", "b"} & {
+        tag for tag, given in page.tags if (tag, "class" in given) != ("b", True)
+    }
+    assert "<img src=x>" in page.text
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_needs_nothing_from_anywhere(case: str) -> None:
+    made = CASES[case]()
+    text = html(made.plan, made.split)
+    names = {name for _, given in Page(text).tags for name in given}
+    assert not names & {"src", "href", "srcset", "xlink:href", "onload", "onclick", "style"}
+    assert "url(" not in text
+    assert "@import" not in text
+
+
+def many(units: int, shards: int) -> PlanResult:
+    """40 units a file, of which a few are long."""
+    walls_s = {
+        f"tests/package_{n // 400}/test_module_{n // 40}.py::TestCase::test_{n}": 0.1
+        + 1000.0 / (1 + n * 7919 % units)
+        for n in range(units)
+    }
+    return planned(walls_s, shards=shards, origin=SEEN, group="file", spread=0.05)
+
+
+def test_a_hundred_thousand_units_are_a_small_page() -> None:
+    made = many(100_000, 64)
+    text = html(made.plan, made.split)
+    assert len(text.encode()) < 2_000_000
+    found = shard_chart(made.plan)
+    assert sum(len(lane.blocks) for lane in found.lanes) <= MAX_BLOCKS
+
+
+@pytest.mark.parametrize(("units", "shards"), [(30, 1), (300, 3), (2_000, 200)])
+def test_units_fill_their_lane_in_order(units: int, shards: int) -> None:
+    plan = many(units, shards).plan
+    found = shard_chart(plan)
+    assert [lane.key for lane in found.lanes] == [shard.key for shard in plan.shards]
+    for lane, shard in zip(found.lanes, plan.shards, strict=True):
+        x = LEFT
+        for block in lane.blocks:
+            assert block.x == pytest.approx(x, abs=0.11 * len(lane.blocks))
+            x = block.x + block.width
+        # As wide as its time is of the longest lane's, and nothing beyond the frame.
+        first = found.lanes[0]
+        end = (lane.p95_margin or lane.overhead or lane.blocks[-1]).x
+        assert end < lane.end_x
+        ratio = shard.predicted.wall_s / plan.shards[0].predicted.wall_s
+        drawn = sum(block.width for block in lane.blocks)
+        drawn_first = sum(block.width for block in first.blocks)
+        rounding = 0.05 * (len(lane.blocks) + len(first.blocks))  # each block's, in pixels
+        assert drawn == pytest.approx(ratio * drawn_first, rel=0.02, abs=rounding)
+
+
+@given(
+    st.lists(st.floats(0, 5000, allow_nan=False), min_size=1, max_size=60),
+    st.integers(1, 9),
+    st.integers(1, 4),
+    st.floats(0, 60),
+)
+def test_no_lane_leaves_the_frame(
+    walls_s: list[float], shards: int, processes: int, setup_s: float
+) -> None:
+    named = {f"tests/test_{n % 5}.py::test_{n}": wall_s for n, wall_s in enumerate(walls_s)}
+    made = planned(
+        named,
+        shards=shards,
+        processes=processes,
+        suites={"": suite(setup_s=setup_s)},
+        spread=0.1,
+        origin=SEEN,
+    )
+    found = shard_chart(made.plan)
+    for lane in found.lanes:
+        spans = [span for span in (lane.overhead, lane.p95_margin) if span is not None]
+        parts: list[Block | Span] = [*lane.blocks, *spans]
+        assert all(part.width >= 0 and part.x >= LEFT for part in parts)
+        assert all(part.x + part.width <= lane.end_x + 0.2 for part in parts)
+    assert sum(_units_in(lane.blocks) for lane in found.lanes) == len(walls_s)
+    assert all(LEFT <= mark.x <= WIDTH for mark in (*found.marks, *found.ticks))
+
+
+def _units_in(blocks: Iterable[Block]) -> int:
+    """As their titles tell."""
+    reported = (re.match(r"([\d,]+) units?: ", block.title) for block in blocks)
+    return sum(int(found[1].replace(",", "")) if found else 1 for found in reported)
+
+
+def test_neighbours_of_one_file_are_of_one_shade() -> None:
+    walls_s = {f"tests/test_{file}.py::test_{n}": 10.0 for file in "abc" for n in range(3)}
+    (lane,) = shard_chart(planned(walls_s, shards=1, origin=SEEN, group="file").plan).lanes
+    assert [block.kind for block in lane.blocks] == ["one"] * 3 + ["two"] * 3 + ["one"] * 3
+
+
+def test_narrow_neighbours_are_one_rectangle_that_says_what_it_is() -> None:
+    walls_s = {"a.py::long": 1000.0} | {f"a.py::t{n}": 0.01 for n in range(9)}
+    walls_s |= {"b.py::long": 1000.0} | {f"{'cd'[n % 2]}.py::t{n}": 0.01 for n in range(8)}
+    peaks = {"a.py::t3": 300 << 20, "a.py::long": 100 << 20}
+    (lane,) = shard_chart(planned(walls_s, shards=1, peaks=peaks, origin=SEEN).plan).lanes
+    assert [(block.kind, block.title) for block in lane.blocks] == [
+        ("one", "a.py::long\n16 min 40 s, peak 100 MiB"),
+        ("one", "9 units: a.py\n0.09 s together, largest peak 300 MiB"),
+        ("two", "b.py::long\n16 min 40 s, peak not measured"),
+        ("several", "8 units: c.py to d.py\n0.08 s together"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wall_s", "output"),
+    [
+        (0.5, ["0 s", "0.1 s", "0.2 s", "0.3 s", "0.4 s", "0.5 s"]),
+        (50.0, ["0 s", "10 s", "20 s", "30 s", "40 s", "50 s"]),
+        (400.0, ["0 min", "1 min", "2 min", "3 min", "4 min", "5 min", "6 min", "7 min"]),
+        (20_000.0, ["0 h", "1 h", "2 h", "3 h", "4 h", "5 h"]),
+        (900_000.0, ["0 h", "267 h"]),
+    ],
+)
+def test_the_axis_is_told_in_round_numbers(wall_s: float, output: list[str]) -> None:
+    made = planned({"a.py::t": wall_s}, shards=1, limit_s=1e7, origin=SEEN)
+    assert [tick.label for tick in shard_chart(made.plan).ticks] == output
+
+
+def test_what_was_never_measured_is_marked_and_listed() -> None:
+    made = planned({"a.py::t": 60.0, "a.py::u": 60.0}, shards=1, origin=SEEN)
+    (shard,) = made.plan.shards
+    guessed = replace(shard.units[1], known=False)
+    plan = replace(made.plan, shards=(replace(shard, units=(shard.units[0], guessed)),))
+    (lane,) = shard_chart(plan).lanes
+    assert [block.kind for block in lane.blocks] == ["one", "guessed"]
+    assert "1 unit without history" in html(plan, ())
+
+
+def test_without_history_no_time_is_shown() -> None:
+    made = unknown()
+    found = shard_chart(made.plan)
+    assert not found.ticks
+    assert not found.marks
+    page = Page(html(made.plan, made.split))
+    times = re.compile(r"\d (s|min|h)\b")
+    shown = [text for text in page.text if times.search(text) and "{" not in text]
+    assert [text for text in shown if "when a leg stops itself" not in text] == []
+
+
+def test_without_a_deadline_only_the_bound_is_drawn() -> None:
+    made = planned({"a.py::t": 400.0}, shards=1, origin=SEEN)
+    plan = replace(made.plan, policy=replace(made.plan.policy, deadline_s=None))
+    found = shard_chart(plan)
+    assert [mark.kind for mark in found.marks] == ["bound"]
+    assert not found.notes
+
+
+def test_classes_stand_for_files_where_ids_name_none() -> None:
+    walls_s = {f"Space.{name}.Test{n}": 10.0 for name in ("A", "B") for n in range(2)}
+    (lane,) = shard_chart(planned(walls_s, shards=1, origin=SEEN).plan).lanes
+    assert [block.kind for block in lane.blocks] == ["one", "one", "two", "two"]
+
+
+@pytest.mark.parametrize(("limit_s", "is_drawn"), [(600.0, True), (6000.0, False)])
+def test_the_deadline_is_drawn_where_it_is_near(limit_s: float, is_drawn: bool) -> None:
+    made = planned({"a.py::t": 400.0}, shards=1, limit_s=limit_s, origin=SEEN)
+    found = shard_chart(made.plan)
+    assert ("deadline" in [mark.kind for mark in found.marks]) is is_drawn
+    assert any("deadline" in note for note in found.notes) is not is_drawn
+    assert made.plan.policy.deadline_s is not None
+
+
+def test_set_up_is_told_from_the_units() -> None:
+    made = planned({"a.py::t": 75.0}, shards=1, suites={"": suite(setup_s=25.0)}, origin=SEEN)
+    (lane,) = shard_chart(made.plan).lanes
+    assert lane.overhead is not None
+    assert lane.blocks[0].width == pytest.approx(3 * lane.overhead.width, abs=0.5)
+    assert lane.overhead.title == "25 s of set-up and overhead"
+    assert lane.p95_margin is not None, "every shard may take longer than is expected"
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.2: https://www.w3.org/TR/WCAG22/#dfn-relative-luminance."""
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_every_colour_is_readable_in_both_schemes() -> None:
+    style, own = (
+        (TEMPLATES / name).read_text("utf-8") for name in ("page.html.j2", "plan.html.j2")
+    )
+    light, dark = (
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+        for block in re.findall(r":root \{([^}]*)\}", style)
+    )
+    assert set(light) == set(dark) == set(re.findall(r"var\(--(\w+)\)", style + own))
+    assert ":root" not in own, "all pages have one set of colours"
+    for scheme in (light, dark):
+        back = scheme["back"]
+        for name in ("text", "quiet", "link", "bad", "other"):
+            assert contrast(scheme[name], back) >= 4.5, name
+        for name in ("one", "two", "dull", "good", "warn"):
+            assert contrast(scheme[name], back) >= 3, name
+        assert contrast(scheme["one"], scheme["two"]) >= 1.7
+
+
+def test_the_same_plan_is_the_same_page() -> None:
+    one, other = usual(), usual()
+    assert html(one.plan, one.split) == html(other.plan, other.split)

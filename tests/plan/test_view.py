@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from plan.plan_factories import GIB, POOLS, planned, suite
+
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.mermaid import MAX_BARS
+from ciguard.model import Exclusion, MovedUnit
+from ciguard.plan.base_plan import from_plan
+from ciguard.plan.key_facts import name_fitting
+from ciguard.plan.loss_isolation import CandidateSet
+from ciguard.plan.planner import PlanResult, Provenance
+from ciguard.plan.view import markdown, terminal
+from ciguard.plan.wall_time_chart import mermaid
+from ciguard.text import price
+
+if TYPE_CHECKING:
+    from conftest import Golden
+
+SAMPLES = Path(__file__).parent.parent / "samples" / "plan"
+
+
+def usual() -> PlanResult:
+    walls_s = {f"tests/test_{file}.py::test_{n}": 7.5 for file in "abcdef" for n in range(80)}
+    history = {"source": "branch:ciguard-history", "runs": 20}
+    return planned(
+        {**walls_s, "tests/test_slow.py::test_import[everything]": 900.0},
+        shards=4,
+        group="file",
+        peaks=dict.fromkeys(walls_s, 100 << 20),
+        origin=Provenance(history=history),
+        spread=0.05,
+    )
+
+
+def unknown() -> PlanResult:
+    walls_s = {f"tests/test_{n}.py::test": 1.0 for n in range(7)}
+    note = "there is no history at branch:ciguard-history yet: the units are taken for equal"
+    origin = Provenance(history={"source": None, "runs": 0}, notes=(note,))
+    return planned(walls_s, shards=3, known=False, origin=origin)
+
+
+def hostile() -> PlanResult:
+    walls_s = {
+        "a|b.py::test[`x`\n| # <b>*_@someone]": 5000.0,
+        "x" * 5000: 1.0,
+        '"><script>alert(1)</script>': 1.0,
+        "😀 [link](http://example.invalid)": 1.0,
+    }
+    origin = Provenance(history={"source": "](x)\n# no", "runs": 1})
+    return planned(walls_s, shards=2, peaks={"x" * 5000: 9 * GIB}, origin=origin, group="none")
+
+
+def scattered() -> PlanResult:
+    """Many long file names, each of a file that had to be split."""
+    folder = "packages/storage/tests/integration"
+    walls_s = {f"{folder}/test_{f}_{'x' * f}.py::t{n}": 60.0 for f in range(40) for n in range(30)}
+    made = planned(walls_s, shards=80, group="file")
+    excluded = (Exclusion("slow.py::t", "exclude: slow*"),)
+    summary = replace(made.plan.inventory, excluded=excluded)
+    return replace(made, plan=replace(made.plan, inventory=summary))
+
+
+def plan_with_all_facts() -> PlanResult:
+    """All there can be to say: two pools, prices, a cap, moved units, suspects, guesses."""
+    walls_s = {f"tests/test_{n // 10}.py::test_{n}": 4.0 + n % 7 for n in range(240)}
+    pools = {
+        "linux": replace(POOLS["linux"], usd_per_minute=0.008, concurrency=5, setup_s=30.0),
+        "large": replace(POOLS["large"], usd_per_minute=0.064),
+    }
+    suites = {"unit": suite(10.0, 200 << 20), "slow": suite(5.0)}
+    slow = {f"slow/test_{n}.py::test[{'x' * n}]": 100.0 + n for n in range(6)}
+    units = [(InventoryUnit(unit, "unit"), wall_s) for unit, wall_s in walls_s.items()]
+    units += [(InventoryUnit(unit, "slow"), wall_s) for unit, wall_s in slow.items()]
+    origin = Provenance(history={"source": "past.ciguard", "runs": 1}, repository="owner/name")
+    common: dict[str, Any] = {
+        "suites": suites,
+        "pools": pools,
+        "pool_of": {"unit": "linux", "slow": "large"},
+    }
+    base = planned(units[:150] + units[160:], shards=7, group="file", **common)
+    made = planned(
+        units,
+        shards=8,
+        group="file",
+        peaks=dict.fromkeys(walls_s, 300 << 20),
+        spread=0.1,
+        origin=origin,
+        base=replace(from_plan(base.plan), name="run 12"),
+        candidate_sets=[CandidateSet(tuple(range(40, 57)), 1), CandidateSet((90, 91), 2)],
+        **common,
+    )
+    guessed = [
+        replace(
+            one, units=tuple(replace(unit, known=not unit.unit.endswith("0")) for unit in one.units)
+        )
+        for one in made.plan.shards
+    ]
+    return replace(made, plan=replace(made.plan, shards=tuple(guessed)))
+
+
+CASES = {
+    "scattered": scattered,
+    "usual": usual,
+    "unknown": unknown,
+    "hostile": hostile,
+    "plan_with_all_facts": plan_with_all_facts,
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_table_on_a_terminal(case: str, golden: Golden) -> None:
+    made = CASES[case]()
+    text = terminal(made.plan, made.split)
+    assert max(map(len, text.splitlines())) <= 80
+    golden(text, SAMPLES / case / "terminal.txt")
+
+
+@pytest.mark.parametrize("case", ["scattered", "hostile", "plan_with_all_facts"])
+def test_the_summary_of_the_job(case: str, golden: Golden) -> None:
+    made = CASES[case]()
+    text = markdown(made.plan, made.split)
+    golden(text, SAMPLES / case / "summary.md", scrub={made.plan.id: "<id>"})
+
+
+def test_nothing_from_outside_becomes_markup() -> None:
+    made = hostile()
+    html = MarkdownIt("gfm-like", {"linkify": False}).render(markdown(made.plan, made.split))
+    assert html.count("<h3>") == 1
+    assert html.count("<h") == 1
+    assert not any(tag in html for tag in ("<script", "<a ", "<em>", "<code>", "<b>", "<img"))
+    rows = (1 + len(made.plan.choices)) + (1 + len(made.plan.shards))
+    assert html.count("<tr>") == rows
+    assert "@\u200bsomeone" in html
+
+
+def test_hostile_keys_and_bases_stay_text() -> None:
+    made = plan_with_all_facts()
+    shards = [
+        replace(shard, key=f'"]\n```\n<b>%%{{x}}%%#quot;{number}')
+        for number, shard in enumerate(made.plan.shards)
+    ]
+    moved = (MovedUnit("a`<b>`|", "*1*", "_2_\n# no"),)
+    plan = replace(made.plan, shards=tuple(shards), base="*x*\n# no", moved=moved)
+    text = markdown(plan, ())
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
+    assert html.count("<h3>") == 1
+    assert html.count("<h") == 1
+    assert html.count("<pre>") == 1
+    assert not any(tag in html for tag in ("<em>", "<b>"))
+    assert max(map(len, terminal(plan, ()).splitlines())) <= 80
+    labels = labels_of(mermaid(plan))
+    assert len(set(labels)) == len(labels) == 8
+    assert all(re.fullmatch(r"[A-Za-z0-9 ._-]+", label) for label in labels)
+
+
+def labels_of(chart: str) -> list[str]:
+    (axis,) = (line for line in chart.splitlines() if "x-axis" in line)
+    return re.findall(r'"([^"]*)"', axis)
+
+
+def numbers_of(chart: str, word: str) -> list[float]:
+    (line,) = (line for line in chart.splitlines() if line.startswith(f"    {word} ["))
+    return [float(number) for number in line.split("[")[1].rstrip("]").split(", ")]
+
+
+@pytest.mark.parametrize("count", [1, 2, 50, 51, 110, 256])
+def test_the_chart_has_every_shard_in_at_most_fifty_bars(count: int) -> None:
+    walls_s = {f"test_{n}.py::t": 100.0 + n for n in range(count)}
+    plan = planned(walls_s, shards=count, group="none").plan
+    chart = mermaid(plan)
+    labels, bars = labels_of(chart), numbers_of(chart, "bar")
+    assert len(labels) == len(bars) == len(numbers_of(chart, "line")) <= MAX_BARS
+    assert len(set(labels)) == len(labels)
+    assert labels[0].startswith(plan.shards[0].key)
+    assert labels[-1].endswith(plan.shards[-1].key)
+    unit_s = 60.0 if '"minutes"' in chart else 1.0
+    assert max(bars) == pytest.approx((99.0 + count) / unit_s, abs=0.01)
+    assert numbers_of(chart, "line")[0] == pytest.approx(plan.lower_bound_s / unit_s, abs=0.01)
+
+
+def bars_of(text: str) -> list[str]:
+    """What is drawn beside each shard."""
+    shards = text.partition("\n\n")[0].splitlines()[1:]
+    return [row[len(row.rstrip("█▌░")) :] for row in shards]
+
+
+def test_bars_are_as_long_as_the_wall_time_and_lighter_to_the_95_percent() -> None:
+    walls_s = {"a.py::t": 200.0, "b.py::t": 100.0, "c.py::t": 5.0}
+    plan = planned(walls_s, shards=3, group="none", spread=0.2).plan
+    shards = {shard.units[0].unit: shard for shard in plan.shards}
+    bars = dict(zip(plan.shards, bars_of(terminal(plan, ())), strict=True))
+    longest, half, least = (bars[shards[unit]] for unit in walls_s)
+    assert len(longest) == 24
+    assert longest.strip("█").strip("▌").strip("░") == ""
+    assert longest.endswith("░")
+    assert len(half) == 12
+    assert half.count("█") in {longest.count("█") // 2, longest.count("█") // 2 + 1}
+    assert len(least) <= 1
+
+
+def test_bars_are_narrow_where_there_are_many_shards() -> None:
+    walls_s = {f"test_{n}.py::t": 100.0 for n in range(41)}
+    few = terminal(planned(walls_s, shards=40, group="none").plan, ())
+    many = terminal(planned(walls_s, shards=41, group="none").plan, ())
+    assert max(map(len, bars_of(few))) == 24
+    assert max(map(len, bars_of(many))) == 12
+    assert len(bars_of(many)) == 41
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_bars_are_ascii_where_the_terminal_has_no_blocks(encoding: str) -> None:
+    made = plan_with_all_facts()
+    text = terminal(made.plan, made.split, encoding=encoding)
+    assert text.isascii()
+    assert "#####" in text
+    blocks = terminal(made.plan, made.split).splitlines()
+    assert len(text.splitlines()) == len(blocks)
+
+
+def test_without_history_there_are_no_times_bars_or_prices() -> None:
+    made = unknown()
+    for text in (terminal(made.plan, made.split), markdown(made.plan, made.split)):
+        (limit,) = [line for line in text.splitlines() if "deadline" in line]
+        assert not re.search(r"\d (s|min|h|USD)\b", text.replace(limit, ""))
+        assert "█" not in text
+        assert "mermaid" not in text
+
+
+@pytest.mark.parametrize(
+    ("limits_s", "output"),
+    [
+        ((None, None, None), "; no unit has a timeout"),
+        ((60.0, None, None), "; 2 units without a timeout"),
+        ((60.0, 60.0, 60.0), ""),
+    ],
+)
+def test_the_deadline_is_said_with_what_has_no_other_limit(
+    limits_s: tuple[float | None, ...], output: str
+) -> None:
+    made = planned({f"a.py::t{n}": 10.0 for n in range(3)}, shards=1).plan
+    (shard,) = made.shards
+    units = [
+        replace(unit, timeout_s=limit_s)
+        for unit, limit_s in zip(shard.units, limits_s, strict=True)
+    ]
+    plan = replace(made, shards=(replace(shard, units=tuple(units)),))
+    (line,) = [line for line in terminal(plan, ()).splitlines() if line.startswith("deadline")]
+    assert line.endswith(f"43 min 30 s, when a leg stops itself{output}")
+
+
+def test_suspects_that_could_not_run_apart_are_not_said_to() -> None:
+    walls_s = {f"a.py::t{n}": 10.0 for n in range(4)}
+    plan = planned(walls_s, shards=1, candidate_sets=[CandidateSet((1, 2), 3)]).plan
+    assert not any(one.alone for one in plan.suspects)
+    text = terminal(plan, ())
+    assert "2 units of 3 lost shards" in text
+    assert "apart" not in text
+
+
+@pytest.mark.parametrize(
+    ("value_usd", "words"),
+    [(None, "-"), (0.0, "0.000 USD"), (0.0963, "0.096 USD"), (1234.5, "1,234.50 USD")],
+)
+def test_prices(value_usd: float | None, words: str) -> None:
+    assert price(value_usd) == words
+
+
+@given(st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=30), st.integers(40, 120))
+def test_some_names_fit_and_the_rest_is_counted(names: list[str], width: int) -> None:
+    text = name_fitting(names, width)
+    assert len(text) <= width
+    more = re.search(r" and ([\d,]+) more$", text)
+    assert len(names) == 1 or more is None or int(more[1].replace(",", "")) < len(names)
+
+
+def test_many_shards_are_folded() -> None:
+    for count in (20, 21):
+        walls_s = {f"test_{n}.py::t": 100.0 for n in range(count)}
+        text = markdown(planned(walls_s, shards=count, group="none").plan, ())
+        assert ("<details><summary>21 shards</summary>" in text) is (count == 21)
+
+
+def test_shards_with_long_keys_are_told_apart() -> None:
+    made = planned({f"{name}.py::t": 60.0 for name in "abc"}, shards=3, group="none").plan
+    keys = [f"integration-tests-of-the-shop-on-net{n}-with-a-database" for n in (8, 9, 471)]
+    shards = [replace(one, key=key) for one, key in zip(made.shards, keys, strict=True)]
+    text = terminal(replace(made, shards=tuple(shards)), ())
+    rows = text[text.index("shard ") :].splitlines()[1:4]
+    assert len({row.split()[0] for row in rows}) == 3
+
+
+def test_what_a_plan_does_not_say_is_left_out() -> None:
+    made = planned({"a.py::t": 60.0, "b.py::t": 60.0}, shards=2)
+    pools = {name: replace(pool, setup_s=0.0) for name, pool in made.plan.pools.items()}
+    chosen = tuple(one for one in made.plan.choices if one.chosen)
+    plan = replace(made.plan, floor=None, stopped_by="", pools=pools, choices=chosen)
+    plan = replace(plan, policy=replace(plan.policy, deadline_s=None))
+    text = terminal(plan, ())
+    assert not re.search("floor|deadline|memory|moved|suspects|why|set-up|by sums", text)
+    assert text.endswith("\n>       2       1 min 00 s               2\n")
+    assert "billed" not in terminal(replace(plan, choices=()), ())
+    assert "billed" not in markdown(replace(plan, choices=()), ())

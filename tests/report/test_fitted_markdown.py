@@ -1,0 +1,230 @@
+"""The text of a comment: it fits, sheds rows before it sheds anything else, and holds no markup."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from guard.fixtures import SHARDS, World, make_leg, make_plan, passed
+from markdown_it import MarkdownIt
+
+from ciguard.codec.record.reader import read_records
+from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.context import NO_CONTEXT, Context
+from ciguard.compare.enums import KINDS
+from ciguard.compare.fail_conditions import triggered
+from ciguard.compare.run_from_records import runs_from_records
+from ciguard.github.sticky_comments import MAX_CHARS
+from ciguard.guard.verdict import Excused
+from ciguard.model import Result
+from ciguard.report.data import ReportData, excuses_of
+from ciguard.report.fitted_markdown import SizeLimit, markdown, not_evaluated, utf16_units
+from ciguard.report.rendered_report import Report
+from ciguard.text import count_of
+
+if TYPE_CHECKING:
+    from ciguard.compare.comparison import Comparison
+    from ciguard.guard.verdict import Verdict
+    from ciguard.model import Plan
+
+
+def comment(plan: Plan, verdict: Verdict, limit: int = 65_000, **more: Any) -> str:
+    return markdown(ReportData(plan, verdict, **more), SizeLimit(limit, utf16_units))
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def many_failures() -> tuple[Plan, Verdict]:
+    """3,000 of them, made once."""
+    world = World(
+        make_plan({"01": tuple(f"pkg/test_module_{n}.py::test_case" for n in range(3000))})
+    )
+    leg = world.legs["01"]
+    leg.inner = [
+        passed(line.unit, outcome="failed", message=f"assert left == right in {line.unit}\nmore")
+        if isinstance(line, Result)
+        else line
+        for line in leg.inner
+    ]
+    world.end("01", exit_code=10, counts={"failed": 3000})
+    return world.plan, world.prove()
+
+
+def failing_world(count: int, name: str = "pkg/test_module_{}.py::test_case") -> World:
+    units = tuple(name.format(number) for number in range(count))
+    world = World(make_plan({"01": units}))
+    for unit in units:
+        world.result("01", unit, outcome="failed", message=f"assert left == right in {unit}\nmore")
+    return world
+
+
+def test_a_short_comment_has_everything() -> None:
+    world = failing_world(3)
+    text = comment(world.plan, world.prove(), why="there is no history")
+    assert text.startswith("### :x: FAILED: 3 of 3 units failed\n")
+    assert text.count("| failed | 01 |") == 3
+    assert "Not compared: there is no history." in text
+    assert "more" not in text
+    assert "\n\n\n" not in text
+
+
+@pytest.mark.parametrize("limit", [65_536, 20_000, 5_000, 1_000, 200])
+def test_a_long_comment_fits_and_counts_what_it_leaves_out(limit: int) -> None:
+    plan, verdict = many_failures()
+    text = comment(plan, verdict, limit)
+    assert len(text) <= limit
+    assert text.startswith("### :x: FAILED: 3,000 of 3,000 units failed")
+    shown = text.count("| failed | 01 |")
+    if shown:
+        assert f"...and {3000 - shown:,} more failures in the report." in text
+    elif limit > 500:
+        assert "3,000 failures" in text.partition("Left out here")[2]
+    else:
+        assert "does not fit" in text
+
+
+def comparison_of(world: World, base: World, context: Context = NO_CONTEXT) -> Comparison:
+    """A run against one before it."""
+    candidate, before = (
+        runs_from_records(read_records(one.files().items()), name)[-1]
+        for one, name in ((world, "this run"), (base, "base"))
+    )
+    return compare_run(candidate, None, [before], plan=world.plan, context=context)
+
+
+def compared(world: World, base: World) -> str:
+    """The comment of that."""
+    found = comparison_of(world, base)
+    return comment(world.plan, world.prove(), comparison=found)
+
+
+def test_what_the_guard_excuses_fails_nothing_in_the_comparison_either() -> None:
+    world = failing_world(2)
+    base = World(world.plan, {"01": make_leg(world.plan, "01", run=6)})
+    verdict = world.prove()
+    first, second = (Excused("01", one.result, "late mail") for one in verdict.failures)
+    half = replace(verdict, quarantined=(first,))
+    found = comparison_of(world, base, Context(excused=excuses_of(half)))
+    assert triggered(found, {"new-failure"}) == ("new-failure",)
+    assert found.state == "worse"
+    assert "1 newly failing; 1 quarantined" in found.headline
+    assert [one.kind for one in found.transitions] == ["newly_failing", "quarantined"]
+    both = replace(half, forgiven=(second,))
+    found = comparison_of(world, base, Context(excused=excuses_of(both)))
+    assert triggered(found, {"new-failure"}) == ()
+    assert found.state == "inconclusive"
+    assert not Report(ReportData(world.plan, both, found), 0).needs_attention
+    text = comment(world.plan, both, comparison=found)
+    assert "\n| newly failing |" not in text
+    assert text.count("late mail") == 2
+
+
+def test_a_first_comment_has_one_heading_and_says_once_that_there_is_too_little() -> None:
+    world = World()
+    base = World(world.plan, {key: make_leg(world.plan, key, run=6) for key in world.legs})
+    world.result("01", "a.t::one", wall_s=0.7)
+    text = compared(world, base)
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "### :white_check_mark: PASSED: all 8 units of 3 shards have a result"
+    ]
+    assert text.count("baseline runs") == 1
+    assert text.count("no verdict") == 0
+    assert "\n\n\n" not in text
+
+
+@pytest.mark.parametrize("slow", [1, 6])
+def test_tests_three_times_as_long_are_named_though_nothing_is_confirmed(slow: int) -> None:
+    plan = make_plan({"01": tuple(f"a.t::test_{number}" for number in range(8))})
+    world, base = World(plan), World(plan, {"01": make_leg(plan, "01", run=6)})
+    for number in range(slow):
+        world.result("01", f"a.t::test_{number}", wall_s=30.0)
+    text = compared(world, base)
+    assert f"{count_of(slow, 'test')} took at least 3 times as long, not confirmed" in text
+    for number in range(slow):
+        assert f"<code>a.t::test_{number}</code>" in text
+    assert text.count("<details>") == text.count("</details>") == 2 + (slow > 5)
+
+
+def test_what_the_verdict_names_the_comparison_does_not_name_again() -> None:
+    world, base = World(make_plan({**SHARDS, "04": ("e.t::new",)})), World()
+    base.legs = {key: make_leg(base.plan, key, run=6) for key in base.legs}
+    leg = world.legs["04"]
+    leg.inner.insert(2, passed("e.t::new", outcome="failed", try_number=1))
+    leg.inner[3] = passed("e.t::new", wall_s=0.9, try_number=2)
+    del world.legs["02"]
+    text = compared(world, base)
+    assert text.count("e.t::new") == 1
+    assert text.count("c.t::four") == 1
+    (heading,) = [line for line in text.splitlines() if line.startswith("### INCOMPLETE: ")]
+    assert "02" not in heading
+
+
+def test_names_and_messages_stay_names_and_messages() -> None:
+    world = failing_world(1, "a|b <script>x</script> `{}` @everyone #1 [l](http://x.y)::t")
+    text = comment(world.plan, world.prove())
+    page = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
+    assert "<script" not in page
+    assert "<a " not in page
+    assert page.count("<table>") == 2
+
+
+def test_a_run_without_a_plan() -> None:
+    text = not_evaluated("INCOMPLETE: this run has no plan", "cannot be read. Fix: @somebody")
+    assert text.startswith("### :warning: INCOMPLETE: this run has no plan\n")
+    assert "@somebody" not in text
+
+
+def test_of_3000_changed_tests_the_most_important_come_first_and_the_rest_is_counted() -> None:
+    units = tuple(
+        f"pkg/test_module_{number:04}.py::test_with_a_long_name" for number in range(3000)
+    )
+    plan = make_plan({"01": units})
+    world, base = World(plan), World(plan, {"01": make_leg(plan, "01", run=6)})
+    endings = {0: "timeout", 1: "out_of_memory"}
+    leg = world.legs["01"]
+    leg.inner = [
+        passed(
+            line.unit,
+            outcome="failed",
+            ending=endings.get(number % 3, "completed"),
+            message=f"assert {line.unit!r} == 1 " + "x" * 150,
+        )
+        if isinstance(line, Result)
+        else line
+        for number, line in enumerate(leg.inner)
+    ]
+    world.end("01", exit_code=10, counts={"failed": 3000})
+    contents = ReportData(plan, world.prove(), comparison_of(world, base))
+    text = markdown(contents, SizeLimit(MAX_CHARS, utf16_units))
+    assert len(text) < MAX_CHARS
+    places = [
+        text.index(words)
+        for words in ("3,000 of 3,000 units failed", "#### Causes", "#### Failures")
+    ]
+    rows = [f"| {words} | <code>" for words in KINDS.values()]
+    places += [text.index(row) for row in rows if row in text]
+    assert len(places) == 6
+    assert places == sorted(places)
+    assert text.count("newly out of memory | <code>") == text.count("newly timed out | <code>")
+    assert "and 985 more in the report" in text
+    assert "...and 2,985 more failures in the report." in text
+    assert text.rstrip().endswith("</sub>"), "the footer is there"
+
+
+def test_the_chart_draws_nothing_that_nobody_measured_or_predicted() -> None:
+    world = World()
+    del world.legs["02"]
+    text = comment(world.plan, world.prove())
+    assert 'x-axis ["01", "03"]' in text
+    assert "    line [3.00, 3.00]\n" in text
+    blind = replace(
+        world.prove(), legs=tuple(replace(leg, predicted_wall_s=None) for leg in world.prove().legs)
+    )
+    text = comment(world.plan, blind)
+    assert "    bar [3.10, 3.10]\n```" in text
+    assert "predicted" not in text.partition("```mermaid")[2].partition("```")[0]

@@ -1,0 +1,139 @@
+"""Whatever a test is called, it is a name: in comment, page, terminal, annotation and check."""
+
+from __future__ import annotations
+
+import html as entities
+import re
+from functools import cache
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+from markdown_it import MarkdownIt
+from report.browser import dumped, needs_browser
+from report.hostile_names import NAMES, hostile_report
+
+from ciguard.github.workflow_commands import annotation
+from ciguard.guard.annotations import annotations_of
+from ciguard.guard.view import as_text
+from ciguard.report.check_annotations import check_annotations
+from ciguard.report.fitted_markdown import SizeLimit, markdown, utf16_units
+from ciguard.report.page import html
+from ciguard.text import one_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOME = "https://github.com/octo-org/shop/"
+OURS = {"code", "/code", "details", "/details", "summary", "/summary", "sub", "/sub"}
+
+
+@cache
+def comment() -> str:
+    return markdown(hostile_report()[0], SizeLimit(1_000_000, utf16_units))
+
+
+@cache
+def page() -> str:
+    return html(*hostile_report())
+
+
+class Seen(HTMLParser):
+    """The elements, attributes and texts of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.handlers: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.handlers += [name for name, _ in attrs if name.startswith("on") or name == "src"]
+        self.links += [value or "" for name, value in attrs if name == "href"]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_comment_holds_no_markup_but_ours() -> None:
+    text = comment()
+    raw = re.sub(r"```mermaid\n.*?\n```\n", "", text, flags=re.DOTALL)
+    for mark in (
+        "@everyone",
+        "@octocat",
+        "@all",
+        "<script",
+        "<img",
+        "<h1",
+        "${{",
+        "\u202e",
+        "\x1b",
+    ):
+        assert mark not in raw, mark
+    assert not re.search(r"(?m)^::", text)
+    assert not re.search(r"(^|\s)#1\b|\wshop#3", raw)
+    assert "\n## two" not in text
+    rendered = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
+    seen = Seen(rendered)
+    tags = {"h3", "h4", "p", "ul", "li", "a", "pre", "table", "thead", "tbody", "tr", "th", "td"}
+    assert set(seen.tags) <= tags | OURS
+    assert seen.handlers == []
+    assert {
+        link for link in seen.links if not link.startswith("https://github.com/octo-org/shop/")
+    } == set()
+
+
+def test_every_table_of_the_comment_keeps_its_columns() -> None:
+    rows = [line for line in comment().splitlines() if line.startswith("| ")]
+    assert len(rows) > 3 * len(NAMES)
+    rendered = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(comment())
+    for table in re.findall(r"<table>.*?</table>", rendered, flags=re.DOTALL):
+        widths = {row.count("<td") for row in re.findall(r"<tr>.*?</tr>", table, flags=re.DOTALL)}
+        assert len(widths - {0}) == 1
+    assert comment().count("```") == 2, "one chart, and no name opens or ends a fence"
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_each_name_is_shown_as_it_is(name: str) -> None:
+    shown = one_line(f"0{name}", 120)
+    assert shown in entities.unescape(comment()).replace("\u200b", "")
+    assert one_line(f"0{name}", 200) in Seen(page()).text
+
+
+def test_the_page_holds_no_markup_but_ours() -> None:
+    seen = Seen(page())
+    assert seen.tags.count("script") == 1
+    assert not {"img", "iframe", "object"} & set(seen.tags)
+    assert seen.tags.count("h1") == 1
+    assert seen.handlers == []
+    assert {
+        link for link in seen.links if not link.startswith("https://github.com/octo-org/shop/")
+    } == set()
+    assert "\u202e" not in page()
+    assert "\x1b" not in page()
+
+
+def test_a_terminal_an_annotation_and_a_check_are_told_plain_text() -> None:
+    contents, _ = hostile_report()
+    text = as_text(contents.verdict)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e\u2066]", text)
+    for one in annotations_of(contents.verdict, contents.plan.suites):
+        spelled = annotation(one.level, one.message, file=one.file, line=one.line, title=one.title)
+        assert "\n" not in spelled
+        assert "\r" not in spelled
+        assert spelled.count("::") >= 2
+        assert spelled.startswith(f"::{one.level}")
+    for note in check_annotations(contents, "tests.yml"):
+        assert not note.path.startswith(("/", ".."))
+        assert len(note.title) <= 255
+
+
+@needs_browser
+def test_a_browser_finds_one_script_and_no_stranger(tmp_path: Path) -> None:
+    seen = Seen(dumped(page(), tmp_path))
+    assert seen.tags.count("script") == 1
+    assert not {"img", "iframe"} & set(seen.tags)
+    assert seen.tags.count("button") > 10, "our own script has run: tables can be sorted"

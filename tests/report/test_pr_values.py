@@ -1,0 +1,51 @@
+"""What a run leaves to the next one of its pull request, read again."""
+
+from __future__ import annotations
+
+import numpy as np
+from compare.compare_factories import MIB, case, files_of
+from guard.fixtures import World
+
+from ciguard.codec.record.reader import read_records
+from ciguard.compare.run_from_records import runs_from_records
+from ciguard.report.pr_values import encode_values, is_usable
+
+LEGS = {
+    "01": [
+        case("a", 1.25, 20, retained_bytes=3 * MIB),
+        case("b", None, None, outcome="failed", message="long" * 1000),
+        case("b", 2.0, 30, try_number=2),
+    ],
+    "02": [case("c", 0.5, 10, case="c[1]", concurrent=2, suite="s", variant="v")],
+}
+
+
+def test_the_numbers_are_those_of_the_records() -> None:
+    records = read_records(files_of(LEGS, run_id=9, event="pull_request").items())
+    rerun = read_records([("values.jsonl", encode_values(records))])
+    (before,), (after,) = runs_from_records(records, "run"), runs_from_records(rerun, "run")
+    assert (after.keys, after.run_id, after.event) == (before.keys, 9, "pull_request")
+    for name in ("outcome", "ending", "measured_by", "leg", "wall_s", "peak_delta_bytes"):
+        assert np.array_equal(getattr(after, name), getattr(before, name), equal_nan=True)
+    assert np.array_equal(after.retained_bytes, before.retained_bytes, equal_nan=True)  # type: ignore[arg-type]
+    assert np.array_equal(after.process, before.process)  # type: ignore[arg-type]
+    assert after.flaky == before.flaky
+    assert [(leg.name, leg.complete, leg.wall_s, leg.probe_s) for leg in after.legs] == [
+        (leg.name, leg.complete, leg.wall_s, leg.probe_s) for leg in before.legs
+    ]
+    assert b"long" not in encode_values(records)
+
+
+def test_a_leg_that_was_cut_stays_cut() -> None:
+    files = files_of({"01": LEGS["01"]}, ending=None)
+    (record,) = read_records([("values.jsonl", encode_values(read_records(files.items())))])
+    assert (record.end.ending if record.end else "", record.damage) == ("unknown", ())
+    (run,) = runs_from_records([record], "run")
+    assert not run.complete
+
+
+def test_a_run_that_somebody_stopped_is_no_witness() -> None:
+    world = World()
+    assert is_usable(world.prove())
+    world.end("02", ending="cancelled")
+    assert not is_usable(world.prove())

@@ -1,0 +1,304 @@
+"""Where a report is told, over real HTTP: the job of a pull request, a fork, a branch, a queue."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from conftest import clean_environment
+from fakegithub.actions import add_artifact, add_job
+from fakegithub.conformance import description_path, mistakes, read_description
+from fakegithub.server import serving
+from fakegithub.state import FakeGitHub, Fault, Login
+from guard.fixtures import World, make_leg
+
+from ciguard.codec import plan_file as plan_codec
+from ciguard.github.sticky_markers import with_marker
+from ciguard.init.workflow_files import Workflow, render_workflow
+from ciguard.template_loader import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Ciguard
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
+REPOSITORY = "octo-org/shop"
+FORK = "stranger/shop"
+HEAD = "a" * 40
+SHOP = {"full_name": REPOSITORY, "default_branch": "main"}
+
+
+def pull(number: int, **changes: Any) -> dict[str, Any]:
+    """A pull request of a fork, as a list of them says it."""
+    head = {"sha": HEAD, "ref": "topic", "repo": {"full_name": FORK}, **changes.pop("head", {})}
+    base = {"ref": "main", "sha": "b" * 40, "repo": SHOP}
+    return {"number": number, "state": "open", "head": head, "base": base, **changes}
+
+
+FORK_S_RUN = {
+    "id": 7,
+    "run_attempt": 2,
+    "event": "pull_request",
+    "path": ".github/workflows/tests.yml",
+    "head_sha": HEAD,
+    "head_branch": "topic",
+    "head_repository": {"full_name": FORK},
+    "pull_requests": [],
+}
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    with serving() as github:
+        github.tokens[TOKEN] = Login()
+        github.pulls |= {(REPOSITORY, number) for number in (7, 8, 9)}
+        yield github
+    path = description_path()
+    if path.is_file():
+        assert mistakes(read_description(path), github.exchanges) == []
+
+
+class Job:
+    """A job that reports, in an event of its own."""
+
+    def __init__(self, folder: Path, ciguard: Ciguard, server: FakeGitHub) -> None:
+        self.folder, self._ciguard = folder, ciguard
+        self.world = World()
+        for shard in self.world.legs:
+            add_job(server, f"tests ({shard})")
+        self.environ = {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_API_URL": server.address,
+            "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_RUN_ID": "7",
+            "GITHUB_RUN_ATTEMPT": "1",
+            "GITHUB_SHA": "c" * 40,
+            "GITHUB_EVENT_PATH": str(folder / "event.json"),
+            "GITHUB_WORKFLOW_REF": f"{REPOSITORY}/.github/workflows/tests.yml@refs/heads/main",
+            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+            "GITHUB_TOKEN": TOKEN,
+            "NO_PROXY": "*",
+        }
+
+    def happens(self, name: str, event: dict[str, Any], **environ: str) -> None:
+        (self.folder / "event.json").write_text(json.dumps({"repository": SHOP, **event}))
+        self.environ |= {"GITHUB_EVENT_NAME": name, **environ}
+
+    def report(self, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
+        plan, records = self.world.write(self.folder)
+        done = self._ciguard(
+            *("report", "--plan", plan, "--records", records, "--history", "none", "--github"),
+            *words,
+            cwd=self.folder,
+            expect=expect,
+            **self.environ,
+        )
+        assert TOKEN not in done.stdout + done.stderr
+        return done
+
+    def summary(self) -> str:
+        return (self.folder / "summary.md").read_text("utf-8")
+
+
+@pytest.fixture
+def job(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub) -> Job:
+    return Job(tmp_path, ciguard, server)
+
+
+def test_a_fork_is_told_by_a_trusted_job(job: Job, server: FakeGitHub) -> None:
+    """The number is GitHub's: of three pull requests with this commit, one is the run's."""
+    server.pulls_of[HEAD] = [
+        pull(7, state="closed"),
+        pull(8),
+        pull(9, head={"repo": {"full_name": "other/shop"}}),
+    ]
+    ref = f"{REPOSITORY}/.github/workflows/ciguard-forks.yml@refs/heads/main"
+    reported = {"workflow_run": FORK_S_RUN}
+    job.happens("workflow_run", reported, GITHUB_WORKFLOW_REF=ref, GITHUB_RUN_ID="99")
+    job.world.result("01", "a.t::two", outcome="failed", message="no", file="a.t", line=3)
+    done = job.report("--comment", "--check", "--issue", expect=10)
+    (comment,) = server.comments.values()
+    assert comment["issue_url"].endswith("/issues/8")
+    assert comment["body"].startswith(
+        "<!-- ciguard:tests.yml -->\n<!-- ciguard-run:7/2 -->\n### :x: FAILED: 1 of 8 units failed"
+    )
+    assert "Plan and records come from a fork's own run: they are its own claim." in comment["body"]
+    assert f"https://github.com/{REPOSITORY}/blob/{HEAD}/a.t#L3" in comment["body"]
+    assert f"/{REPOSITORY}/actions/runs/7/attempts/2" in comment["body"]
+    (check,) = server.checks.values()
+    assert (check["head_sha"], check["name"]) == (HEAD, "ciguard (tests.yml)")
+    assert check["conclusion"] == "failure"
+    assert server.issues == {}, "a fork's red run is no red branch"
+    assert "comment created" in done.stderr
+    job.report("--comment", expect=10)
+    assert len(server.comments) == 1
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the step's shell is bash")
+@pytest.mark.parametrize("bad", [False, True])
+def test_the_generated_workflow_for_forks(
+    job: Job, server: FakeGitHub, tmp_path: Path, bad: bool
+) -> None:
+    """Its step, run by its shell: all of the run comes out of the fork's artifacts."""
+    if bad:
+        job.world.result("01", "a.t::two", outcome="failed", message="no")
+    planned = {"plan.json": plan_codec.encode(job.world.plan)}
+    add_artifact(server, f"ciguard-plan-{job.world.plan.id}-1", planned)
+    for key, leg in job.world.legs.items():
+        files = {path.rpartition("/")[2]: content for path, content in leg.files().items()}
+        add_artifact(server, f"ciguard-record-{job.world.plan.id}-{key}-1", files)
+    server.pulls_of[HEAD] = [pull(8)]
+    values = Workflow("main", "ciguard", "", history="none", python="3.12")
+    text = render_workflow(values, environment(), forks=True)
+    (step,) = [
+        one
+        for one in yaml.safe_load(text)["jobs"]["report"]["steps"]
+        if one.get("name") == "Report"
+    ]
+    program = tmp_path / "ciguard/bin/python"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    program.chmod(0o755)
+    job.happens("workflow_run", {"workflow_run": FORK_S_RUN}, RUNNER_TEMP=str(tmp_path))
+    reported = {"RUN_ID": "7", "HISTORY": "none", "GITHUB_RUN_ID": "99"}
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]],
+        cwd=tmp_path,
+        env=clean_environment(**{**job.environ, **reported}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (body,) = server.bodies()
+    assert "own claim" in body
+    assert ("1 of 8 units failed" in body) == bad
+    assert [one["conclusion"] for one in server.checks.values()] == [
+        "failure" if bad else "success"
+    ]
+    assert "own claim" in (tmp_path / "ciguard-report.html").read_text("utf-8")
+
+
+def test_a_run_of_no_pull_request_is_told_to_nobody(job: Job, server: FakeGitHub) -> None:
+    server.pulls_of[HEAD] = [pull(9, head={"ref": "elsewhere"})]
+    job.happens("workflow_run", {"workflow_run": FORK_S_RUN})
+    assert "no open pull request is known" in job.report("--comment").stderr
+    assert server.comments == {}
+
+
+def test_what_a_record_says_of_its_pull_request_is_not_asked(job: Job, server: FakeGitHub) -> None:
+    """A fork could name any number in its plan and records; there is no place for one."""
+    server.pulls_of[HEAD] = []
+    job.happens("workflow_run", {"workflow_run": {**FORK_S_RUN, "pull_requests": [{"number": 7}]}})
+    job.report("--comment")
+    assert server.comments == {}
+
+
+def test_a_red_base_branch_has_one_issue(job: Job, server: FakeGitHub) -> None:
+    job.happens("push", {"ref": "refs/heads/main"}, GITHUB_REF_NAME="main")
+    assert "issue not needed" in job.report("--issue", "--comment").stderr
+    job.world.result("01", "a.t::two", outcome="failed", message="no")
+    job.report("--issue", expect=10)
+    (issue,) = server.issues.values()
+    assert issue["title"] == "main is red (tests.yml)"
+    assert issue["body"].startswith(with_marker("tests.yml", "### :x: FAILED", (7, 1)))
+    job.world = World()
+    job.environ["GITHUB_RUN_ATTEMPT"] = "2"
+    assert "issue closed" in job.report("--issue").stderr
+    assert [one["state"] for one in server.issues.values()] == ["closed"]
+    assert server.comments == {}
+
+
+def test_a_quarantined_failure_opens_no_issue(job: Job, ciguard: Ciguard) -> None:
+    job.happens("push", {"ref": "refs/heads/main"}, GITHUB_REF_NAME="main")
+    plan = job.world.plan
+    base = World(plan, {key: make_leg(plan, key, run=6) for key in job.world.legs})
+    (job.folder / "past").mkdir()
+    _, past = base.write(job.folder / "past")
+    facts = ("--sha", "1" * 40, "--branch", "main", "--at", "2026-01-01T10:00:00Z")
+    ciguard("history", "add", past, "--history", "h", *facts, cwd=job.folder)
+    job.world.result("01", "a.t::two", outcome="failed", message="no")
+    until = datetime.now(UTC).date() + timedelta(days=20)
+    (job.folder / "quarantine.toml").write_text(
+        f'[[quarantine]]\nunit = "a.t::*"\nreason = "late mail"\nissue = 4711\nuntil = {until}\n'
+    )
+    done = job.report("--issue", "--history", "h")
+    assert "issue not needed" in done.stderr
+    verdict, compared = (
+        line for line in job.summary().splitlines() if line.startswith(("### ", "INCONCLUSIVE"))
+    )
+    assert "PASSED" in verdict
+    assert "1 quarantined unit failed" in verdict
+    assert "1 quarantined" in compared
+    assert "1 newly failing" not in job.summary()
+
+
+def test_a_merge_queue_has_check_and_summary_only(job: Job, server: FakeGitHub) -> None:
+    job.happens("merge_group", {"merge_group": {"base_ref": "refs/heads/main"}})
+    job.report("--comment", "--check", "--issue")
+    assert [one["head_sha"] for one in server.checks.values()] == ["c" * 40]
+    assert server.comments == server.issues == {}
+    assert "PASSED" in job.summary()
+
+
+def test_a_check_has_its_annotations_at_lines_of_the_repository(
+    job: Job, server: FakeGitHub
+) -> None:
+    event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}
+    job.happens("pull_request", event)
+    job.world.result("01", "a.t::two", outcome="failed", message="no", file="a.t", line=3)
+    del job.world.legs["02"]
+    job.report("--check", expect=13)
+    ((_, notes),) = server.noted.items()
+    found = [(one["path"], one["start_line"], one["annotation_level"]) for one in notes]
+    assert found[0] == (".github/workflows/tests.yml", 1, "failure")
+    assert found[-1] == ("a.t", 3, "failure")
+
+
+@pytest.mark.parametrize("refused", ["comment", "check", "issue"])
+def test_a_token_that_may_not_is_a_note_that_says_what_it_lacks(
+    job: Job, server: FakeGitHub, refused: str
+) -> None:
+    server.tokens[TOKEN] = Login(may_write=False)
+    if refused == "issue":
+        job.happens("push", {"ref": "refs/heads/main"}, GITHUB_REF_NAME="main")
+        job.world.result("01", "a.t::two", outcome="failed", message="no")
+    else:
+        event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}
+        job.happens("pull_request", event)
+    job.report(f"--{refused}", expect=10 if refused == "issue" else 0)
+    note = job.summary().strip().splitlines()[-1]
+    assert note.startswith(f"The {refused} could not be written with this token")
+    assert "write" in note
+
+
+def test_github_s_fault_is_told_and_hides_no_verdict(job: Job, server: FakeGitHub) -> None:
+    event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}
+    job.happens("pull_request", event)
+    server.faults.append(Fault(path="/issues/", status=410, message="Gone", times=9))
+    assert "PASSED" in job.report("--comment", "--check", expect=4).stdout
+    assert "The comment could not be written" in job.summary()
+    assert len(server.checks) == 1, "one refusal does not keep the other from being told"
+
+
+def test_a_body_that_is_still_too_long_is_sent_shorter(job: Job, server: FakeGitHub) -> None:
+    event = {"pull_request": {"number": 7, "base": {"ref": "main"}, "head": {"sha": HEAD}}}
+    job.happens("pull_request", event)
+    output = "Validation Failed: Body is too long (maximum is 65536 characters)"
+    server.faults.append(Fault(method="POST", path="/comments", status=422, message=output))
+    assert "comment created" in job.report("--comment").stderr
+
+
+def test_the_footer_of_the_configuration_is_last(job: Job) -> None:
+    (job.folder / "ciguard.toml").write_text('[report]\nfooter = "Ask in **#ci**."\n')
+    job.happens("push", {"ref": "refs/heads/main"}, GITHUB_REF_NAME="main")
+    assert job.report().stdout.endswith("\n\nAsk in **#ci**.\n")

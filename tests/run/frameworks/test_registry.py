@@ -1,0 +1,96 @@
+"""Each adapter keeps the Protocol, and the table finds them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.errors import UsageError
+from ciguard.model import Suite, Variant
+from ciguard.run.frameworks import command
+from ciguard.run.frameworks import pytest as pytest_framework
+from ciguard.run.frameworks.base import Invocation, ProcessFiles, environment
+from ciguard.run.frameworks.plugin_files import extract_plugins
+from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS, framework
+
+if TYPE_CHECKING:
+    from ciguard.run.frameworks.base import Framework
+
+ADAPTERS: list[Framework] = [command, pytest_framework]  # mypy checks that they keep the Protocol
+
+
+def batch(suite: str = "s", variant: str = "v") -> ProcessFiles:
+    return ProcessFiles(
+        units_file="/p/units.json",
+        tries_file="/p/tries.json",
+        lines_file="/p/units.txt",
+        record_file="/r/process-001.jsonl",
+        stop_file="/p/stop",
+        stacks_file="/p/stacks",
+        inside_folder="/p/inside",
+        suite=suite,
+        variant=variant,
+        process=1,
+        origin_s=12.5,
+    )
+
+
+def test_the_table_holds_every_adapter_of_the_folder() -> None:
+    assert {module.NAME: module for module in ADAPTERS} == FRAMEWORKS
+    assert DEFAULT == "pytest"
+    assert framework("command") is command
+
+
+def test_a_framework_that_nobody_wrote_is_named_with_those_there_are() -> None:
+    with pytest.raises(UsageError) as caught:
+        framework("abacus", where="suite x")
+    assert str(caught.value) == "suite x: no framework 'abacus'\n  fix: there are command, pytest"
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.NAME)
+def test_kin_go_from_near_to_all(adapter: Framework) -> None:
+    for unit in ("a/b.py::C::d[x/y::z]", "plain", "", "::", "a//b[[", "Name.Space.Class.Method"):
+        ancestors = adapter.ancestors(unit)
+        assert ancestors[-1] == ""
+        assert ancestors.count("") == 1
+        named = [name.rstrip("/") for name in ancestors[:-1]]
+        assert all(unit.startswith(name) for name in named)
+        assert named == sorted(named, key=len, reverse=True)
+
+
+def test_the_later_source_of_the_environment_wins() -> None:
+    suite = Suite(
+        "x", (), env={"A": "suite", "B": "suite"}, variants={"v": Variant(env={"B": "v"})}
+    )
+    inherited = {"A": "own", "C": "own", "CIGUARD_TAKEN_BY": "1", "PYTHONPATH": "old", "D": "own"}
+    invocation = Invocation((), {"D": "leg"}, {"PYTHONPATH": "/inside", "NODE_PATH": "/inside"})
+    assert environment(inherited, suite, "v", invocation, {"A": "pool", "C": "pool"}) == {
+        "A": "suite",
+        "B": "v",
+        "C": "pool",
+        "D": "leg",
+        "PYTHONPATH": "/inside:old",
+        "NODE_PATH": "/inside",
+    }
+    assert environment({}, suite, "unheard-of", Invocation(()))["B"] == "suite"
+
+
+def test_only_what_enters_a_process_is_laid_out(tmp_path: Path) -> None:
+    folder = Path(extract_plugins(str(tmp_path / "inside")))
+    source = Path(pytest_framework.__file__).parent.parent / "plugins"
+    names = {path.name for path in folder.iterdir()}
+    assert names == {path.name for path in source.glob("*.py")} - {"__init__.py"}
+    for name in names:
+        assert (folder / name).read_bytes() == (source / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+@given(st.text(st.sampled_from("ab/.:[]() \ud800"), min_size=1))
+def test_every_group_that_a_unit_belongs_to_begins_its_id(name: str, unit: str) -> None:
+    names = FRAMEWORKS[name].ancestors(unit)
+    assert all(unit.startswith(group) for group in names)
+    assert names[-1] == ""

@@ -1,0 +1,204 @@
+"""Real legs for tests: a plan written by hand, the leg as a process, its record, what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ciguard.codec import plan_file as plan_codec
+from ciguard.guard.record_checks import contradictions
+from ciguard.model import (
+    InventorySummary,
+    LegPolicy,
+    Plan,
+    PlannedUnit,
+    Pool,
+    Prediction,
+    Shard,
+    Suite,
+)
+from ciguard.plan.artifact import members, zipped
+from ciguard.sources.local import read_record_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ciguard.model import Record
+
+PYTEST = Suite("pytest", (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"))
+SCRUBBED = ("CI", "GITHUB_", "RUNNER_", "CIGUARD_", "PYTEST_", "NO_COLOR", "FORCE_COLOR", "COV_")
+UNGUARDED = LegPolicy(guard_rail="off")
+LEG = (sys.executable, "-m", "ciguard", "run")
+MARK = "LEG_UNDER_TEST"  # what the leg and all that it starts have in their environment
+
+
+def plan_of(
+    units: Iterable[str | PlannedUnit],
+    *,
+    suites: Mapping[str, Suite] | None = None,
+    policy: LegPolicy = UNGUARDED,
+    processes: int = 1,
+    budget_bytes: int | None = None,
+    timeout_s: float | None = None,
+) -> Plan:
+    """A plan with one shard, "01"."""
+    planned = tuple(
+        PlannedUnit(unit, timeout_s=timeout_s) if isinstance(unit, str) else unit for unit in units
+    )
+    shard = Shard(
+        key="01",
+        pool="linux",
+        units=planned,
+        predicted=Prediction(1.0, 1.0),
+        processes=processes,
+        budget_bytes=budget_bytes,
+    )
+    return Plan(
+        id="",
+        suites=suites or {"": PYTEST},
+        pools={"linux": Pool("ubuntu-latest", env={"FROM_POOL": "yes"})},
+        policy=policy,
+        shards=(shard,),
+        lower_bound_s=1.0,
+        gap=0.0,
+        inventory=InventorySummary(len(planned), {}, "0"),
+    )
+
+
+@dataclass
+class Leg:
+    """A leg that was started in `folder`, with its record in `folder/record`."""
+
+    folder: Path
+    process: subprocess.Popen[str]
+    mark: str
+    printed: str = ""
+
+    @property
+    def record_folder(self) -> Path:
+        return self.folder / "record"
+
+    def wait(self, expect: int | None = None, *, timeout_s: float = 60.0) -> Leg:
+        """Wait for the end; with all that it printed when the exit code is another."""
+        try:
+            self.printed = self.process.communicate(timeout=timeout_s)[0]
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.printed = self.process.communicate()[0]
+            raise AssertionError(f"no end after {timeout_s} s\n{self.printed}") from None
+        if expect is not None:
+            assert self.process.returncode == expect, self.printed
+        self.is_believed()
+        return self
+
+    def is_believed(self) -> None:
+        """What a leg wrote that ended by itself is what the guard says a leg writes."""
+        plan = self.folder / "plan.json"
+        if not plan.exists() or not (self.record_folder / "supervisor.jsonl").exists():
+            return
+        tries = json.loads(plan.read_text())["policy"].get("tries", 1)
+        for record in read_record_tree(self.record_folder):
+            if record.end is not None and record.end.ending == "completed":
+                assert list(contradictions(record, tries)) == []
+
+    def record(self) -> Record:
+        """What it wrote down, as one record."""
+        (record,) = read_record_tree(self.record_folder)
+        return record
+
+    def count(self, outcome: str) -> int:
+        """Results of this outcome until now."""
+        if not self.record_folder.is_dir():
+            return 0
+        records = read_record_tree(self.record_folder)
+        return sum(r.outcome == outcome for record in records for r in record.results)
+
+    def outcomes(self) -> dict[str, str]:
+        """Outcome by case; every case has one result."""
+        results = self.record().results
+        assert len({result.key for result in results}) == len(results)
+        return {result.case: result.outcome for result in results}
+
+    def survivors(self) -> list[int]:
+        """Live processes that came from it; the dead that nobody waited for (Z) are none."""
+        return [pid for pid in pids_with(self.mark) if pid != self.process.pid]
+
+
+def pids_with(mark: str) -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                state = (folder / "stat").read_bytes().rpartition(b")")[2].split()[0]
+                environ = (folder / "environ").read_bytes()
+            except (OSError, IndexError):
+                continue
+            if state not in (b"Z", b"X") and f"{MARK}={mark}".encode() in environ.split(b"\0"):
+                found.append(int(folder.name))
+    return found
+
+
+def clean_environ(**added: str) -> dict[str, str]:
+    stored = {name: value for name, value in os.environ.items() if not name.startswith(SCRUBBED)}
+    return {**stored, "PYTHONDONTWRITEBYTECODE": "1", **added}
+
+
+def start(
+    folder: Path,
+    *words: str,
+    program: Sequence[str] = LEG,
+    **environ: str,
+) -> Leg:
+    """Start the program with these words in `folder`."""
+    mark = uuid.uuid4().hex
+    process = subprocess.Popen(
+        [*program, *words],
+        cwd=folder,
+        env=clean_environ(**{MARK: mark}, **environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    return Leg(folder, process, mark)
+
+
+def start_shard(
+    folder: Path,
+    plan: Plan,
+    *,
+    program: Sequence[str] = LEG,
+    **environ: str,
+) -> Leg:
+    """Start shard 01 of a plan."""
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+    words = ("--plan", "plan.json", "--shard", "01", "--record", "record")
+    return start(folder, *words, program=program, **environ)
+
+
+def until(condition: Callable[[], object], *, what: str, timeout_s: float = 20.0) -> None:
+    """Poll until it holds."""
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end_s, f"not within {timeout_s} s: {what}"
+        time.sleep(0.01)
+
+
+def no_survivor(leg: Leg) -> None:
+    """Nothing that the leg started is alive, at the latest in a moment."""
+    until(lambda: not leg.survivors(), what="every process of the leg is gone", timeout_s=5.0)
+
+
+def build_pyz(target: Path) -> Path:
+    """The zip file that legs are run from."""
+    target.write_bytes(zipped(members(files("ciguard"))))
+    return target

@@ -1,0 +1,65 @@
+"""GPU memory: an outside program of that name on PATH, well-behaved, broken and hanging."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from run.leg_runner import no_survivor, start
+
+from ciguard.run.memory.gpus import Gpus, parse_rows, used_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+APPS = """
+if [ "$1" = --query-gpu=uuid,index ]; then
+    printf 'GPU-a, 0\\nGPU-b, 1\\n'
+else
+    while [ ! -s pids ]; do sleep 0.02; done
+    pid=$(cat pids)
+    printf 'GPU-b, %s, 300\\nGPU-b, %s, 20\\nGPU-a, 1, 4000\\n' "$pid" "$pid"
+fi
+"""
+CODE = "import os, time; open('pids', 'w').write(str(os.getpid())); time.sleep(1.5)"
+
+
+def program(folder: Path, body: str) -> str:
+    """Put it on PATH."""
+    path = folder / "bin" / "nvidia-smi"
+    path.parent.mkdir()
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return f"{path.parent}:{os.environ['PATH']}"
+
+
+def test_only_what_tested_processes_have_counts() -> None:
+    rows = parse_rows(b"GPU-a, 11, 100\nGPU-a, 12, 7\n\nGPU-b, 11, [N/A]\nGPU-c, 11, 5\nnothing\n")
+    assert used_bytes(rows, {"GPU-a": "0", "GPU-b": "1"}, {11}) == {"0": 100 << 20}
+
+
+def test_a_leg_records_what_its_tree_has_on_a_gpu(tmp_path: Path) -> None:
+    path = program(tmp_path, APPS)
+    leg = start(tmp_path, "--record", "record", "--", sys.executable, "-c", CODE, PATH=path)
+    leg.wait(0)
+    found = [dict(sample.gpu_bytes) for sample in leg.record().samples if sample.gpu_bytes]
+    assert found
+    assert all(one == {"1": 320 << 20} for one in found)
+    no_survivor(leg)
+
+
+@pytest.mark.parametrize("body", ["exit 9", "sleep 60", "echo what"])
+def test_a_program_that_is_broken_holds_nothing_up(tmp_path: Path, body: str) -> None:
+    path = program(tmp_path, body)
+    leg = start(tmp_path, "--record", "record", "--", "sleep", "0.3", PATH=path).wait(0)
+    assert not any(sample.gpu_bytes for sample in leg.record().samples)
+    no_survivor(leg)
+
+
+def test_one_that_hangs_is_given_up(tmp_path: Path) -> None:
+    gpus = Gpus(program(tmp_path, "exec sleep 60"))
+    for now_s in (0.0, 10.0, 21.0, 100.0):
+        assert gpus.poll(now_s, {1}) == {}
+    assert not gpus.is_querying

@@ -1,0 +1,162 @@
+"""Which looks at memory are written: the two that a decision was made on, and one pair a second."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from run.leg_runner import until
+
+from ciguard.run.memory.headroom import LinuxHeadroom
+from ciguard.run.memory.process_tree import MAX_DESCRIPTORS, Pressure, TreeMemory
+from ciguard.run.memory.sampler import MemorySampler
+from ciguard.run.platforms.base import MemoryInstruments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux only")
+
+HOLDS = "import sys; kept = b'x' * (50 << 20); print('ready', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def parent() -> Iterator[int]:
+    """A process with a child that holds 50 MiB."""
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HOLDS!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
+
+
+def test_the_tree_is_what_is_below_its_root(parent: int) -> None:
+    tree = TreeMemory(parent)
+    size = tree.read_bytes(0.0)
+    assert size is not None
+    assert 50 << 20 < size < 100 << 20
+    tree.close()
+
+
+def test_a_tree_that_is_gone_is_not_measured() -> None:
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
+        pass
+    assert TreeMemory(process.pid).read_bytes(0.0) is None
+
+
+def held_by_us() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_a_tree_is_measured_where_no_descriptor_is_to_spare(parent: int) -> None:
+    """It keeps none, so that there are some for the rest of the leg."""
+    tree, held = TreeMemory(parent), [os.open(os.devnull, os.O_RDONLY)]
+    try:
+        while held[-1] < MAX_DESCRIPTORS:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+        before = held_by_us()
+        size = tree.read_bytes(0.0)
+        assert held_by_us() == before
+        assert len(tree.pids()) == 1
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+    assert size is not None
+    assert 50 << 20 < size < 100 << 20
+    tree.read_bytes(1.0)
+    assert held_by_us() == before - len(held) + 1, "now it can"
+    tree.close()
+
+
+def test_a_child_that_ends_is_forgotten(parent: int) -> None:
+    tree = TreeMemory(os.getpid())
+    first = tree.read_bytes(0.0)
+    assert first is not None
+    until(lambda: (tree.read_bytes(0.0) or 0) > 50 << 20, what="the child is found", timeout_s=5)
+    tree.close()
+
+
+def test_looks_are_taken_at_their_time_and_written_by_twos(parent: int) -> None:
+    watch = MemorySampler(LinuxHeadroom(), MemoryInstruments({}), guarded=False)
+    trees = {1: TreeMemory(parent)}
+    assert watch.sample(0.0, {}) is None, "nothing runs"
+    assert watch.sample(0.0, trees) is not None
+    assert watch.sample(0.01, trees) is None, "not yet"
+    assert [sample.at_s for sample in watch.due(0.01)] == [0.0], "50 MiB more than nothing"
+    for tick in range(1, 11):
+        assert watch.sample(tick * 0.06, trees) is not None
+        assert watch.due(tick * 0.06) == ()
+    assert [sample.at_s for sample in watch.flush()] == [0.54, 0.6]
+    assert watch.flush() == ()
+    last = watch.sample(1.7, trees)
+    assert last is not None
+    assert watch.due(1.7) == (last,)
+    assert last.process_bytes == {"1": last.tree_bytes}
+    assert watch.peak_bytes[1] >= 50 << 20
+    trees[1].close()
+
+
+@pytest.mark.parametrize(
+    ("available_mib", "guarded", "every_s"),
+    [(9000, True, 0.05), (100, True, 0.02), (100, False, 0.05)],
+)
+def test_it_looks_more_often_where_there_is_less(
+    tmp_path: Path, parent: int, available_mib: int, guarded: bool, every_s: float
+) -> None:
+    output = tmp_path / "meminfo"
+    output.write_text(f"MemTotal: 16000000 kB\nMemAvailable: {available_mib << 10} kB\n")
+    watch = MemorySampler(LinuxHeadroom(str(output)), MemoryInstruments({}), guarded=guarded)
+    watch.sample(0.0, {1: TreeMemory(parent)})
+    assert watch.every_s == every_s
+
+
+def test_a_look_that_finds_no_number_pushes_out_none_that_did(tmp_path: Path, parent: int) -> None:
+    """What the rules decided on is written: they look at the last two numbers, not looks."""
+    output, trees = tmp_path / "meminfo", {1: TreeMemory(parent)}
+    looks = {0.0: "300", 0.1: "200", 0.2: "", 0.3: "100", 0.4: "", 0.5: ""}
+    watch = None
+    for at_s, mib in looks.items():
+        output.write_text(f"MemAvailable: {int(mib) << 10} kB\n" if mib else "")
+        watch = watch or MemorySampler(
+            LinuxHeadroom(str(output)), MemoryInstruments({}), guarded=True
+        )
+        assert watch.sample(at_s, trees) is not None
+        if at_s == 0.3:
+            found = [one.headroom_bytes for one in watch.flush()]
+            assert found == [200 << 20, 100 << 20]
+    assert watch is not None
+    assert [one.at_s for one in watch.flush()] == [0.5]
+
+
+def test_pressure_counts_from_its_beginning(tmp_path: Path) -> None:
+    file = tmp_path / "memory"
+    some, full = "some avg10=0.00 avg60=0.00 avg300=0.00 total=", "full avg10=0.00 total="
+    file.write_text(f"{some}5000000\n{full}1000000\n")
+    pressure = Pressure(str(file))
+    assert pressure.stalled_s() == (0.0, 0.0)
+    file.write_text(f"{some}7500000\n{full}1250000\n")
+    assert pressure.stalled_s() == (2.5, 0.25)
+    pressure.close()
+    assert pressure.stalled_s() == (None, None)
+    assert Pressure(str(tmp_path / "nothing")).stalled_s() == (None, None)
+
+
+def test_a_tree_of_the_dead_has_no_size() -> None:
+    """Between its end and the moment at which somebody waits for it, a process reads as 0."""
+    code = "import subprocess; child = subprocess.Popen(['true']); print(child.pid); input()"
+    words = (sys.executable, "-S", "-c", code)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, bufsize=1) as parent:
+        assert parent.stdout is not None
+        stat = Path(f"/proc/{int(parent.stdout.readline())}/stat")
+        until(lambda: stat.read_bytes().rpartition(b")")[2].split()[0] == b"Z", what="it is dead")
+        tree = TreeMemory(parent.pid)
+        assert tree.read_bytes(0.0) is None
+        tree.close()
+        parent.communicate("\n")

@@ -1,0 +1,93 @@
+"""Every process of a leg keeps what it covered, with real pytest-cov."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from run.leg_runner import PYTEST, clean_environ, plan_of, start_shard
+
+from ciguard.model import Suite
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODULE = """
+def one():
+    return 1
+def two():
+    return 2
+def three():
+    return 3
+def four():
+    return 4
+"""
+TESTS = """
+import os, mod
+def test_one(): assert mod.one() == 1
+def test_two(): assert mod.two() == 2
+def test_dies(): os._exit(3)
+def test_three(): assert mod.three() == 3
+def test_four(): assert mod.four() == 4
+def test_environment(): assert os.environ.get("COVERAGE_FILE") == os.environ.get("EXPECTED")
+"""
+ALL = ("one", "two", "three", "four", "environment")
+
+
+def leg(
+    folder: Path, names: tuple[str, ...], words: tuple[str, ...], processes: int, **environ: str
+) -> str:
+    """Run a shard of these tests under pytest-cov; all but `dies` pass."""
+    (folder / "mod.py").write_text(MODULE)
+    (folder / "test_mod.py").write_text(TESTS)
+    suite = Suite("pytest", (*PYTEST.command, "-p", "no:randomly", "--cov=mod", *words))
+    units = [f"test_mod.py::test_{name}" for name in names]
+    plan = plan_of(units, suites={"": suite}, processes=processes)
+    return start_shard(folder, plan, **environ).wait(10 if "dies" in names else 0).printed
+
+
+def coverage(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "coverage", *words]
+    environ = clean_environ()
+    return subprocess.run(
+        command, cwd=folder, env=environ, capture_output=True, text=True, check=False
+    )
+
+
+def missing(folder: Path) -> list[int]:
+    """Lines of the module that no process covered, after what the docs say was done."""
+    files = sorted((folder / "record").glob("process-*.coverage"))
+    done = coverage(folder, "combine", *map(str, files))
+    assert done.returncode == 0, done.stdout
+    done = coverage(folder, "json", "-q", "-o", "-")
+    found: list[int] = json.loads(done.stdout)["files"]["mod.py"]["missing_lines"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "processes"), [((), 1), ((), 2), (("-n", "2"), 1)], ids=["one", "two", "xdist"]
+)
+def test_what_all_processes_covered_can_be_combined(
+    tmp_path: Path, words: tuple[str, ...], processes: int
+) -> None:
+    leg(tmp_path, ALL, words, processes)
+    assert not (tmp_path / ".coverage").exists()
+    assert len(list((tmp_path / "record").glob("*.coverage*"))) == processes
+    assert missing(tmp_path) == []
+    done = coverage(tmp_path, "report", "--fail-under=100")
+    assert done.returncode == 0, done.stdout
+
+
+def test_only_what_a_dead_process_covered_is_missing(tmp_path: Path) -> None:
+    leg(tmp_path, ("one", "dies", "two", "three", "four"), (), 1)
+    assert missing(tmp_path) == [3]
+
+
+def test_a_file_that_the_user_named_is_left_to_pytest_cov(tmp_path: Path) -> None:
+    file = str(tmp_path / "own")
+    leg(tmp_path, ALL, (), 1, COVERAGE_FILE=file, EXPECTED=file)
+    assert (tmp_path / "own").exists()
+    assert list((tmp_path / "record").glob("*.coverage*")) == []

@@ -1,0 +1,231 @@
+"""Tests that close descriptors, fork, exit, change folders or fill the disk lose no other line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from run.plugins.conftest import Project
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors and fork of POSIX")
+
+
+def test_all_descriptors_closed(project: Project) -> None:
+    project.write(
+        "test_close.py",
+        """
+import os
+opened = []
+def test_closes(): os.closerange(3, 256)
+def test_next(): pass
+def test_closes_and_takes_the_numbers():
+    os.closerange(3, 256)
+    opened.extend(os.open("foreign", os.O_RDWR | os.O_CREAT) for _ in range(16))
+def test_last(): pass
+def test_foreign_files_are_untouched():
+    assert os.path.getsize("foreign") == 0
+    for descriptor in opened: os.fstat(descriptor)
+""",
+    )
+    session = project.run("-s")
+    assert set(session.outcomes.values()) == {"passed"}
+    assert len(session.results) == len(session.of("start")) == 5
+    assert all("peak_delta_bytes" in line for line in session.of("result"))
+
+
+def test_what_capture_writes_to_the_numbers_it_had_is_not_our_file(project: Project) -> None:
+    """pytest gives output back through a number that a test closed: it must not be ours by then."""
+    project.write(
+        "test_close.py",
+        """
+import os
+def test_closes(): os.closerange(3, 256)
+def test_next(): pass
+def test_last(): pass
+""",
+    )
+    session = project.run()  # parses every line
+    assert list(session.outcomes.values()) == ["failed", "errored", "errored"], session.output
+    assert len(session.of("start")) == 3
+
+
+def test_a_number_that_stacks_are_written_to_is_never_the_record_s(
+    project: Project, tmp_path: Path
+) -> None:
+    """The handler writes to the number that it was given, whatever a test closed and who has it."""
+    project.write(
+        "test_close.py",
+        """
+import os, pathlib, signal
+def files():
+    there = pathlib.Path("/proc/self/fd").iterdir()
+    return {int(one.name): os.readlink(one) for one in there if one.exists()}
+numbers = []
+def test_closes():
+    numbers.extend(number for number, file in files().items() if "/stacks-" in file)
+    os.closerange(3, 256)
+def test_next(): pass
+def test_last():
+    assert numbers and numbers[0] >= 200 and numbers[0] not in files()
+    os.kill(os.getpid(), signal.SIGRTMAX - 7)
+""",
+    )
+    stacks = {"CIGUARD_STACKS_FILE": str(tmp_path / "stacks")}
+    session = project.run("-s", "-p", "ciguard_stacks", **stacks)
+    assert session.outcomes["test_close.py::test_last"] == "passed", session.output
+    assert len(session.of("result")) == 3, "every line parses"
+
+
+def test_a_record_that_was_removed_is_begun_again(project: Project) -> None:
+    project.write(
+        "test_rm.py",
+        """
+import os
+def test_removes(): os.unlink(os.environ["CIGUARD_RECORD_FILE"])
+def test_next(): pass
+""",
+    )
+    assert list(project.run().outcomes) == ["test_rm.py::test_removes", "test_rm.py::test_next"]
+
+
+def test_forked_children_write_nothing(project: Project) -> None:
+    project.write(
+        "test_fork.py",
+        """
+import os
+def test_child_exits():
+    if os.fork() == 0: os._exit(0)
+    os.wait()
+def test_child_goes_on_as_its_parent():
+    # The child leaves the test and runs the rest of the session as if it were the parent.
+    pid = os.fork()
+    if pid: os.waitpid(pid, 0)
+def test_next(): pass
+""",
+    )
+    session = project.run()
+    assert len(session.of("result")) == len(session.of("start")) == 3
+    assert len(session.events("session_end")) == 1
+
+
+@pytest.mark.parametrize("death", ["os._exit(0)", "os.kill(os.getpid(), 9)", "os.abort()"])
+def test_death_leaves_a_start_without_a_result(project: Project, death: str) -> None:
+    project.write(
+        "test_die.py",
+        f"import os\ndef test_before(): pass\ndef test_dies(): {death}\ndef test_after(): pass\n",
+    )
+    session = project.run()
+    assert list(session.outcomes) == ["test_die.py::test_before"]
+    assert session.of("start")[-1]["unit"] == "test_die.py::test_dies"
+    assert not session.events("session_end")
+
+
+@pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "pytest.exit('enough')"])
+def test_an_interrupted_test_has_no_result(project: Project, end: str) -> None:
+    project.write("test_int.py", f"import pytest\ndef test_a(): pass\ndef test_b(): {end}\n")
+    session = project.run()
+    assert list(session.outcomes) == ["test_int.py::test_a"]
+    assert [line["unit"] for line in session.events("interrupted")] == ["test_int.py::test_b"]
+    assert session.events("session_end")[0]["detail"] == str(session.exit_code)
+
+
+def test_other_folder_other_clock_other_os(project: Project) -> None:
+    project.write(
+        "test_move.py",
+        """
+import os, time
+import pytest
+@pytest.fixture(scope="module", autouse=True)
+def another_world(tmp_path_factory):
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    patch = pytest.MonkeyPatch()
+    def broken(*args, **kwargs): raise AssertionError("a test's fake was called")
+    for name in ("write", "open", "fstat", "pread", "fdatasync"):
+        patch.setattr(os, name, broken)
+    patch.setattr(time, "monotonic", lambda: -1.0)
+    patch.setattr(time, "process_time", lambda: 1e9)
+    patch.setattr(os, "getpid", lambda: 1)
+    yield
+    patch.undo()
+    os.chdir(before)
+def test_1(): os.closerange(3, 256)
+def test_2(): pass
+""",
+    )
+    relative = os.path.relpath(project.folder / "record-1" / "process-003.jsonl", project.folder)
+    session = project.run("-s", CIGUARD_RECORD_FILE=relative)
+    assert list(session.outcomes.values()) == ["passed", "passed"], session.output
+    assert all(0 <= line["wall_s"] < 60 and line["cpu_s"] < 60 for line in session.of("result"))
+
+
+FILLED = """
+import os
+import pytest
+def test_1(): pass
+def test_fills(): {fill}
+def test_3(): pass
+def test_frees(): {free}
+def test_5(): pass
+"""
+
+
+def test_a_file_that_may_not_grow_breaks_no_test(project: Project) -> None:
+    """RLIMIT_FSIZE cuts a write in its middle, as a full disk does, for any user."""
+    limit = "import resource as r; size = os.path.getsize(os.environ['CIGUARD_RECORD_FILE'])"
+    fill = f"{limit}; r.setrlimit(r.RLIMIT_FSIZE, (size + 30, r.RLIM_INFINITY))"
+    free = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (r.RLIM_INFINITY,) * 2)"
+    project.write("test_full.py", FILLED.format(fill=fill, free=free))
+    session = project.run("-s")
+    assert session.exit_code == 0
+    # Whole lines only (Project.run parses each), and those of the last test are there again.
+    assert list(session.outcomes) == [f"test_full.py::test_{n}" for n in ("1", "frees", "5")]
+    (dropped,) = session.events("dropped_lines")
+    # A result, a start and a result, a start.
+    assert dropped["detail"] == "lines that could not be written: 4"
+
+
+def test_a_full_disk_breaks_no_test(project: Project, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no right to mount a small tmpfs")
+    try:
+        fill = f"open({str(disk / 'ballast')!r}, 'wb', 0).write(b'x' * (1 << 20))"
+        free = f"os.unlink({str(disk / 'ballast')!r})"
+        project.write("test_full.py", FILLED.format(fill=fill, free=free))
+        record = disk / "process-003.jsonl"
+        session = project.run(CIGUARD_RECORD_FILE=str(record))
+        assert session.exit_code == 0
+        lines = [json.loads(text) for text in record.read_text().splitlines()]
+        assert [line["outcome"] for line in lines if line["type"] == "result"].count("passed") >= 3
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_an_unwritable_folder_breaks_no_test(project: Project) -> None:
+    project.write("test_one.py", "def test_one(): pass")
+    session = project.run(CIGUARD_RECORD_FILE=str(project.folder / "no" / "such" / "folder.jsonl"))
+    assert session.exit_code == 0
+    assert not session.files
+
+
+def test_without_ctypes_it_works_and_says_so(project: Project) -> None:
+    project.write("hidden/ctypes.py", "raise ImportError('this Python was built without libffi')")
+    project.write("test_one.py", "def test_one(): pass")
+    # Imported before any test file, and only this one module is hidden.
+    hidden = str(project.folder / "hidden")
+    session = project.run("-p", "no:doctest", plugin_path=hidden)
+    assert set(session.outcomes.values()) == {"passed"}
+    (misses,) = session.events("lacks")
+    assert "malloc_trim" in misses["detail"]
+    assert {line["measured_by"] for line in session.of("result")} == {"mark_untrimmed"}

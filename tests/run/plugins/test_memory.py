@@ -1,0 +1,256 @@
+"""The memory and the times of a test are its own."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from run.plugins.conftest import Project
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the mark is Linux's clear_refs")
+
+MEGABYTE = 1_000_000
+SUITE = """
+import gc, mmap, threading, time
+kept = []
+def touched(megabytes):
+    block = mmap.mmap(-1, megabytes * 1_000_000)
+    for place in range(0, len(block), 4096): block[place] = 1
+    return block
+def test_warm_up(): pass
+def test_spike_64(): touched(64)
+def test_nothing(): pass
+def test_heap_8(): [b"x" * n for n in [991] * 7630]
+def test_heap_8_again(): [b"x" * n for n in [991] * 7630]
+def test_leak_20(): kept.append(touched(20))
+def test_brief_512():
+    with mmap.mmap(-1, 512_000_000) as block: block.write(bytes(512_000_000))
+def test_in_a_thread_32():
+    thread = threading.Thread(target=touched, args=(32,))
+    thread.start()
+    thread.join()
+def test_cycle_30():
+    class Node: pass
+    node = Node()
+    node.itself, node.block = node, touched(30)
+def test_gives_back():
+    kept.clear()
+"""
+
+
+def test_peak_delta_and_retained(project: Project) -> None:
+    project.write("test_mem.py", SUITE)
+    session = project.run()
+    if session.events("lacks"):
+        pytest.skip(session.events("lacks")[0]["detail"])
+    found = {
+        unit.partition("::test_")[2]: (
+            line["peak_delta_bytes"] / MEGABYTE,
+            line["retained_bytes"] / MEGABYTE,
+        )
+        for unit, line in session.results.items()
+    }
+    assert set(session.outcomes.values()) == {"passed"}
+    expected = {
+        "warm_up": (0, 0),
+        "spike_64": (64, 0),
+        "nothing": (0, 0),
+        "heap_8": (8, 0),
+        "heap_8_again": (8, 0),
+        "leak_20": (20, 20),
+        "brief_512": (512, 0),  # the zeros it is written from are never resident
+        "in_a_thread_32": (32, 0),
+        "cycle_30": (30, 0),  # a cycle is no leak: collected before resident memory is read
+        "gives_back": (0, -20),
+    }
+    for name, (peak, retained) in expected.items():
+        near = max(0.5, peak / 500)  # per-CPU counters of a machine under load
+        assert found[name] == (pytest.approx(peak, abs=near), pytest.approx(retained, abs=0.5)), (
+            name
+        )
+    for line in session.of("result"):
+        assert line["peak_bytes"] == line["rss_before_bytes"] + line["peak_delta_bytes"]
+        assert line["measured_by"] == "mark"
+
+
+LEFT = """
+import socket
+import pytest
+def test_leaves():
+    class Node: pass
+    node = Node()
+    node.itself, node.socket, node.block = node, socket.socket(), bytearray(b"x" * 20_000_000)
+{mark}
+def test_innocent(): pass
+"""
+ERROR = "error::pytest.PytestUnraisableExceptionWarning"
+RESOURCE = "error::ResourceWarning"
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "ini", "mark"),
+    [
+        ((), {}, "", ""),
+        (("-W", "error"), {}, "", ""),
+        (("-W", "e"), {}, "", ""),
+        ((), {"PYTHONWARNINGS": ERROR.partition("::")[0]}, "", ""),
+        ((), {}, f"filterwarnings = {RESOURCE}\n    {ERROR}", ""),
+        (("-p", "no:warnings"), {}, "", ""),
+        ((), {}, "", f"@pytest.mark.filterwarnings('{ERROR}')"),
+    ],
+    ids=["none", "option", "abbreviated", "variable", "ini", "none asked", "mark"],
+)
+def test_no_test_is_blamed_for_what_another_left_in_a_cycle(
+    project: Project, words: tuple[str, ...], environment: dict[str, str], ini: str, mark: str
+) -> None:
+    project.write("test_left.py", LEFT.format(mark=mark))
+    project.write("pytest.ini", f"[pytest]\n{ini}\n")
+    session = project.run(*words, **environment)
+    assert list(session.outcomes.values()) == ["passed", "passed"]
+    leaves = session.results["test_left.py::test_leaves"]
+    if "retained_bytes" not in leaves:
+        pytest.skip("nothing is measured here")
+    raises = bool(ini or mark or environment or (words and "no:warnings" not in words))
+    stored = pytest.approx(20 if raises else 0, abs=1)
+    assert leaves["retained_bytes"] / MEGABYTE == stored
+    output = [line["detail"] for line in session.events("lacks") if "cycles" in line["detail"]]
+    assert len(output) == raises
+
+
+def test_a_slow_machine_measures_memory_in_the_same_way(project: Project) -> None:
+    """A malloc_trim as slow as under load; the C library is the one door."""
+    project.write(
+        "slow/ctypes.py",
+        """
+import time
+class PyDLL:
+    def __init__(self, name): pass
+    def malloc_trim(self, pad):
+        time.sleep(0.002)
+        with open("trims", "a") as stream: stream.write(".")
+""",
+    )
+    project.write(
+        "test_slow.py",
+        """
+import pytest
+kept = []
+@pytest.mark.parametrize("n", range(40))
+def test_before(n): pass
+def test_grows(): kept.extend(b"x" * n for n in [991] * 4000)
+@pytest.mark.parametrize("n", range(40))
+def test_after(n): pass
+""",
+    )
+    session = project.run(plugin_path=str(project.folder / "slow"))
+    assert {line["measured_by"] for line in session.of("result")} == {"mark"}
+    trims = len((project.folder / "trims").read_text())
+    assert 2 <= trims < 20, "one behind collecting, one behind the test that grew"
+
+
+def test_what_a_wider_fixture_held_hides_no_peak(project: Project) -> None:
+    """Blocks of a fixture below one that stays: freed, they leave resident memory as it was."""
+    project.write(
+        "test_a.py",
+        """
+import pytest
+kept = []
+@pytest.fixture(scope="module")
+def rows():
+    yield [b"x" * n for n in [991] * 20_000]
+def test_uses(rows): kept.extend(b"x" * n for n in [991] * 300)
+def test_uses_again(rows): pass
+""",
+    )
+    project.write("test_b.py", 'def test_heap_8(): [b"x" * n for n in [991] * 7630]\n')
+    result = project.run().results["test_b.py::test_heap_8"]
+    if "peak_delta_bytes" not in result:
+        pytest.skip("nothing is measured here")
+    assert result["peak_delta_bytes"] / MEGABYTE == pytest.approx(8, abs=0.5)
+
+
+def test_set_up_of_wider_fixtures_is_apart(project: Project) -> None:
+    project.write(
+        "test_wide.py",
+        """
+import time
+import pytest
+@pytest.fixture(scope="session")
+def database(): time.sleep(0.2)
+@pytest.fixture(scope="module")
+def tables(request):
+    time.sleep(0.1)
+    request.getfixturevalue("database")
+@pytest.fixture
+def row(tables): time.sleep(0.15)
+@pytest.fixture(scope="class")
+def broken():
+    time.sleep(0.1)
+    raise ValueError
+def test_first(row): time.sleep(0.05)
+def test_second(row): time.sleep(0.05)
+class TestBroken:
+    def test_broken(self, broken): pass
+""",
+    )
+    results = project.run().results
+    first, second, broken = results.values()
+    setups = {entry["fixture"]: entry for entry in first["setups"]}
+    assert {name: entry["scope"] for name, entry in setups.items()} == {
+        "database": "session",
+        "tables": "module",
+    }
+    # Lower bounds only: sleeping never ends early. The nested 0.2 s count once.
+    assert setups["database"]["wall_s"] >= 0.2
+    assert 0.1 <= setups["tables"]["wall_s"] < first["setup_s"] - 0.19
+    assert first["setup_s"] == pytest.approx(sum(e["wall_s"] for e in setups.values()), abs=1e-5)
+    assert first["wall_s"] >= 0.2
+    assert first["at_s"] >= first["wall_s"] + first["setup_s"]
+    assert (second["setup_s"], "setups" in second) == (0, False)
+    assert second["wall_s"] >= 0.2
+    assert broken["outcome"] == "errored"
+    assert broken["setup_s"] >= 0.1
+
+
+def test_cpu_time_counts_threads_but_not_waiting(project: Project) -> None:
+    project.write(
+        "test_cpu.py",
+        """
+import threading, time
+def burn():
+    end = time.thread_time() + 0.2
+    while time.thread_time() < end: pass
+def test_burns():
+    thread = threading.Thread(target=burn)
+    thread.start()
+    thread.join()
+def test_waits(): time.sleep(0.3)
+""",
+    )
+    burns, waits = project.run().results.values()
+    assert burns["cpu_s"] >= 0.2
+    assert waits["cpu_s"] < waits["wall_s"]
+
+
+def test_without_clear_refs_the_numbers_are_absent(project: Project) -> None:
+    """Python that may not write its own clear_refs, as under some sandboxes."""
+    project.write(
+        "refuses.py",
+        """
+import os
+real = os.open
+def refuse(path, *args):
+    if str(path).endswith("clear_refs"): raise PermissionError(path)
+    return real(path, *args)
+os.open = refuse
+""",
+    )
+    project.write("test_one.py", "def test_one(): pass")
+    # The plugin keeps the os.open of its import: this one is imported before it.
+    session = project.run(plugin_path=str(project.folder), PYTEST_ADDOPTS="-p refuses")
+    (line,) = session.of("result")
+    assert not {"peak_bytes", "peak_delta_bytes", "measured_by", "retained_bytes"} & set(line)
+    assert "clear_refs" in session.events("lacks")[0]["detail"]

@@ -1,0 +1,118 @@
+"""Under pytest-xdist each worker writes a file of its own, and nothing is said twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from run.plugins.conftest import Project
+
+MANY = """
+import pytest
+@pytest.mark.parametrize("n", range(20))
+def test_many(n): assert n != 7
+@pytest.mark.xdist_group("g")
+def test_grouped(): pass
+"""
+
+
+def test_two_workers(project: Project) -> None:
+    project.write("test_bad.py", "import no_such_module_anywhere")
+    project.write("test_many.py", MANY)
+    units = [f"test_many.py::test_many[{n}]" for n in range(20)]
+    session = project.run(
+        "-n", "2", "--continue-on-collection-errors", units=[*units, "test_many.py::test_gone"]
+    )
+    assert set(session.files) == {
+        "process-003.jsonl",
+        "process-003-gw0.jsonl",
+        "process-003-gw1.jsonl",
+    }
+    assert set(session.outcomes) == set(units)
+    assert [unit for unit, outcome in session.outcomes.items() if outcome != "passed"] == [units[7]]
+    assert {(line["concurrent"], line["process"]) for line in session.of("result")} == {(2, 3)}
+    assert [line["unit"] for line in session.events("vanished")] == ["test_many.py::test_gone"]
+    assert [line["unit"] for line in session.events("collection_error")] == ["test_bad.py"]
+    assert len(session.events("session_end")) == 3
+    for name, lines in session.files.items():
+        starts = [line["unit"] for line in lines if line["type"] == "start"]
+        assert starts == [line["unit"] for line in lines if line["type"] == "result"]
+        assert bool(starts) == ("gw" in name)
+
+
+def test_a_group_is_no_part_of_the_id(project: Project, foreign_python: Path) -> None:
+    """With older versions of pytest, xdist appends "@g" to the node id."""
+    project.python = foreign_python
+    project.write("test_many.py", MANY)
+    session = project.run("-n", "1", "--dist", "loadgroup", units=["test_many.py::test_grouped"])
+    assert session.outcomes == {"test_many.py::test_grouped": "passed"}
+
+
+def test_the_stop_file_stops_all_workers(project: Project) -> None:
+    project.write(
+        "test_stop.py",
+        """
+import pathlib
+import pytest
+@pytest.mark.parametrize("n", range(200))
+def test_n(n):
+    if n == 20: pathlib.Path("stop").touch()
+""",
+    )
+    session = project.run("-n", "2", CIGUARD_STOP_FILE="stop")
+    assert 2 <= len(session.results) < 150
+    assert len(session.of("start")) == len(session.results)
+    assert len(session.events("session_end")) == 3
+    assert "INTERNALERROR" not in session.output
+
+
+def test_a_dying_worker_leaves_the_result_of_its_victim(project: Project) -> None:
+    """Written by the controller when it happens: xdist goes on, and may die of something else."""
+    tests = "\n".join(f"def test_{n}(): pass" for n in range(6))
+    text = "import os, ctypes\ndef test_leaves(): os._exit(1)\ndef test_segfault(): {}\n{}"
+    project.write("test_die.py", text.format("ctypes.string_at(0)", tests))
+    session = project.run("-n", "2")
+    assert len(session.results) == len(session.of("start")) == 8
+    died = {line["unit"]: line for line in session.results.values() if line["outcome"] == "died"}
+    assert set(died) == {"test_die.py::test_leaves", "test_die.py::test_segfault"}
+    assert {line["ending"] for line in died.values()} == {"crash"}
+    assert all(line["process"] == 3 and line["wall_s"] >= 0 for line in died.values())
+    for lines in session.files.values():
+        starts = [line["unit"] for line in lines if line["type"] == "start"]
+        assert starts == [line["unit"] for line in lines if line["type"] == "result"]
+
+
+def test_the_kernel_is_named_where_it_killed_a_worker(project: Project) -> None:
+    project.write(
+        "test_die.py",
+        """
+import os, pathlib
+def test_takes_all():
+    pathlib.Path("events").write_text("oom 1\\noom_kill 1\\n")
+    os.kill(os.getpid(), 9)
+def test_other(): pass
+""",
+    )
+    (project.folder / "events").write_text("oom 0\noom_kill 0\n")
+    session = project.run("-n", "2", CIGUARD_OOM_FILE="events")
+    endings = {line["unit"].partition("::")[2]: line["ending"] for line in session.results.values()}
+    assert endings == {"test_takes_all": "out_of_memory", "test_other": "completed"}
+
+
+def test_an_interrupted_worker_has_no_victim(project: Project) -> None:
+    """The leg told them to stop: whatever they were at gets another turn."""
+    project.write(
+        "test_int.py",
+        """
+import signal
+# A shell's background job ignores it, and so would this interpreter.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def test_interrupted(): signal.raise_signal(signal.SIGINT)
+def test_other(): signal.raise_signal(signal.SIGINT)
+""",
+    )
+    session = project.run("-n", "2")
+    assert session.results == {}
+    assert session.events("interrupted")

@@ -1,0 +1,325 @@
+"""What is executed again: the whole of a failed process, a victim of memory alone; how often."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from run.states import GIB, OFF, finish_all, start, state_of
+
+from ciguard.model import (
+    EventLine,
+    LegPolicy,
+    Outcome,
+    PlannedUnit,
+    ProcessEndLine,
+    Result,
+    SampleLine,
+    ShardLine,
+    StartLine,
+)
+from ciguard.model import Runner as Machine
+from ciguard.run.policy.actions import Finish, Start, Wait, Warn
+from ciguard.run.policy.reruns import Rerun
+from ciguard.run.policy.rules import decision_line, next_action
+from ciguard.run.policy.state import MIB, State
+
+
+def end(state: State, process: int, **outcomes: Outcome) -> None:
+    for unit, outcome in outcomes.items():
+        state.observe(StartLine(unit, process=process, at_s=0.0))
+        state.observe(Result(unit, outcome, process=process))
+    state.observe(ProcessEndLine(process, "completed", 1))
+
+
+@pytest.mark.parametrize(("tries", "repeated"), [(1, []), (2, [(0, 1)]), (3, [(0, 1)])])
+def test_a_failed_unit_is_repeated_with_all_that_came_before_it(
+    tries: int, repeated: list[tuple[int, ...]]
+) -> None:
+    state = state_of("leaves", "stumbles", "behind", policy=LegPolicy("off", tries=tries))
+    start(state)
+    end(state, 1, leaves="passed", stumbles="failed", behind="passed")
+    assert [one.units for one in state.reruns] == repeated
+
+
+def test_the_record_says_what_is_repeated_and_why() -> None:
+    state = state_of("a", policy=LegPolicy("off", tries=2))
+    start(state)
+    end(state, 1, a="failed")
+    line = decision_line(next_action(state, 1.0), 1.0, {})
+    assert line is not None
+    assert line.reason == "again: 1 unit went wrong in process 1"  # type: ignore[union-attr]
+
+
+def test_one_bad_case_among_good_ones_is_tried_again() -> None:
+    """Cases of two units that arrive in turns, as from a runner with threads."""
+    state = state_of("a", "b", policy=LegPolicy("off", tries=2))
+    start(state)
+    for unit, outcome in (("a", "failed"), ("a", "passed"), ("b", "passed"), ("a", "passed")):
+        state.observe(Result(unit, outcome, case="1", process=1))  # type: ignore[arg-type]
+    state.observe(ProcessEndLine(1, "completed", 1))
+    assert [one.units for one in state.reruns] == [(0,)]
+
+
+def test_what_waits_has_its_turn_before_anything_is_repeated() -> None:
+    state = state_of("fails", PlannedUnit("later", variant="v"), policy=LegPolicy("off", tries=2))
+    start(state)
+    end(state, 1, fails="failed")
+    assert start(state).units == (1,)
+    state.finish_for_simulation(2)
+    assert start(state).units == (0,)
+
+
+def test_company_that_fails_for_the_first_time_has_its_tries_too() -> None:
+    state = state_of("a", "b", policy=LegPolicy("off", tries=2))
+    start(state)
+    end(state, 1, a="passed", b="failed")
+    start(state)
+    end(state, 2, a="failed", b="passed")
+    assert start(state).units == (0,), "a failed once, b has passed"
+    end(state, 3, a="passed")
+    assert next_action(state, 1.0) == Finish("completed", "every unit had its turn")
+
+
+def test_a_suite_in_which_something_else_fails_each_time_is_not_repeated_for_ever() -> None:
+    names = [f"u{number}" for number in range(9)]
+    state = state_of(*names, policy=LegPolicy("off", tries=2))
+    for process, bad in enumerate(reversed(names), 1):
+        if not isinstance(next_action(state, 1.0), Finish):
+            start(state)
+            given = [names[unit] for unit in state.running[process].start.units]
+            end(state, process, **{name: "failed" if name == bad else "passed" for name in given})
+    assert state.started == 3, "the first, and twice as often as one unit may be tried again"
+
+
+def test_what_died_and_what_it_kept_from_running_are_each_taken_up_once() -> None:
+    state = state_of("first", "dies", "behind", policy=LegPolicy("off", tries=2))
+    start(state)
+    state.observe(Result("first", "passed", process=1))
+    state.observe(StartLine("dies", process=1, at_s=1.0))
+    state.observe(Result("dies", "died", ending="crash", process=1))
+    state.observe(ProcessEndLine(1, "crash", -11))
+    assert start(state).units == (2,)
+    state.finish_for_simulation(2)
+    assert start(state).units == (0, 1)
+
+
+def test_what_was_tried_again_and_vanished_has_its_first_result() -> None:
+    state = state_of("a", policy=LegPolicy("off", tries=2))
+    start(state)
+    end(state, 1, a="failed")
+    start(state)
+    state.observe(ProcessEndLine(2, "completed", 5))
+    assert next_action(state, 1.0) == Finish("completed", "every unit had its turn")
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "after_s", "prints"),
+    [
+        (None, 30.0, ""),  # without a deadline there is always time
+        (63.0, 30.0, ""),  # 20 s up to the failure, 10 s to end, and a tenth more
+        (62.9, 30.0, "1 unit went wrong in process 1: it took 30 s, and 33 s are left"),
+        (40.0, 41.0, "1 unit went wrong in process 1: it took 30 s, and 0 s are left"),
+    ],
+)
+def test_a_repeat_that_the_deadline_would_cut_off_is_left_out(
+    deadline_s: float | None, after_s: float, prints: str
+) -> None:
+    """Cut off it would take results along that the first time had: failed is not incomplete."""
+    policy = LegPolicy("off", tries=2, deadline_s=deadline_s)
+    state = state_of("good", "bad", "last", policy=policy)
+    start(state)
+    ends = (("good", "passed", 5.0), ("bad", "failed", 20.0), ("last", "passed", 20.0))
+    for unit, outcome, at_s in ends:
+        state.observe(StartLine(unit, process=1, at_s=at_s))
+        state.observe(Result(unit, outcome, process=1, at_s=at_s))  # type: ignore[arg-type]
+    state.observe(ProcessEndLine(1, "completed", 1, 30.0))
+    action = next_action(state, after_s)
+    if not prints:
+        assert isinstance(action, Start)
+        return
+    assert action == Warn("not_again", prints)
+    state.apply(action)
+    over = Finish("completed", "every unit had its turn")
+    assert next_action(state, after_s) == over
+
+
+def test_at_a_checkpoint_what_failed_is_repeated_before_the_step_ends() -> None:
+    """A later step takes a unit with a result for done."""
+    state = state_of("a", "b", for_s=10.0, policy=replace(OFF, tries=2))
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=0.0))
+    state.observe(Result("a", "failed", process=1))
+    warned = next_action(state, 11.0)
+    assert isinstance(warned, Warn)
+    state.apply(warned)
+    state.apply(next_action(state, 11.0))
+    state.observe(ProcessEndLine(1, "completed", 1))
+    assert start(state, 12.0).units == (0,)
+    end(state, 2, a="passed")
+    reason = "10 s are over, as asked: 1 unit left for another step"
+    assert next_action(state, 13.0) == Finish("deadline", reason, checkpoint=True)
+
+
+def test_behind_a_deadline_and_a_signal_nothing_is_repeated() -> None:
+    for policy, signal in ((LegPolicy("off", tries=2, deadline_s=9.0), False), (OFF, True)):
+        state = state_of("a", policy=replace(policy, tries=2))
+        start(state)
+        end(state, 1, a="failed")
+        if signal:
+            state.observe(EventLine("signal"))
+        action = next_action(state, 8.0 if signal else 10.0)
+        if not signal:
+            why = "1 unit went wrong in process 1: it took 0 s, and 0 s are left"
+            assert action == Warn("not_again", why)
+            state.apply(action)
+            action = next_action(state, 10.0)
+        assert isinstance(action, Finish)
+
+
+def killed_for_memory(
+    state: State, unit: str, process: int, *, size_mib: int, ending: str = "memory_guard"
+) -> None:
+    state.observe(StartLine(unit, process=process, at_s=1.0))
+    line = Result(unit, "died", ending=ending, process=process)  # type: ignore[arg-type]
+    state.observe(replace(line, peak_lower_bytes=size_mib * MIB))
+    state.observe(ProcessEndLine(process, ending, -9, at_s=5.0))  # type: ignore[arg-type]
+
+
+AUTO = LegPolicy("auto")
+
+
+def test_what_memory_killed_beside_others_has_one_turn_alone() -> None:
+    state = state_of("hog", "other", processes=2, budget_mib=4000, policy=AUTO)
+    start(state)
+    start(state)
+    killed_for_memory(state, "hog", 1, size_mib=1500)
+    assert next_action(state, 5.1) == Wait(7.0)
+    state.finish_for_simulation(2)
+    state.observe(SampleLine(5.3, headroom_bytes=8 * GIB))
+    rerun = start(state, 5.4)
+    assert (rerun.units, rerun.alone) == ((0,), True)
+    assert rerun.reason == "again, alone: memory ran out at 1500 MiB of its process"
+    killed_for_memory(state, "hog", 3, size_mib=3900)
+    assert next_action(state, 9.0) == Finish("completed", "every unit had its turn")
+
+
+def test_what_memory_killed_in_a_process_that_others_had_filled() -> None:
+    for retained_mib, expected in ((0, []), (51, [(1,)])):
+        state = state_of("fills", "hog", policy=AUTO)
+        start(state)
+        line = Result("fills", "passed", process=1, rss_before_bytes=50 * MIB)
+        state.observe(replace(line, retained_bytes=retained_mib * MIB))
+        killed_for_memory(state, "hog", 1, size_mib=800)
+        assert [one.units for one in state.reruns] == expected, retained_mib
+
+
+def test_each_of_a_culprit_set_has_a_turn_alone() -> None:
+    state = state_of("a", "b", policy=AUTO)
+    start(state)
+    for unit in ("a", "b"):
+        state.observe(StartLine(unit, process=1, at_s=1.0))
+    for unit in ("a", "b"):
+        state.observe(Result(unit, "died", ending="out_of_memory", process=1))
+    state.observe(ProcessEndLine(1, "out_of_memory", -9, at_s=5.0))
+    assert [(one.units, one.alone) for one in state.reruns] == [((0,), True), ((1,), True)]
+
+
+def test_each_that_ran_when_a_process_crashed_has_a_turn_alone_and_no_other_victim() -> None:
+    state = state_of("worker", "a", "b", policy=AUTO)
+    start(state)
+    for unit in ("worker", "a", "b"):
+        state.observe(StartLine(unit, process=1, at_s=1.0))
+    state.observe(Result("worker", "died", ending="crash", process=1))  # of its own, before
+    for unit in ("a", "b"):
+        state.observe(Result(unit, "died", ending="crash", process=1, concurrent=2))
+    state.observe(ProcessEndLine(1, "crash", -9, at_s=5.0))
+    assert [(one.units, one.alone) for one in state.reruns] == [((1,), True), ((2,), True)]
+    assert (
+        start(state, 9.0).reason == "again, alone: one of 2 units that ran when process 1 crashed"
+    )
+    state.observe(StartLine("a", process=2, at_s=9.0))
+    state.observe(Result("a", "died", ending="crash", process=2, concurrent=1, try_number=2))
+    state.observe(ProcessEndLine(2, "crash", -9, at_s=9.0))
+    finish_all(state, start(state, 10.0).process)
+    assert isinstance(next_action(state, 11.0), Finish), "once each"
+
+
+def test_of_a_large_culprit_set_nobody_has_a_turn_alone() -> None:
+    names = [str(number) for number in range(33)]
+    state = state_of(*names, policy=AUTO)
+    start(state)
+    for unit in names:
+        state.observe(Result(unit, "died", ending="crash", process=1, concurrent=33))
+    state.observe(ProcessEndLine(1, "crash", -9, at_s=5.0))
+    assert state.reruns == []
+
+
+def test_what_cannot_fit_or_was_alone_already_is_not_tried_again() -> None:
+    large = state_of("hog", "other", processes=2, budget_mib=1000, policy=AUTO)
+    start(large)
+    start(large)
+    killed_for_memory(large, "hog", 1, size_mib=1001)
+    assert large.reruns == []
+    machine = state_of("hog", "other", processes=2, policy=AUTO)
+    machine.observe(ShardLine(runner=Machine(memory_bytes=1 * GIB)))
+    start(machine)
+    start(machine)
+    killed_for_memory(machine, "hog", 1, size_mib=1025)
+    assert machine.reruns == []
+    alone = state_of("hog", policy=AUTO)
+    start(alone)
+    killed_for_memory(alone, "hog", 1, size_mib=100)
+    assert alone.reruns == []
+    heavy = state_of(
+        PlannedUnit("hog", peak_delta_bytes=900 * MIB), "b", budget_mib=800, policy=AUTO
+    )
+    assert start(heavy).alone
+    killed_for_memory(heavy, "hog", 1, size_mib=700)
+    assert heavy.reruns == []
+
+
+def test_a_turn_alone_is_no_try_and_with_tries_left_comes_first() -> None:
+    state = state_of("hog", "b", processes=2, policy=LegPolicy("auto", tries=2))
+    start(state)
+    start(state)
+    killed_for_memory(state, "hog", 1, size_mib=100)
+    state.finish_for_simulation(2)
+    assert state.reruns == [
+        Rerun((0,), "again, alone: memory ran out at 100 MiB of its process", alone=True)
+    ]
+
+
+def test_nothing_starts_before_the_memory_of_a_killed_process_is_back() -> None:
+    state = state_of("hog", PlannedUnit("next", variant="v"), policy=AUTO)
+    start(state)
+    killed_for_memory(state, "hog", 1, size_mib=800, ending="out_of_memory")
+    assert next_action(state, 5.0) == Wait(7.0)
+    state.observe(SampleLine(5.1, headroom_bytes=500 * MIB))
+    assert next_action(state, 5.1) == Wait(7.0)
+    state.observe(SampleLine(5.2, headroom_bytes=601 * MIB))
+    assert start(state, 5.2).units == (1,)
+
+
+def test_memory_that_others_hold_is_not_waited_for_longer_than_it_takes_to_come_back() -> None:
+    state = state_of("hog", PlannedUnit("next", variant="v"), policy=AUTO)
+    start(state)
+    killed_for_memory(state, "hog", 1, size_mib=800)
+    state.observe(SampleLine(6.9, headroom_bytes=1 * MIB))
+    assert start(state, 7.0).units == (1,)
+    off = state_of("hog", PlannedUnit("next", variant="v"))
+    start(off)
+    killed_for_memory(off, "hog", 1, size_mib=800)
+    assert start(off, 5.0).units == (1,), "nobody looks at memory"
+
+
+def test_a_repeat_stands_in_no_ones_way() -> None:
+    """With two processes a failed one is repeated while the other still runs."""
+    state = state_of("a", "b", processes=2, policy=LegPolicy("off", tries=2))
+    start(state)
+    start(state)
+    end(state, 1, a="failed")
+    assert start(state).units == (0,)
+    finish_all(state, 3)
+    finish_all(state, 2)
+    assert isinstance(next_action(state, 1.0), Finish)

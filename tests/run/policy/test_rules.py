@@ -1,0 +1,494 @@
+"""The rules of a leg, over literals: what is started, stopped, recycled, tried again, given up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from run.states import OFF, finish_all, start, state_of
+
+from ciguard.model import (
+    EventLine,
+    LegPolicy,
+    PlannedUnit,
+    ProcessEndLine,
+    Result,
+    SampleLine,
+    StartLine,
+)
+from ciguard.run.policy.actions import Action, Finish, Recycle, Start, Stop, Wait, Warn
+from ciguard.run.policy.rules import MAX_FRUITLESS_PROCESSES, decision_line, next_action
+from ciguard.run.policy.state import (
+    MIB,
+    UNKNOWN_BASE_BYTES,
+    UNKNOWN_DELTA_BYTES,
+    predicted_peak_bytes,
+)
+from ciguard.run.process.exit_status import is_unexplained
+
+
+def test_every_unit_of_one_suite_goes_into_one_process() -> None:
+    state = state_of("a", "b", "c")
+    first = start(state)
+    assert (first.process, first.units, first.reason) == (1, (0, 1, 2), "first")
+    assert first.predicted_peak_bytes == UNKNOWN_BASE_BYTES + UNKNOWN_DELTA_BYTES
+    assert next_action(state, 0.0) == Wait()
+    finish_all(state, 1)
+    assert next_action(state, 1.0) == Finish("completed", "every unit had its turn")
+
+
+def test_suites_and_variants_never_share_a_process() -> None:
+    state = state_of("a", PlannedUnit("b", suite="other"), PlannedUnit("c", variant="v"), "d")
+    seen = []
+    for _ in range(3):
+        action = start(state)
+        seen.append((action.suite, action.variant, action.units))
+        state.finish_for_simulation(action.process)
+    assert seen == [("", "", (0, 3)), ("other", "", (1,)), ("", "v", (2,))]
+
+
+def test_two_processes_share_by_time_and_keep_the_order() -> None:
+    units = [
+        PlannedUnit(name, wall_s=wall_s) for name, wall_s in zip("abcd", (1, 5, 3, 2), strict=True)
+    ]
+    state = state_of(*units, processes=2)
+    assert start(state).units == (0, 1)
+    assert start(state).units == (2, 3)
+
+
+def test_equal_or_unknown_times_are_shared_by_number() -> None:
+    state = state_of(*"abcdef", processes=3)
+    assert [len(start(state).units) for _ in range(3)] == [2, 2, 2]
+
+
+def test_a_share_is_cut_where_its_process_would_outgrow_its_cap() -> None:
+    units = [
+        PlannedUnit(name, peak_delta_bytes=10 * MIB, retained_bytes=100 * MIB) for name in "abcdef"
+    ]
+    state = state_of(*units, budget_mib=500)
+    first = start(state)
+    assert first.units == (0, 1, 2, 3)  # base 50 + 3 retained + 10 <= 400 < 50 + 4 retained + 10
+    assert "2 units later, the cap is 400 MiB" in first.reason
+
+
+def test_a_heavy_unit_runs_where_it_fits_or_alone() -> None:
+    heavy = PlannedUnit("heavy", peak_delta_bytes=440 * MIB)
+    state = state_of("a", heavy, "b", processes=2, budget_mib=1000)
+    first = start(state)
+    assert first.units == (1,)
+    assert first.reason == "heavy: needs 490 MiB of 1000 MiB"
+    assert start(state).units == (0, 2)
+    larger = state_of("a", replace(heavy, peak_delta_bytes=5000 * MIB), budget_mib=1000)
+    alone = start(larger)
+    assert alone.alone
+    assert "over the budget: alone" in alone.reason
+    assert next_action(larger, 0.0) == Wait()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_unit_over_half_of_the_budget_runs_alone(processes: int) -> None:
+    heavy = PlannedUnit("heavy", peak_delta_bytes=500 * MIB)
+    state = state_of("a", heavy, "b", processes=processes, budget_mib=1000)
+    first = start(state)
+    assert (first.units, first.alone) == ((1,), True)
+    assert first.reason == "heavy: needs 550 MiB of 1000 MiB: alone"
+    assert next_action(state, 0.0) == Wait(), "what would fit beside it as well"
+    finish_all(state, 1)
+    second = start(state)
+    assert (second.alone, set(second.units) <= {0, 2}) == (False, True)
+
+
+def test_where_an_idle_process_takes_half_no_unit_needs_one_of_its_own() -> None:
+    state = state_of("a", "b", budget_mib=640)
+    state.base_bytes[""] = 300 * MIB
+    assert start(state).units == (0, 1)
+
+
+def test_the_admitted_sum_stays_below_the_budget() -> None:
+    units = [
+        PlannedUnit(f"u{n}", peak_delta_bytes=(4500 if n % 3 else 770) * MIB) for n in range(20)
+    ]
+    state = state_of(*units, processes=4, budget_mib=8192)
+    ran: list[int] = []
+    while not isinstance(next_action(state, 0.0), Finish):
+        while isinstance(next_action(state, 0.0), Start):
+            start(state)
+        held = sum(one.start.predicted_peak_bytes for one in state.running.values())
+        assert held <= 8192 * MIB
+        process = min(state.running)
+        ran += state.running[process].start.units
+        state.finish_for_simulation(process)
+    assert sorted(ran) == list(range(20))
+
+
+def test_a_process_is_recycled_before_the_unit_that_would_be_too_much() -> None:
+    units = [PlannedUnit(name, peak_delta_bytes=200 * MIB) for name in "abc"]
+    state = state_of(*units, budget_mib=500)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=0.0))
+    state.observe(Result("a", "passed", process=1, rss_before_bytes=50 * MIB, retained_bytes=0))
+    assert next_action(state, 0.0) == Wait()
+    state.observe(StartLine("b", process=1, at_s=1.0))
+    state.observe(
+        Result("b", "passed", process=1, rss_before_bytes=50 * MIB, retained_bytes=160 * MIB)
+    )
+    action = next_action(state, 1.0)
+    assert action == Recycle(1, "resident 210 MiB, next needs 200 MiB, cap 400 MiB")
+    state.apply(action)
+    assert next_action(state, 1.0) == Wait(), "said once"
+    state.observe(ProcessEndLine(1, "completed", 2))
+    assert start(state).units == (2,)
+
+
+def test_a_unit_over_its_limit_is_stopped_and_blamed_alone() -> None:
+    state = state_of(PlannedUnit("a", timeout_s=2.0), "b")
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    state.observe(StartLine("b", process=1, at_s=1.0))
+    assert next_action(state, 3.0) == Wait(3.0)
+    action = next_action(state, 3.1)
+    assert action == Stop(1, "timeout", "over its limit of 2 s", 0)
+    line = decision_line(action, 3.1, {"process-001.jsonl": 3}, state.units)
+    assert isinstance(line, EventLine)
+    assert (line.kind, line.unit, line.process) == ("timeout", "a", 1)
+    state.apply(action)
+    assert state.culprits(1) == (0,)
+    state.observe(Result("a", "died", case="a", ending="timeout", process=1))
+    state.observe(ProcessEndLine(1, "timeout", 2))
+    assert start(state).units == (1,), "b had no part in it"
+
+
+def test_a_process_that_is_at_no_unit_for_too_long_is_ended() -> None:
+    """At an import, and between two: where each of its units has a limit, and says where it is."""
+    units = [PlannedUnit(f"f::{name}", timeout_s=400.0) for name in "abc"]
+    state = state_of(*units, files=True)
+    start(state, 10.0)
+    assert next_action(state, 410.0) == Wait(410.0), "the longest limit, which is over 5 minutes"
+    action = next_action(state, 410.5)
+    assert action == Stop(1, "timeout", "it has units left, and was at none for 400 s")
+    state.observe(StartLine("f::a", process=1, at_s=100.0))
+    assert next_action(state, 499.0) == Wait(500.0), "its own limit counts"
+    state.observe(Result("f::a", "passed", process=1, at_s=120.0))
+    assert next_action(state, 520.0) == Wait(520.0)
+    action = next_action(state, 520.1)
+    assert isinstance(action, Stop)
+    assert action.unit is None
+    state.apply(action)
+    assert not is_unexplained(state.running[1], "timeout", -15, errors=False), "the rest goes on"
+    state.observe(ProcessEndLine(1, "timeout", -15))
+    assert start(state, 530.0).units == (1,), "it is searched for"
+
+
+def test_where_a_unit_has_no_limit_silence_has_none() -> None:
+    limited = PlannedUnit("f::a", timeout_s=1.0)
+    for state in (state_of(limited, "f::b", files=True), state_of(limited)):
+        start(state, 0.0)
+        assert next_action(state, 1e6) == Wait()
+
+
+def test_a_process_that_is_done_and_does_not_end_is_ended() -> None:
+    state = state_of("a", "b")
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=0.0))
+    state.observe(Result("a", "passed", process=1, at_s=1.0))
+    assert next_action(state, 400.0) == Wait(), "b is still to come"
+    state.observe(Result("b", "passed", process=1, at_s=400.0))
+    assert next_action(state, 700.0) == Wait(700.0)
+    reason = "all its units are done, and it has not ended for 300 s"
+    assert next_action(state, 700.1) == Stop(1, "timeout", reason)
+    state.apply(Stop(1, "timeout", reason))
+    assert is_unexplained(state.running[1], "timeout", -15, errors=False)
+
+
+def test_behind_the_time_asked_for_nothing_begins_and_nothing_is_stopped() -> None:
+    state = state_of("a", "b", "c", "d", "e", processes=2, for_s=10.0)
+    assert start(state).units == (0, 2, 4)
+    assert start(state).units == (1, 3)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    state.observe(StartLine("d", process=2, at_s=1.0))
+    state.observe(Result("b", "passed", case="b", process=2))
+    assert next_action(state, 9.9) == Wait(10.0)
+    output = next_action(state, 10.0)
+    assert output == Warn("checkpoint", "10 s are over, as asked: 2 units left for another step")
+    state.apply(output)
+    first = next_action(state, 10.0)
+    assert first == Recycle(1, "10 s are over, as asked")
+    state.apply(first)
+    assert next_action(state, 10.0) == Wait(20.0), "the other one is at its last unit"
+    state.observe(Result("a", "passed", case="a", process=1))
+    state.observe(ProcessEndLine(1, "completed", 2))
+    state.observe(Result("d", "passed", case="d", process=2))
+    state.observe(ProcessEndLine(2, "completed", 0))
+    reason = "10 s are over, as asked: 2 units left for another step"
+    assert next_action(state, 12.0) == Finish("deadline", reason, checkpoint=True)
+
+
+def test_with_nothing_left_the_time_asked_for_changes_nothing() -> None:
+    state = state_of("a", for_s=10.0)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    assert next_action(state, 11.0) == Wait(20.0)
+    finish_all(state, 1)
+    assert next_action(state, 12.0) == Finish("completed", "every unit had its turn")
+
+
+def test_what_does_not_end_within_as_long_again_gets_another_turn_but_once() -> None:
+    state = state_of("a", for_s=10.0)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    reason = "10 s are over, as asked"
+    output = next_action(state, 20.0)
+    assert output == Warn("checkpoint", f"{reason}: 0 units left for another step")
+    state.apply(output)
+    stop = next_action(state, 20.0)
+    why = f"{reason}, and as long again; the next step goes on"
+    assert stop == Stop(1, "deadline", why, checkpoint=True)
+    state.apply(stop)
+    state.observe(Result("a", "died", case="a", ending="deadline", process=1))
+    state.observe(ProcessEndLine(1, "deadline", -2))
+    reason += ": 1 unit left for another step"
+    assert next_action(state, 21.0) == Finish("deadline", reason, checkpoint=True)
+    grace = state_of("a", for_s=10.0, policy=replace(OFF, deadline_s=99.0))
+    grace.observe(EventLine("patient", 0.0))
+    start(grace)
+    grace.observe(StartLine("a", process=1, at_s=1.0))
+    assert next_action(grace, 20.0) == Wait(99.0)
+
+
+def test_a_program_that_goes_on_is_stopped_at_the_unit_that_it_has_just_begun() -> None:
+    state = state_of("a", "b", "c", "d", for_s=100.0)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    for _ in range(2):
+        state.apply(next_action(state, 100.0))
+    state.observe(StartLine("b", process=1, at_s=104.0))
+    assert next_action(state, 104.0) == Wait(200.0), "it may not have looked yet"
+    state.observe(StartLine("c", process=1, at_s=106.0))
+    why = "it goes on although it was told to stop: does it look at CIGUARD_STOP_FILE?"
+    why = f"100 s are over, as asked, and {why}"
+    assert next_action(state, 106.0) == Stop(1, "deadline", why, checkpoint=True)
+
+
+def test_a_recycled_program_that_goes_on_is_named_once() -> None:
+    state = state_of(
+        *(PlannedUnit(name, peak_delta_bytes=200 * MIB) for name in "abc"), budget_mib=500
+    )
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    state.observe(Result("a", "passed", case="a", process=1, rss_before_bytes=210 * MIB))
+    recycle = next_action(state, 2.0)
+    assert isinstance(recycle, Recycle)
+    state.apply(recycle)
+    state.observe(StartLine("b", process=1, at_s=9.0))
+    warn = next_action(state, 9.0)
+    assert isinstance(warn, Warn)
+    assert warn.kind == "ignores_stop"
+    assert warn.reason.startswith("process 1: it goes on although it was told to stop")
+    state.apply(warn)
+    assert next_action(state, 9.0) == Wait()
+
+
+def test_limits_of_units_and_memory_hold_behind_the_time_asked_for() -> None:
+    state = state_of(PlannedUnit("a", timeout_s=20.0), "b", for_s=10.0)
+    start(state)
+    state.observe(StartLine("a", process=1, at_s=1.0))
+    for _ in range(2):
+        state.apply(next_action(state, 11.0))
+    assert next_action(state, 11.0) == Wait(20.0)
+    assert next_action(state, 22.0) == Stop(1, "timeout", "over its limit of 20 s", 0)
+    low = state_of("a", "b", for_s=10.0, policy=LegPolicy("auto"))
+    start(low)
+    low.observe(StartLine("a", process=1, at_s=1.0))
+    low.apply(next_action(low, 11.0))
+    for _ in range(2):
+        low.observe(SampleLine(11.0, headroom_bytes=500 * MIB))
+    warned = next_action(low, 11.0)
+    assert isinstance(warned, Warn)
+    assert warned.kind == "memory_low", "the checkpoint does not silence it"
+
+
+def test_a_leg_that_goes_on_counts_from_its_own_step() -> None:
+    state = state_of("a", policy=replace(OFF, deadline_s=30.0), for_s=10.0)
+    state.observe(EventLine("resumed", 1000.0, process=4))
+    assert start(state, 1000.5).process == 5
+    assert next_action(state, 1001.0) == Wait(1010.0)
+    state.observe(StartLine("a", process=5, at_s=1001.0))
+    assert next_action(state, 1011.0) == Wait(1020.0)
+    assert next_action(state, 1030.0) == Stop(5, "deadline", "30 s are over: the platform is next")
+
+
+def test_the_deadline_stops_everything_and_starts_nothing() -> None:
+    state = state_of("a", "b", processes=2, policy=LegPolicy("off", deadline_s=10.0))
+    start(state)
+    assert next_action(state, 11.0) == Stop(1, "deadline", "10 s are over: the platform is next")
+    state.apply(next_action(state, 11.0))
+    assert next_action(state, 11.0) == Wait()
+    state.observe(ProcessEndLine(1, "deadline", -15))
+    assert isinstance(next_action(state, 12.0), Finish)
+
+
+def test_a_signal_ends_the_leg() -> None:
+    state = state_of("a", "b")
+    start(state)
+    state.observe(EventLine("signal"))
+    action = next_action(state, 1.0)
+    assert isinstance(action, Stop)
+    assert action.ending == "cancelled"
+    state.apply(action)
+    state.observe(ProcessEndLine(1, "cancelled", 130))
+    assert next_action(state, 1.0) == Finish("cancelled", "the leg was told to stop")
+
+
+def test_processes_that_finish_nothing_are_not_repeated_for_ever() -> None:
+    state = state_of("a")
+    for number in range(1, MAX_FRUITLESS_PROCESSES + 1):
+        assert start(state).process == number
+        state.observe(ProcessEndLine(number, "setup_failed", 1))
+    action = next_action(state, 1.0)
+    assert isinstance(action, Finish)
+    assert action.ending == "setup_failed"
+
+
+def test_a_silent_death_is_searched_for_by_halves() -> None:
+    """No start line, no result: the culprit is the third of six."""
+    state = state_of(*"abcdef")
+    shares = []
+    while not isinstance(action := next_action(state, 1.0), Finish):
+        assert isinstance(action, Start)
+        state.apply(action)
+        number, units = action.process, action.units
+        shares.append("".join(state.units[unit].unit for unit in units))
+        dies = 2 in units
+        if dies and len(units) == 1:
+            assert state.culprits(number) == units
+            state.observe(Result("c", "died", process=number))
+        elif not dies:
+            for unit in units:
+                state.observe(Result(state.units[unit].unit, "passed", process=number))
+        state.observe(ProcessEndLine(number, "crash" if dies else "completed", -11 if dies else 0))
+    assert shares == ["abcdef", "abc", "a", "b", "c", "def"]
+    assert state.fruitless_processes == 0
+    assert action.ending == "completed"
+
+
+def test_a_program_that_kills_every_unit_is_given_up() -> None:
+    state = state_of(*"abcdefgh")
+    sizes = []
+    while not isinstance(action := next_action(state, 1.0), Finish):
+        assert isinstance(action, Start)
+        state.apply(action)
+        sizes.append(len(action.units))
+        for unit in state.culprits(action.process):
+            state.observe(Result(state.units[unit].unit, "died", process=action.process))
+        state.observe(ProcessEndLine(action.process, "crash", -11))
+    assert action.ending == "crash"
+    assert sizes == [8, 4, 2, 1, 7, 3, 1, 6, 3, 1]
+    assert sizes.count(1) == MAX_FRUITLESS_PROCESSES
+
+
+def test_a_start_without_a_time_has_no_limit_before_the_leg_gives_it_one() -> None:
+    state = state_of(PlannedUnit("a", timeout_s=5.0))
+    start(state)
+    state.observe(StartLine("a", process=1))
+    assert isinstance(next_action(state, 1000.0), Wait)
+    state.observe(StartLine("a", process=1, at_s=998.0))
+    assert isinstance(next_action(state, 1000.0), Wait)
+    assert next_action(state, 1003.5) == Stop(1, "timeout", "over its limit of 5 s", 0)
+
+
+def test_what_a_clean_end_left_out_is_not_asked_for_again() -> None:
+    state = state_of("here", "vanished")
+    start(state)
+    state.observe(Result("here", "passed", process=1))
+    state.observe(ProcessEndLine(1, "completed", 0))
+    output = "1 of 2 units got no result from a process that ended by itself"
+    assert next_action(state, 1.0) == Finish("completed", output)
+
+
+def test_processes_that_end_by_themselves_keep_nobody_from_its_turn() -> None:
+    state = state_of(
+        *(PlannedUnit("a", variant=str(n)) for n in range(MAX_FRUITLESS_PROCESSES + 1))
+    )
+    for number in range(1, MAX_FRUITLESS_PROCESSES + 2):
+        assert start(state).process == number
+        state.observe(ProcessEndLine(number, "completed", 5))
+    action = next_action(state, 1.0)
+    assert isinstance(action, Finish)
+    assert action.reason.startswith("4 of 4 units got no result")
+
+
+def test_what_is_not_this_shards_or_this_process_changes_nothing() -> None:
+    state = state_of("a", policy=LegPolicy("off", tries=2))
+    start(state)
+    state.observe(StartLine("stranger", process=1, at_s=0.0))
+    state.observe(Result("stranger", "failed", process=1))
+    state.observe(Result("a", "failed", process=9))
+    state.observe(ProcessEndLine(9, "completed"))
+    state.observe(EventLine("lacks"))
+    state.observe(SampleLine(0.0))
+    state.apply(Wait())
+    assert next_action(state, 0.0) == Wait()
+    assert state.running[1].open_units == {}
+
+
+def test_only_decisions_have_a_line() -> None:
+    seen = {"process-001.jsonl": 3}
+    assert decision_line(Wait(), 1.0, seen) is None
+    assert decision_line(Finish("completed", "done"), 1.0, seen) is None
+    assert decision_line(Warn("memory_low", "low"), 1.0, seen) == EventLine(
+        "memory_low", 1.0, detail="low", seen=seen
+    )
+    assert decision_line(Recycle(2, "full"), 1.0, seen) == EventLine(
+        "recycled", 1.0, process=2, detail="full", seen=seen
+    )
+
+
+def test_the_peak_is_base_and_what_was_retained_and_the_units_own() -> None:
+    units = [
+        PlannedUnit("a", peak_delta_bytes=300, retained_bytes=100),
+        PlannedUnit("b", peak_delta_bytes=250, retained_bytes=0),
+    ]
+    state = state_of(*units)
+    state.base_bytes[""] = 1000
+    assert predicted_peak_bytes(state, (0, 1)) == 1350
+    assert predicted_peak_bytes(state, (1, 0)) == 1300
+    assert predicted_peak_bytes(state, ()) == 0
+
+
+sizes = st.none() | st.integers(0, 4096).map(lambda mib: mib * MIB)
+planned_units = st.builds(
+    PlannedUnit,
+    unit=st.text(min_size=1, max_size=5),
+    suite=st.sampled_from(["", "other"]),
+    wall_s=st.floats(0, 1000),
+    peak_delta_bytes=sizes,
+    retained_bytes=sizes,
+)
+
+
+@given(
+    units=st.lists(planned_units, max_size=15, unique_by=lambda unit: unit.key),
+    processes=st.integers(1, 4),
+    budget_mib=st.none() | st.integers(1, 8192),
+)
+def test_every_unit_is_run_exactly_once_whatever_the_sizes(
+    units: list[PlannedUnit], processes: int, budget_mib: int | None
+) -> None:
+    state = state_of(*units, processes=processes, budget_mib=budget_mib)
+    ran: list[int] = []
+    action: Action = Wait()
+    for _ in range(10 * len(units) + 2):
+        action = next_action(state, 0.0)
+        if isinstance(action, Start):
+            assert len({state.units[unit].suite for unit in action.units}) == 1
+            ran += action.units
+            state.apply(action)
+            assert len(state.running) <= processes
+        elif isinstance(action, Wait):
+            state.finish_for_simulation(min(state.running))
+        else:
+            break
+    assert action == Finish("completed", "every unit had its turn")
+    assert sorted(ran) == list(range(len(units)))

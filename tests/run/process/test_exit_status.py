@@ -1,0 +1,82 @@
+"""What is said of a process that died."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from ciguard.model import LegPolicy as Policy
+from ciguard.model import PlannedUnit, Prediction, SampleLine, Shard, StartLine, Suite
+from ciguard.run.policy.actions import Start
+from ciguard.run.policy.rules import next_action
+from ciguard.run.policy.state import State
+from ciguard.run.process.exit_status import (
+    OUTPUT_BYTES,
+    culprit_results,
+    describe_exit,
+    last_output,
+    signal_name,
+)
+
+
+def running_state() -> State:
+    shard = Shard("01", "p", (PlannedUnit("a"), PlannedUnit("b")), Prediction(1, 1))
+    state = State(shard, {"": Suite("any", ("any",))}, Policy())
+    action = next_action(state, 0.0)
+    assert isinstance(action, Start)
+    state.apply(action)
+    return state
+
+
+def test_the_unit_that_was_open_died_after_so_long_at_least() -> None:
+    state = running_state()
+    state.observe(StartLine("b", process=1, at_s=2.0))
+    state.observe(SampleLine(2.5, process_bytes={"1": 1000}))
+    (result,) = culprit_results(state, 1, "crash", exit_code=-11, now_s=5.0, output="the end")
+    assert (result.unit, result.outcome, result.ending) == ("b", "died", "crash")
+    assert (result.wall_s, result.peak_lower_bytes, result.process) == (3.0, 1000, 1)
+    assert result.message == "the process died (killed by SIGSEGV)\nthe end"
+
+
+def test_several_open_units_are_a_culprit_set() -> None:
+    state = running_state()
+    for unit in "ab":
+        state.observe(StartLine(unit, process=1, at_s=2.0))
+    results = culprit_results(state, 1, "out_of_memory", exit_code=-9, now_s=5.0, output="")
+    assert [result.unit for result in results] == ["a", "b"]
+    expected = "killed by the kernel: out of memory (killed by SIGKILL); one of 2 units that ran"
+    assert all((result.message or "").startswith(expected) for result in results)
+    assert {result.concurrent for result in results} == {2}
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "words"),
+    [
+        (0, "exit code 0"),
+        (130, "exit code 130"),
+        (139, "killed by SIGSEGV (exit code 139)"),
+        (-9, "killed by SIGKILL"),
+    ],
+)
+def test_an_exit_code_in_words(exit_code: int, words: str) -> None:
+    assert describe_exit(exit_code) == words
+
+
+def test_nothing_open_nobody_blamed() -> None:
+    assert culprit_results(running_state(), 1, "crash", exit_code=1, now_s=1.0, output="") == ()
+
+
+def test_the_interpreters_own_dump_is_worth_more_than_the_last_lines() -> None:
+    dump = "Fatal Python error: Aborted\n" + "  File x\n" * 1000
+    assert last_output(f"noise\n{dump}".encode()).startswith("Fatal Python error: Aborted\n")
+    assert len(last_output(dump.encode())) <= OUTPUT_BYTES
+    lines = "\n".join(str(number) for number in range(100))
+    assert last_output(lines.encode()).splitlines() == [str(number) for number in range(90, 100)]
+    assert last_output(b"\xff") == "\ufffd"
+
+
+def test_exit_codes_in_words() -> None:
+    assert describe_exit(3) == "exit code 3"
+    assert describe_exit(-signal.SIGTERM) == "killed by SIGTERM"
+    assert signal_name(250) == "signal 250"

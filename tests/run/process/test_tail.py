@@ -1,0 +1,54 @@
+"""Reading what another program appends: whole lines, each once, however they are cut."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.codec.record.lines import MAX_LINE_BYTES
+from ciguard.run.process.output_log import Log
+from ciguard.run.process.tail import CHUNK_BYTES, Tail
+
+
+@given(st.lists(st.binary(max_size=30)), st.data())
+def test_any_cut_gives_the_lines_of_the_whole(pieces: list[bytes], data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lines"
+        tail = Tail(str(path))
+        assert list(tail.lines()) == []
+        found: list[bytes] = []
+        with path.open("wb", buffering=0) as stream:
+            for piece in pieces:
+                stream.write(piece)
+                if data.draw(st.booleans()):
+                    found += tail.lines()
+        found += tail.lines()
+        tail.close()
+        assert found == path.read_bytes().split(b"\n")[:-1]
+        assert tail.seen == len(found)
+
+
+def test_a_line_over_the_limit_is_given_out_empty(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\n" + b"x" * (MAX_LINE_BYTES + CHUNK_BYTES + 1) + b"\nb\n")
+    tail = Tail(str(path))
+    assert list(tail.lines()) == [b"a", b"", b"b"]
+    assert tail.seen == 3
+    tail.close()
+
+
+def test_a_log_gives_out_what_was_there_when_it_was_told_to_be_quiet(tmp_path: Path) -> None:
+    path = tmp_path / "process-001.log"
+    for shown, hidden in (("", "x"), ("a", ""), ("abc", "def"), ("a" * 300_000, "b" * 300_000)):
+        path.write_text(shown)
+        log = Log(str(path))
+        before = next(log.chunks(), b"")
+        log.hide_rest()
+        with path.open("a") as stream:
+            stream.write(hidden)
+        assert (before + b"".join(log.chunks())).decode() == shown
+        log.close()
+        assert path.read_text() == shown + hidden, "the file has all"

@@ -1,0 +1,103 @@
+"""A record taken through the rules again: the same decisions, in the same order, or it differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ciguard.codec.record.lines import LineError, decode
+from ciguard.model import (
+    DefaultsLine,
+    EndLine,
+    EventLine,
+    ProcessEndLine,
+    ProcessLine,
+    Result,
+    StartLine,
+)
+from ciguard.run.frameworks.registry import framework
+from ciguard.run.missing_results import SECOND_SESSION
+from ciguard.run.policy.actions import Finish, Recycle, Start, Stop, Warn
+from ciguard.run.policy.rules import decision_line, next_action
+from ciguard.run.policy.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ciguard.model import Line, Plan
+
+
+class _Files:
+    """The processes' own files, given to the state as far as the leg had read them."""
+
+    def __init__(self, folder: Path, state: State) -> None:
+        self._state = state
+        self._lines = {
+            path.name: path.read_bytes().split(b"\n")[:-1]
+            for path in folder.glob("process-*.jsonl")
+        }
+        self._taken = dict.fromkeys(self._lines, 0)
+        self._defaults: dict[str, DefaultsLine] = {}
+
+    def take(self, name: str, count: int) -> None:
+        for content in self._lines[name][self._taken[name] : count]:
+            try:
+                # A worker's lines before the leg found its file say everything themselves.
+                line = decode(content, self._defaults.get(name, DefaultsLine()))
+            except LineError:
+                continue  # as the leg did
+            if isinstance(line, DefaultsLine):
+                self._defaults[name] = line
+            elif isinstance(line, (StartLine, Result)) or (
+                isinstance(line, EventLine) and line.kind == SECOND_SESSION
+            ):
+                self._state.observe(line)
+        self._taken[name] = max(count, self._taken[name])
+
+    def take_all_of(self, process: int) -> None:
+        for name, lines in self._lines.items():
+            if name.startswith(f"process-{process:03d}"):
+                self.take(name, len(lines))
+
+
+def replay(
+    folder: Path, plan: Plan, for_s: float | None = None
+) -> Iterator[tuple[Line, Line | None]]:
+    """Yield each recorded decision with the one that the rules come to now."""
+    (shard,) = plan.shards
+    state = State(
+        shard,
+        plan.suites,
+        plan.policy,
+        for_s=for_s,
+        file_of=lambda unit: framework(plan.suites[unit.suite].framework).file_of(unit.unit),
+    )
+    files = _Files(folder, state)
+    for content in (folder / "supervisor.jsonl").read_bytes().split(b"\n")[:-1]:
+        line = decode(content)
+        assert line is not None
+        if isinstance(line, ProcessLine) or (isinstance(line, EventLine) and line.seen):
+            for name, count in line.seen.items():
+                files.take(name, count)
+            action = next_action(state, line.at_s or 0.0)
+            rerun = decision_line(action, line.at_s or 0.0, line.seen, shard.units)
+            yield (replace(line, pid=None) if isinstance(line, ProcessLine) else line), rerun
+            if isinstance(action, (Start, Stop, Recycle, Warn)):
+                state.apply(action)
+        elif isinstance(line, EndLine):
+            action = next_action(state, line.at_s or 0.0)
+            ending = action.ending if isinstance(action, Finish) else None
+            yield line, replace(line, ending=ending) if ending else None
+        else:
+            if isinstance(line, (Result, ProcessEndLine)) and line.process:
+                files.take_all_of(line.process)
+            state.observe(line)
+
+
+def replays(folder: Path, plan: Plan, for_s: float | None = None) -> None:
+    """Assert that every decision of a real leg comes out again."""
+    compared = list(replay(folder, plan, for_s))
+    assert len(compared) >= 2
+    for recorded, rerun in compared:
+        assert recorded == rerun

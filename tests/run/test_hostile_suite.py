@@ -1,0 +1,67 @@
+"""A suite that does all that suites do to runners: one right result each, and nothing is left."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from run.hostile_suite import Shape, differences, finals, run_hostile
+from run.leg_runner import no_survivor
+from run.replay import replays
+
+from ciguard.guard.prove import prove
+from ciguard.sources.local import read_record_tree
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="what is measured and guarded is Linux's"
+)
+
+
+def check(folder: Path, shape: Shape) -> None:
+    leg, plan = run_hostile(folder, shape)
+    record = leg.record()
+    assert differences(record, shape) == {}, leg.printed[-4000:]
+    assert leg.process.returncode == 10
+    assert record.end is not None
+    assert (record.end.ending, record.end.exit_code) == ("completed", 10)
+    last = finals(record.results)
+    assert record.end.counts == Counter(one.outcome for one in last.values())
+    died = [one for one in last.values() if one.outcome == "died"]
+    assert all((one.concurrent or 1) == 1 for one in died), "each is the one to blame"
+    spike = last["test_hostile.py::test_spike"]
+    assert abs((spike.peak_delta_bytes or 0) - (512 << 20)) < 500_000
+    verdict = prove(plan, read_record_tree(leg.record_folder))
+    assert (verdict.state, verdict.ended) == ("failed", verdict.planned), verdict.headline
+    assert record.damage == ()
+    if shape.processes < 4:  # a fourth of the leaks is too little to recycle for
+        assert "recycled" in {event.kind for event in record.events}
+    replays(leg.record_folder, plan)
+    no_survivor(leg)
+    shutil.rmtree(leg.record_folder)  # 200 MB each, which pytest would keep three times
+
+
+SHAPES = [
+    Shape(1, 0, 1),
+    Shape(2, 0, 2),
+    Shape(4, 0, 1),
+    Shape(1, 2, 1),
+    Shape(2, 2, 1),
+    Shape(4, 2, 1),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_each_unit_has_one_right_end(tmp_path: Path, shape: Shape) -> None:
+    check(tmp_path, shape)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("processes", [1, 2, 4])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("turn", range(20))
+def test_each_unit_has_one_right_end_again_and_again(
+    tmp_path: Path, processes: int, workers: int, turn: int
+) -> None:
+    check(tmp_path, Shape(processes, workers, tries=2))

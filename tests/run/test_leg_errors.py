@@ -1,0 +1,275 @@
+"""A user's mistake, or a full disk, is a sentence and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from run.leg_runner import PYTEST, no_survivor, plan_of, start, start_shard
+
+from ciguard.codec import plan_file as plan_codec
+from ciguard.model import Suite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+WORDS = ("--plan", "plan.json", "--shard", "01", "--record", "record")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    (tmp_path / "plan.json").write_bytes(plan_codec.encode(plan_of(["test_a.py::test_a"])))
+    return tmp_path
+
+
+def run_and_read_error(folder: Path, *words: str, expect: int) -> str:
+    printed = start(folder, *words).wait(expect).printed
+    assert "Traceback" not in printed
+    return printed
+
+
+def test_a_plan_is_found_in_the_folder_of_its_artifact(folder: Path) -> None:
+    run_and_read_error(folder, "--plan", ".", *WORDS[2:], expect=0)
+
+
+def test_a_shard_that_nobody_knows(folder: Path) -> None:
+    printed = run_and_read_error(
+        folder, "--plan", "plan.json", "--shard", "7", "--record", "record", expect=3
+    )
+    assert "no shard '7' in the plan" in printed
+    assert "there are 01" in printed
+    assert not (folder / "record").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"schema": 99}'])
+def test_a_plan_that_is_none(folder: Path, content: bytes) -> None:
+    (folder / "plan.json").write_bytes(content)
+    assert "plan.json" in run_and_read_error(folder, *WORDS, expect=3)
+
+
+def test_a_plan_that_is_not_there(folder: Path) -> None:
+    (folder / "plan.json").unlink()
+    assert "download the plan's artifact" in run_and_read_error(folder, *WORDS, expect=3)
+
+
+def test_a_record_is_written_once(folder: Path) -> None:
+    run_and_read_error(folder, *WORDS, expect=0)
+    before = {path.name: path.read_bytes() for path in (folder / "record").iterdir()}
+    assert "a record is written once" in run_and_read_error(folder, *WORDS, expect=3)
+    assert before == {path.name: path.read_bytes() for path in (folder / "record").iterdir()}
+
+
+def test_a_record_that_cannot_be_written(folder: Path) -> None:
+    words = (*WORDS[:4], "--record", "plan.json/record")
+    assert "pass another folder to --record" in run_and_read_error(folder, *words, expect=3)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission(folder: Path) -> None:
+    (folder / "closed").mkdir(mode=0o500)
+    words = (*WORDS[:4], "--record", "closed")
+    assert "Permission denied" in run_and_read_error(folder, *words, expect=3)
+
+
+def test_a_suite_whose_folder_is_not_there(folder: Path) -> None:
+    plan = plan_of(["test_a.py::test_a"], suites={"": Suite("pytest", PYTEST.command, cwd="gone")})
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+    assert "no folder 'gone' here" in run_and_read_error(folder, *WORDS, expect=3)
+
+
+def test_a_framework_of_a_later_version(folder: Path) -> None:
+    plan = plan_of(["test_a.py::test_a"], suites={"": Suite("abacus", ("abacus",))})
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+    printed = run_and_read_error(folder, *WORDS, expect=2)
+    assert "no framework 'abacus'" in printed
+    assert "command, pytest" in printed
+
+
+def test_a_plan_of_another_commit(folder: Path) -> None:
+    plan = replace(plan_of(["test_a.py::test_a"]), head_sha="a" * 40)
+    (folder / "plan.json").write_bytes(plan_codec.encode(plan))
+    github = {"GITHUB_ACTIONS": "true", "GITHUB_SHA": "b" * 40}
+    printed = start(folder, *WORDS, **github).wait(3).printed
+    assert f"plan: is for commit {'a' * 40}, and this run is of {'b' * 40}" in printed
+    assert "  fix: download the plan" in printed
+    assert not (folder / "record").exists()
+    stored = replace(plan, policy=replace(plan.policy, remainder=True))  # in the repository
+    (folder / "plan.json").write_bytes(plan_codec.encode(stored))
+    start(folder, *WORDS, **github).wait(0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--record", "record"),
+        ("--record", "record", "--"),
+        ("--record", "record", "--plan", "plan.json"),
+        ("--plan", "plan.json", "--shard", "01"),
+        (*WORDS, "--unknown"),
+        (*WORDS, "--", "true"),
+    ],
+)
+def test_a_command_line_that_means_nothing(folder: Path, words: tuple[str, ...]) -> None:
+    run_and_read_error(folder, *words, expect=2)
+    assert not (folder / "record").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (("--plan", "plan.json", "--shrad", "01", "--record", "record"), "did you mean --shard?"),
+        (("--plan", "plan.json", "--shard", "01", "--recrd=record"), "did you mean --record?"),
+        (
+            ("--zzz",),
+            "there are --continue, --for, --github, --help, --plan, --record, --results, "
+            "--resume-from, --shard, --unless-ended, --until",
+        ),
+    ],
+)
+def test_an_option_that_there_is_not(folder: Path, words: tuple[str, ...], fix: str) -> None:
+    printed = run_and_read_error(folder, *words, expect=2)
+    assert printed.startswith("ciguard run: no option '--")
+    assert printed.endswith(f"  fix: {fix}\n")
+
+
+def test_help_is_the_legs_own(folder: Path) -> None:
+    assert "--shard KEY" in run_and_read_error(folder, "--help", expect=0)
+
+
+def test_a_reader_that_goes_away_stops_nothing(folder: Path) -> None:
+    program = [sys.executable, "-m", "ciguard", "run", *WORDS]
+    with subprocess.Popen(program, cwd=folder, stdout=subprocess.PIPE, bufsize=0) as leg:
+        assert leg.stdout is not None
+        leg.stdout.close()
+    assert leg.returncode == 0
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_stops_nothing(folder: Path, closed: str) -> None:
+    """Also where the record's own file would get the number of one."""
+    line = f'exec "$0" -m ciguard run "$@" {closed}'
+    program = ("bash", "-c", line, sys.executable)
+    leg = start(folder, *WORDS, program=program).wait(0)
+    assert leg.outcomes() == {"test_a.py::test_a": "passed"}
+    assert leg.record().damage == ()
+    assert ("1 passed" in leg.printed) == (" >&-" not in f" {closed}")
+
+
+def test_a_mistake_is_an_exit_code_where_nobody_listens(folder: Path) -> None:
+    program = ("bash", "-c", 'exec "$0" -m ciguard run "$@" >&- 2>&-', sys.executable)
+    start(folder, "--unknown", program=program).wait(2)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m,nr_inodes=500", "tmpfs", str(place)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount here")
+    if done.returncode != 0:
+        pytest.skip(f"no small file system can be mounted: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Write until nothing more goes in, to the last page."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    with contextlib.suppress(OSError):
+        while os.write(descriptor, b"x" * 4096):
+            pass
+    os.close(descriptor)
+
+
+def test_a_disk_that_fills_up_is_named_and_the_leg_goes_on_to_its_end(small_disk: Path) -> None:
+    (small_disk / "test_full.py").write_text("""
+import os, pytest
+def test_before(): pass
+def test_fills():
+    ballast = os.open("ballast", os.O_WRONLY | os.O_CREAT)
+    with pytest.raises(OSError):
+        while True:
+            os.write(ballast, b"x" * 4096)
+    os.close(ballast)
+@pytest.mark.parametrize("n", range(40))
+def test_after(n): pass
+""")
+    names = ["before", "fills", *(f"after[{n}]" for n in range(40))]
+    units = [f"test_full.py::test_{name}" for name in names]
+    leg = start_shard(small_disk, plan_of(units)).wait(13)
+    assert "No space left on device" in leg.printed
+    assert "lines of the record could not be written" in leg.printed
+    assert "ciguard/run" not in leg.printed, "no traceback of ours"
+    assert leg.outcomes()[units[0]] == "passed"
+    no_survivor(leg)
+
+
+def test_a_disk_without_any_room_is_an_error_before_the_first_test(small_disk: Path) -> None:
+    (small_disk / "plan.json").write_bytes(plan_codec.encode(plan_of(["test_a.py::test_a"])))
+    fill(small_disk / "ballast")
+    leg = start(small_disk, *WORDS).wait(3)
+    assert "No space left on device" in leg.printed
+    assert "free some space" in leg.printed
+
+
+def test_an_id_that_no_line_can_hold_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    """Its result would be lost: 1.1 MB are more than a reader takes in one line."""
+    unit = f"test_a.py::test_a[{'x' * 1_100_000}]"
+    leg = start_shard(tmp_path, plan_of([unit])).wait(3)
+    assert "has 1100019 characters, too many for a line of the record" in leg.printed
+    assert len(leg.printed) < 1000
+    assert not leg.record_folder.exists()
+
+
+def test_a_long_id_takes_no_more_room_in_the_log_than_a_message(tmp_path: Path) -> None:
+    body = f"""
+import pytest
+@pytest.mark.parametrize("n", [pytest.param(1, id={"x" * 5000!r})])
+def test_a(n): assert not n
+def test_b(): pass
+"""
+    (tmp_path / "test_a.py").write_text(body)
+    unit = f"test_a.py::test_a[{'x' * 5000}]"
+    plan = plan_of([unit, "test_a.py::test_gone[" + "y" * 5000])
+    leg = start_shard(tmp_path, plan, GITHUB_ACTIONS="true").wait(13)
+    lines = leg.printed.splitlines()
+    ours = [line for line in lines if line.startswith(("  failed", "  did not run", "::error"))]
+    assert len(ours) == 3
+    assert max(map(len, ours)) < 800
+    assert leg.outcomes() == {unit: "failed"}
+
+
+@pytest.mark.parametrize("option", ["-I", "-E"])
+def test_an_interpreter_that_ignores_pythonpath_is_named(tmp_path: Path, option: str) -> None:
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    suite = replace(PYTEST, command=(sys.executable, option, "-m", "pytest"))
+    leg = start_shard(tmp_path, plan_of(["test_a.py::test_a"], suites={"": suite})).wait(13)
+    assert leg.printed.count("take -I or -E out of the suite's command") == 1
+
+
+def test_why_a_process_could_not_be_started_is_said_of_what_did_not_run(tmp_path: Path) -> None:
+    """A test takes the suite's folder along, and its process."""
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "test_a.py").write_text(
+        "import os, shutil\n"
+        "def test_removes():\n    shutil.rmtree(os.getcwd())\n    os._exit(1)\n"
+        "def test_behind(): pass\n"
+    )
+    units = ["test_a.py::test_removes", "test_a.py::test_behind"]
+    suites = {"": replace(PYTEST, cwd="web", args=("--rootdir", "."))}
+    leg = start_shard(tmp_path, plan_of(units, suites=suites)).wait(13)
+    why = "its process could not be started: [Errno 2] No such file or directory"
+    assert f"did not run {units[1]}: {why}" in leg.printed
+    assert leg.outcomes() == {units[0]: "died"}

@@ -1,0 +1,37 @@
+"""Numbers in sentences, and what of a program's output is worth a line."""
+
+from __future__ import annotations
+
+import pytest
+
+from ciguard.run.leg_text import count_of, last_error_line, last_line
+
+
+@pytest.mark.parametrize(
+    ("number", "word", "expected"),
+    [
+        (0, "unit", "0 units"),
+        (1, "unit", "1 unit"),
+        (2, "unit", "2 units"),
+        (1, "process", "1 process"),
+        (2, "process", "2 processes"),
+    ],
+)
+def test_one_or_many(number: int, word: str, expected: str) -> None:
+    assert count_of(number, word) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "last", "words"),
+    [
+        ("", "", "nothing"),
+        ("=====\n   \n", "", "nothing"),
+        ("one\ntwo\n\n", "two", "two"),
+        ("=== 2 passed in 0.12s ===\n", "2 passed in 0.12s", "2 passed in 0.12s"),
+        ("1 error\n=== 2 passed ===", "2 passed", "1 error / 2 passed"),
+        ("a\nE   ValueError: no", "ValueError: no", "ValueError: no"),
+    ],
+)
+def test_the_end_of_an_output(text: str, last: str, words: str) -> None:
+    assert last_line(text) == last
+    assert last_error_line(text) == words

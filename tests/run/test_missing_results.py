@@ -1,0 +1,57 @@
+"""Why a unit has no result, from the events of its process alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from ciguard.model import EventLine, UnitKey
+from ciguard.run.missing_results import ProcessReport, missing_event, not_run_events
+
+KEY = UnitKey("s", "v", "sub/test_a.py::TestA::test_one[x]")
+
+
+def event(kind: str, unit: str, detail: str = "") -> EventLine:
+    return EventLine(kind, suite="s", variant="v", unit=unit, detail=detail)
+
+
+def why(*events: EventLine, announces: bool = True, unreadable: str = "") -> tuple[str, str]:
+    output = ProcessReport(unreadable=unreadable)
+    for one in events:
+        output.add(one)
+    found = missing_event(output, KEY, framework="any", announces=announces, exit_code=3)
+    assert (found.suite, found.variant, found.unit) == KEY
+    return found.kind, found.detail
+
+
+VANISHED = event("vanished", KEY.unit)
+
+
+@pytest.mark.parametrize("place", ["sub/test_a.py", "sub/test_a.py::TestA", "sub", "", "."])
+def test_an_error_of_what_holds_the_unit_outranks_that_it_vanished(place: str) -> None:
+    error = event("collection_error", place, "Traceback\nE   ImportError: no x\n\n")
+    assert why(VANISHED, error) == ("not_imported", "it could not be imported: ImportError: no x")
+
+
+@pytest.mark.parametrize("place", ["sub/test_a", "test_a.py", "sub/test_b.py", "sub/test_a.py::T"])
+def test_an_error_elsewhere_is_not_its_cause(place: str) -> None:
+    assert why(VANISHED, event("collection_error", place, "E   ImportError"))[0] == "not_found"
+
+
+def test_an_early_end_names_the_first_hundred_and_counts_all() -> None:
+    missing = [UnitKey("s", "v", f"t{number}") for number in range(250)]
+    complete, *listed = not_run_events(missing, 400, "deadline: 9 s are over", 9.5)
+    output = "250 of 400 units did not run: deadline: 9 s are over"
+    assert complete == EventLine("not_run", 9.5, detail=output)
+    assert [(one.suite, one.variant, one.unit) for one in listed] == missing[:100]
+    assert {one.detail for one in listed} == {"its turn had not come: deadline: 9 s are over"}
+    assert list(not_run_events([], 400, "deadline", 9.5)) == []
+
+
+def test_what_the_program_said_itself() -> None:
+    taken = event("vanished", KEY.unit, "collected, then deselected by another plugin")
+    assert why(taken)[1] == "it was collected, then deselected by another plugin"
+    assert why(VANISHED)[1] == "it was not found by any in this checkout"
+    assert why()[1] == "its process ended with exit code 3 before its turn"
+    wrote_none = "the command wrote no result for it to $CIGUARD_RECORD_FILE"
+    assert why(announces=False)[1] == wrote_none
+    assert why(announces=False, unreadable="line 2")[1] == f"{wrote_none} (line 2)"

@@ -1,0 +1,140 @@
+"""A leg's identity from what GitHub Actions says, and from the commit that is checked out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciguard.model import Runner, ShardLine
+from ciguard.run.record_header import head_sha_of, header, parse_commit, read_event, workflow_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GITHUB = {
+    "GITHUB_ACTIONS": "true",
+    "GITHUB_REPOSITORY": "octo-org/shop",
+    "GITHUB_WORKFLOW": "Tests",
+    "GITHUB_WORKFLOW_REF": "octo-org/shop/.github/workflows/tests.yml@refs/pull/7/merge",
+    "GITHUB_RUN_ID": "101",
+    "GITHUB_RUN_ATTEMPT": "2",
+    "GITHUB_JOB": "legs",
+    "CIGUARD_JOB": "tests (03)",
+    "GITHUB_EVENT_NAME": "pull_request",
+    "GITHUB_HEAD_REF": "topic",
+    "GITHUB_REF_NAME": "7/merge",
+    "GITHUB_SHA": "f" * 40,
+}
+
+
+def line(environ: dict[str, str]) -> ShardLine:
+    started = "2026-11-21T10:00:00Z"
+    return header(environ, plan_id="9f2c", shard="03", runner=Runner(), started_at=started)
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    return tmp_path
+
+
+def test_a_pull_request_is_its_head_and_what_was_checked_out(nowhere: Path) -> None:
+    event = {"pull_request": {"head": {"sha": "a" * 40}}}
+    (nowhere / "event.json").write_text(json.dumps(event))
+    found = line({**GITHUB, "GITHUB_EVENT_PATH": str(nowhere / "event.json")})
+    assert found == ShardLine(
+        plan_id="9f2c",
+        shard="03",
+        repository="octo-org/shop",
+        workflow="tests.yml",
+        run_id=101,
+        run_attempt=2,
+        job="tests (03)",
+        event="pull_request",
+        branch="topic",
+        head_sha="a" * 40,
+        tested_sha="f" * 40,
+        started_at="2026-11-21T10:00:00Z",
+    )
+
+
+def test_a_push_is_its_commit(nowhere: Path) -> None:
+    pushed = {**GITHUB, "GITHUB_EVENT_NAME": "push", "GITHUB_REF_NAME": "main"}
+    del pushed["GITHUB_HEAD_REF"], pushed["CIGUARD_JOB"]
+    found = line(pushed)
+    assert (found.branch, found.head_sha, found.job) == ("main", "f" * 40, "legs")
+
+
+def test_a_tag_is_no_branch_of_its_name(nowhere: Path) -> None:
+    pushed = {**GITHUB, "GITHUB_EVENT_NAME": "push", "GITHUB_REF_NAME": "main"}
+    del pushed["GITHUB_HEAD_REF"]
+    assert line({**pushed, "GITHUB_REF_TYPE": "branch"}).branch == "main"
+    assert line({**pushed, "GITHUB_REF_TYPE": "tag"}).branch == "refs/tags/main"
+
+
+def test_outside_of_actions_only_the_plan_is_known(nowhere: Path) -> None:
+    found = line({key: value for key, value in GITHUB.items() if key != "GITHUB_ACTIONS"})
+    assert found == ShardLine("9f2c", "03", started_at="2026-11-21T10:00:00Z")
+
+
+def test_a_merge_in_a_shallow_clone_knows_its_parents(nowhere: Path) -> None:
+    def git(*words: str, cwd: str = "full") -> str:
+        identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        return subprocess.run(
+            ["git", *identity, *words],
+            cwd=nowhere / cwd,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+
+    (nowhere / "full").mkdir()
+    git("init", "-q", "-b", "main")
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    git("checkout", "-q", "-b", "topic")
+    git("commit", "-q", "--allow-empty", "-m", "second\n\nparent 0000 is no parent")
+    git("checkout", "-q", "main")
+    git("commit", "-q", "--allow-empty", "-m", "third")
+    parents = (git("rev-parse", "main"), git("rev-parse", "topic"))
+    git("merge", "-q", "--no-ff", "-m", "merge", "topic")
+    git("clone", "-q", "--depth", "1", f"file://{nowhere}/full", "shallow", cwd=".")
+    program = (
+        "from ciguard.run.record_header import checked_out;"
+        "import json; print(json.dumps(checked_out()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=nowhere / "shallow", check=True, capture_output=True
+    )
+    sha, found = json.loads(done.stdout)
+    assert sha == git("rev-parse", "main")
+    assert tuple(found) == parents
+    assert git("rev-parse", "HEAD^@", cwd="shallow") == "", "git's own words do not know them"
+
+
+def test_an_event_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("{")
+    (tmp_path / "list").write_text("[1]")
+    for path in (None, "", str(tmp_path / "gone"), str(tmp_path / "bad"), str(tmp_path / "list")):
+        assert read_event(path) == {}
+
+
+@pytest.mark.parametrize("event", [{}, {"pull_request": None}, {"pull_request": {"head": [1]}}])
+def test_an_event_without_a_pull_request_has_no_head(event: dict[str, object]) -> None:
+    assert head_sha_of(event) is None
+
+
+@given(st.binary())
+def test_whatever_git_answers_is_a_commit_or_nothing(answer: bytes) -> None:
+    parse_commit(answer)
+
+
+def test_the_workflow_is_its_file() -> None:
+    assert workflow_file("o/r/.github/workflows/tests.yml@refs/heads/a/b") == "tests.yml"
+    assert workflow_file("") is None

@@ -1,0 +1,7 @@
+"""The fake GitHub of `tests/github`, which these tests read runs from."""
+
+from __future__ import annotations
+
+from github.conftest import _no_proxy, description, github, server, waits
+
+__all__ = ["_no_proxy", "description", "github", "server", "waits"]

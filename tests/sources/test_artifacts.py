@@ -1,0 +1,380 @@
+"""Plan and records of a run, downloaded from a GitHub that can be wrong in each way."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from codec.hostile_zips import HOSTILE
+from fakegithub.actions import add_artifact, zipped
+from fakegithub.server import serving
+from fakegithub.state import Fault, Login
+from guard.fixtures import make_plan
+from pydantic import SecretStr
+
+from ciguard.codec import plan_file as plan_codec
+from ciguard.codec.record.lines import encode
+from ciguard.errors import InputError
+from ciguard.github.api_errors import GitHubError
+from ciguard.github.client import GitHub
+from ciguard.github.retry import RetryPolicy
+from ciguard.model import EndLine, Result, ShardLine
+from ciguard.sources import artifacts
+from ciguard.sources.artifacts import Progress, RunArtifacts, attempt_of, records_of_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fakegithub.state import FakeGitHub
+
+    from ciguard.model import Plan
+    from ciguard.sources.artifacts import RunRecords
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
+REPOSITORY = "octo-org/shop"
+MIB = 1 << 20
+
+
+def record(shard: str, attempt: int = 1, padding: int = 0) -> Mapping[str, bytes]:
+    """A leg's files; padding makes them larger than a socket's buffer."""
+    header = ShardLine("9f2c", shard, run_id=7, run_attempt=attempt)
+    result = Result(f"{shard}.py::t", "passed", case=f"{shard}.py::t", process=1)
+    noise = random.Random(shard).randbytes(padding)
+    return {
+        "supervisor.jsonl": b"".join(encode(one) for one in (header, result, EndLine("completed"))),
+        "results/process-001/noise.xml": noise,
+        "core.dump": b"not asked for",
+    }
+
+
+def name_of(shard: str, attempt: int = 1) -> str:
+    return f"ciguard-record-9f2c-{shard}-{attempt}"
+
+
+def shards(found: RunRecords) -> list[tuple[str, int | None]]:
+    return [
+        (one.header.shard, one.header.run_attempt)
+        for one in found.records
+        if one.header is not None
+    ]
+
+
+def read(github: GitHub, attempt: int | None = None) -> RunRecords:
+    return records_of_run(github, REPOSITORY, 7, attempt)
+
+
+@pytest.mark.parametrize(
+    ("name", "attempt"),
+    [
+        ("ciguard-record-9f2c-03-1", 1),
+        ("ciguard-record-03-12", 12),
+        ("ciguard-record-9f2c-03-2-checkpoint-07", 2),
+        ("ciguard-record-9f2c-03-", None),
+        ("ciguard-record-03-1x", None),
+        ("-" * 10_000, None),
+    ],
+)
+def test_the_attempt_is_in_the_name(name: str, attempt: int | None) -> None:
+    assert attempt_of(name) == attempt
+
+
+def test_all_records_of_a_run_and_nothing_else(server: FakeGitHub, github: GitHub) -> None:
+    for shard in ("01", "02", "03"):
+        add_artifact(server, name_of(shard), record(shard))
+    add_artifact(server, "ciguard-plan-9f2c-1", {"plan.json": b"{}"})
+    add_artifact(server, "screenshots", b"never asked for")
+    found = read(github)
+    assert shards(found) == [("01", 1), ("02", 1), ("03", 1)]
+    assert (found.problems, found.artifacts) == ((), 3)
+    assert [one.outcome for leg in found.records for one in leg.results] == ["passed"] * 3
+    assert found.records[0].source == "ciguard-record-9f2c-01-1/supervisor.jsonl"
+    requested = [one for one in server.request_log() if "storage" not in one]
+    assert len(requested) == 4  # one list, one for each record
+
+
+def test_the_token_goes_to_the_api_alone(server: FakeGitHub, github: GitHub) -> None:
+    add_artifact(server, name_of("01"), record("01"))
+    assert len(read(github).records) == 1
+    for one in server.exchanges:
+        reported = one.request.headers.get("authorization")
+        assert reported == (None if "storage" in one.request.path else f"Bearer {TOKEN}")
+        assert TOKEN not in str(one.request.query)
+
+
+def test_an_enterprise_server_may_keep_artifacts_on_its_own_host() -> None:
+    with serving(prefix="/api/v3") as server:
+        server.tokens[TOKEN] = Login()
+        # Generation 3 has no digest, and its size is that of the files.
+        add_artifact(server, name_of("01"), record("01"), digest=None, size_in_bytes=3)
+        place = f"{server.address}/storage/zip/1"
+        server.faults.append(Fault(path="/1/zip", status=302, headers={"Location": place}))
+        with GitHub(server.address, SecretStr(TOKEN)) as github:
+            assert shards(read(github)) == [("01", 1)]
+        assert "authorization" not in server.exchanges[-1].request.headers
+
+
+def test_a_chain_of_redirects_is_followed_without_the_token(
+    server: FakeGitHub, github: GitHub
+) -> None:
+    add_artifact(server, name_of("01"), record("01"))
+    with serving() as other_shard:
+        add_artifact(other_shard, name_of("01"), record("01"))
+        there = f"{other_shard.address}/storage/zip/1"
+        server.faults.append(Fault(path="/storage", status=307, headers={"Location": there}))
+        assert shards(read(github)) == [("01", 1)]
+        assert "authorization" not in other_shard.exchanges[0].request.headers
+
+
+def test_of_an_earlier_attempt_what_was_there_then(server: FakeGitHub, github: GitHub) -> None:
+    for shard, attempt in (("01", 1), ("02", 1), ("02", 2), ("02", 3)):
+        add_artifact(server, name_of(shard, attempt), record(shard, attempt))
+    add_artifact(server, f"{name_of('02', 3)}-checkpoint-01", record("02", 3))
+    assert shards(read(github, 2)) == [("01", 1), ("02", 1), ("02", 2)]
+    assert shards(read(github)) == [("01", 1), ("02", 1), ("02", 2), ("02", 3)]
+
+
+def test_two_artifacts_of_one_name_are_two(server: FakeGitHub, github: GitHub) -> None:
+    add_artifact(server, name_of("01"), record("01"))
+    add_artifact(server, name_of("01"), record("02"))
+    found = read(github)
+    assert shards(found) == [("01", 1), ("02", 1)]
+    assert found.records[1].source == "ciguard-record-9f2c-01-1.2/supervisor.jsonl"
+
+
+def test_more_than_a_page_of_artifacts(server: FakeGitHub, github: GitHub) -> None:
+    server.artifacts += [f"screenshot {number}" for number in range(100)]
+    add_artifact(server, name_of("01"), record("01"))
+    assert shards(read(github)) == [("01", 1)]
+
+
+def test_hostile_artifacts_hide_no_other(server: FakeGitHub, github: GitHub) -> None:
+    for number, (content, _) in enumerate(HOSTILE.values(), 10):
+        add_artifact(server, name_of(str(number)), content)
+    add_artifact(server, name_of("01"), record("01"))
+    found = read(github)
+    assert shards(found) == [("01", 1)]
+    assert len(found.problems) == len(HOSTILE)
+    for number, (problem, output) in enumerate(
+        zip(found.problems, (output for _, output in HOSTILE.values()), strict=True), 10
+    ):
+        assert problem.startswith(name_of(str(number)))
+        assert output in problem
+
+
+@pytest.mark.parametrize(
+    ("fault", "facts", "output"),
+    [
+        (None, {"expired": True}, "it has expired"),
+        (Fault(path="/1/zip", status=410, message="Artifact has expired"), {}, "it has expired"),
+        (Fault(path="/1/zip", status=404, message="Not Found"), {}, "answered 404: Not Found"),
+        (Fault(path="zip/1", status=404, text="<Error/>"), {}, "answered 404: Not Found"),
+        (Fault(path="zip/1", status=410, text="<Error/>"), {}, "it has expired"),
+        (Fault(path="zip/1", status=403, text="<Error/>", times=9), {}, "answered 403: Forbidden"),
+        (None, {"digest": f"sha256:{0:064}"}, "its digest is another"),
+    ],
+)
+def test_what_one_artifact_meets_hides_no_other(
+    server: FakeGitHub,
+    github: GitHub,
+    fault: Fault | None,
+    facts: Mapping[str, object],
+    output: str,
+) -> None:
+    add_artifact(server, name_of("01"), record("01"), **facts)
+    add_artifact(server, name_of("02"), record("02"))
+    server.faults += [fault] if fault else []
+    found = read(github)
+    assert shards(found) == [("02", 1)]
+    (problem,) = found.problems
+    assert problem.startswith("ciguard-record-9f2c-01-1: ")
+    assert output in problem
+    assert "sig=secret" not in problem
+
+
+def test_a_refusal_that_all_would_meet_is_not_asked_for_again(
+    server: FakeGitHub, github: GitHub
+) -> None:
+    for number in range(30):
+        add_artifact(server, name_of(f"{number:02}"), record(f"{number:02}"))
+    server.faults.append(Fault(path="/zip", status=403, message="Forbidden", times=99))
+    found = read(github)
+    assert (len(found.problems), found.records) == (30, ())
+    assert all("answered 403" in one for one in found.problems)
+    assert len(server.request_log()) <= 5  # the list, and those that were on their way
+
+
+def test_an_api_that_does_not_redirect_is_none(server: FakeGitHub, github: GitHub) -> None:
+    add_artifact(server, name_of("01"), record("01"))
+    server.faults.append(Fault(path="/zip", status=204))
+    (problem,) = read(github).problems
+    assert "expected a redirection to the storage" in problem
+
+
+def test_a_list_that_cannot_be_had_is_an_error(server: FakeGitHub, github: GitHub) -> None:
+    server.faults.append(Fault(status=500, times=9))
+    with pytest.raises(GitHubError, match="500"):
+        read(github)
+
+
+def test_a_limit_in_between_is_waited_out(
+    server: FakeGitHub, github: GitHub, waits: list[float]
+) -> None:
+    for shard in ("01", "02", "03"):
+        add_artifact(server, name_of(shard), record(shard))
+    limit = Fault(path="/zip", status=429, message="rate limit", headers={"Retry-After": "7"})
+    server.faults.append(limit)
+    assert len(read(github).records) == 3
+    assert waits == [7.0]
+
+
+def archive_requests(server: FakeGitHub) -> list[str]:
+    """What of the first archive was asked for."""
+    return [
+        one.request.headers.get("range", "all")
+        for one in server.exchanges
+        if one.request.path == "/storage/zip/1"
+    ]
+
+
+def test_a_download_goes_on_behind_a_cut(server: FakeGitHub, github: GitHub) -> None:
+    add_artifact(server, name_of("01"), zipped(record("01", padding=2 * MIB)))
+    server.faults.append(Fault(path="/storage", status=200, cut_bytes=30_000, times=2))
+    assert shards(read(github)) == [("01", 1)]
+    first, second, third = archive_requests(server)
+    assert (first, second, third) == ("all", "bytes=30000-", "bytes=60000-")
+    places = [one for one in server.request_log() if one.endswith("/artifacts/1/zip")]
+    assert len(places) == 3  # an address lives a minute
+
+
+def test_what_changed_in_between_is_begun_anew(server: FakeGitHub, github: GitHub) -> None:
+    add_artifact(server, name_of("01"), zipped(record("01", padding=MIB)), digest=None)
+    before = {"ETag": '"of what it was"'}
+    server.faults.append(Fault(path="/storage", status=200, cut_bytes=30_000, headers=before))
+    assert shards(read(github)) == [("01", 1)]
+    assert archive_requests(server) == ["all", "bytes=30000-"]
+
+
+def test_a_storage_that_knows_no_ranges_gives_all_again(server: FakeGitHub, github: GitHub) -> None:
+    add_artifact(server, name_of("01"), zipped(record("01", padding=MIB)))
+    no_tag = {"ETag": ""}
+    server.faults.append(Fault(path="/storage", status=200, cut_bytes=30_000, headers=no_tag))
+    assert shards(read(github)) == [("01", 1)]
+    assert archive_requests(server) == ["all", "all"]
+
+
+@pytest.mark.parametrize("answer", ["bytes 0-9/10", "bytes 29999-40000/40001", "nonsense", ""])
+def test_another_part_than_was_asked_for_is_not_pasted(
+    server: FakeGitHub, github: GitHub, answer: str
+) -> None:
+    add_artifact(server, name_of("01"), zipped(record("01", padding=MIB)), digest=None)
+    server.faults += [
+        Fault(path="/storage", status=200, cut_bytes=30_000),
+        Fault(path="/storage", status=200, headers={"Content-Range": answer}),
+    ]
+    assert shards(read(github)) == [("01", 1)]
+    assert archive_requests(server) == ["all", "bytes=30000-", "all"]
+
+
+def test_a_storage_that_never_gives_all_is_given_up(server: FakeGitHub, github: GitHub) -> None:
+    add_artifact(server, name_of("01"), zipped(record("01", padding=MIB)))
+    server.faults.append(Fault(path="/storage", status=200, cut_bytes=10, times=99))
+    (problem,) = read(github).problems
+    assert "no answer: RemoteProtocolError" in problem
+    assert len(archive_requests(server)) == 4
+
+
+def test_a_storage_that_hangs_is_given_up(server: FakeGitHub) -> None:
+    add_artifact(server, name_of("01"), record("01"))
+    server.faults.append(Fault(path="/storage", status=200, delay_s=60.0, times=9))
+    retry_policy = RetryPolicy(attempts=2, first_s=0.0, fetch_s=0.1)
+    with GitHub(server.address, SecretStr(TOKEN), retry_policy=retry_policy) as github:
+        (problem,) = read(github).problems
+    assert "not all of it came in 0.1 s" in problem
+
+
+def test_an_archive_may_not_be_huge(
+    server: FakeGitHub, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifacts, "MAX_ARCHIVE_BYTES", MIB // 2)
+    add_artifact(server, name_of("01"), zipped(record("01", padding=MIB)))
+    add_artifact(server, name_of("02"), record("02"))
+    found = read(github)
+    assert shards(found) == [("02", 1)]
+    assert found.problems == ("ciguard-record-9f2c-01-1: larger than 0 MiB",)
+
+
+def test_all_together_may_not_be_huge(
+    server: FakeGitHub, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifacts, "MAX_BYTES", MIB // 2)
+    add_artifact(server, name_of("01"), zipped(record("01", padding=MIB)))
+    (problem,) = read(github).problems
+    assert "more than all artifacts of a run together" in problem
+
+
+def test_the_progress_ends_at_all(server: FakeGitHub, github: GitHub) -> None:
+    sizes = []
+    for shard in ("01", "02", "03"):
+        number = add_artifact(server, name_of(shard), record(shard, padding=MIB))
+        sizes.append(len(server.archives[number]))
+    received: list[Progress] = []
+    records_of_run(github, REPOSITORY, 7, on_progress=received.append)
+    assert received[-1] == Progress(3, 3, sum(sizes))
+    assert [one.bytes for one in received] == sorted(one.bytes for one in received)
+
+
+def plan_file(plan: Plan) -> dict[str, bytes]:
+    return {"plan.json": plan_codec.encode(plan), "ciguard-run.pyz": b"PK"}
+
+
+def plan_of(github: GitHub, attempt: int | None = None) -> Plan:
+    return RunArtifacts(github, REPOSITORY, 7, attempt).plan()
+
+
+def test_the_plan_of_the_newest_attempt(server: FakeGitHub, github: GitHub) -> None:
+    first, second = make_plan(), make_plan({"01": ("a", "b")})
+    add_artifact(server, f"ciguard-plan-{first.id}-1", plan_file(first))
+    add_artifact(server, f"ciguard-plan-{second.id}-3", plan_file(second))
+    assert plan_of(github, 2) == first
+    assert plan_of(github) == second
+
+
+def test_the_artifacts_of_a_run_are_listed_once(server: FakeGitHub, github: GitHub) -> None:
+    plan = make_plan()
+    add_artifact(server, f"ciguard-plan-{plan.id}-1", plan_file(plan))
+    add_artifact(server, name_of("01"), record("01"))
+    found = RunArtifacts(github, REPOSITORY, 7)
+    assert found.plan() == plan
+    assert len(found.records().records) == 1
+    assert [one.rpartition("/")[2] for one in server.request_log()].count("artifacts") == 1
+
+
+@pytest.mark.parametrize(
+    ("artifacts_", "error", "output"),
+    [
+        ({}, InputError, "no plan among its artifacts"),
+        ({"ciguard-plan-a-1": {}, "ciguard-plan-b-1": {}}, InputError, "2 plans"),
+        ({"ciguard-plan-a-1": {"other.json": b"{}"}}, InputError, "no plan.json in it"),
+        ({"ciguard-plan-a-1": {"plan.json": b"[" * 100_000}}, InputError, "no JSON"),
+        ({"ciguard-plan-a-1": b"no zip"}, InputError, "damaged zip"),
+    ],
+)
+def test_a_run_without_a_plan_that_can_be_read(
+    server: FakeGitHub,
+    github: GitHub,
+    artifacts_: Mapping[str, Mapping[str, bytes]],
+    error: type[Exception],
+    output: str,
+) -> None:
+    for name, content in artifacts_.items():
+        add_artifact(server, name, content)
+    with pytest.raises(error, match=output):
+        plan_of(github)
+
+
+def test_a_plan_that_cannot_be_had(server: FakeGitHub, github: GitHub) -> None:
+    add_artifact(server, "ciguard-plan-a-1", {"plan.json": b"{}"}, expired=True)
+    with pytest.raises(GitHubError, match="ciguard-plan-a-1: it has expired") as reported:
+        plan_of(github)
+    assert "--plan FILE" in reported.value.fix

@@ -1,0 +1,246 @@
+"""Runs by each of their names, from a real GitHub that is small."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from compare.compare_factories import case, files_of
+from fakegithub.actions import REPOSITORY, add_artifact, add_job, add_run
+from fakegithub.conformance import description_path, mistakes, read_description
+from fakegithub.server import serving
+from fakegithub.state import Login
+from pydantic import SecretStr
+
+from ciguard.compare.ancestry_lookup import ancestry_of
+from ciguard.errors import InputError, UsageError
+from ciguard.github.client import GitHub
+from ciguard.github.run_client import finished_runs, known_ancestors
+from ciguard.sources.record_finder import RecordFinder
+from ciguard.sources.references import PathReference, RunId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Ciguard
+    from fakegithub.state import FakeGitHub
+
+TOKEN = "ghs_TheTokenThatMustStaySecret"
+JUNIT = """<testsuite name="s" tests="2" failures="{failures}"><testcase classname="pkg.mod.C"
+name="t" time="1.5">{more}</testcase><testcase classname="pkg.mod" name="u" time="0.2"/></testsuite>
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[FakeGitHub]:
+    """A GitHub with runs 5 (main), 6 and 7 (the topic), whose records are there."""
+    with serving() as github:
+        github.tokens[TOKEN] = Login()
+        for run, branch, event, mib in (
+            (5, "main", "push", 100.0),
+            (6, "topic", "pull_request", 160.0),
+            (7, "topic", "pull_request", 161.0),
+        ):
+            add_run(github, run, head_branch=branch, event=event)
+            legs = {"01": [case("a", 1.0, mib), case("b", 2.0)]}
+            for path, content in files_of(legs, run_id=run, branch=branch, event=event).items():
+                add_artifact(github, "ciguard-record-p-01-1", {path: content}, run=run)
+        add_job(github, "tests (01)")
+        yield github
+    reported = description_path()
+    if reported.is_file():
+        assert mistakes(read_description(reported), github.exchanges) == []
+
+
+@pytest.fixture
+def environ(server: FakeGitHub) -> dict[str, Any]:
+    return {"GITHUB_API_URL": server.address, "GITHUB_TOKEN": TOKEN, "no_proxy": "*"}
+
+
+def test_run_ids_are_downloaded(ciguard: Ciguard, environ: dict[str, Any], tmp_path: Path) -> None:
+    done = ciguard("compare", "5", "7", "--repo", REPOSITORY, cwd=tmp_path, **environ)
+    assert "100 MiB -> 161 MiB (+61 %, 1 baseline run: no verdict)" in done.stdout
+    page = f"https://github.com/{REPOSITORY}/actions/runs/7/attempts/1"
+    assert ciguard("compare", "branch:main", page, cwd=tmp_path, **environ, expect=2).stderr
+    named = ciguard(
+        *("compare", "branch:main", page, "--repo", REPOSITORY), cwd=tmp_path, **environ
+    )
+    assert "base       branch:main, run 5" in named.stdout
+    assert "the token" not in named.stderr
+
+
+def test_a_run_id_is_of_the_repository_that_the_checkout_comes_from(
+    ciguard: Ciguard, environ: dict[str, Any], tmp_path: Path
+) -> None:
+    origin = f"git@github.com:{REPOSITORY}.git"
+    for words in (["init", "-q"], ["remote", "add", "origin", origin]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    done = ciguard("compare", "5", "7", cwd=tmp_path, **environ)
+    assert "100 MiB -> 161 MiB (+61 %, 1 baseline run: no verdict)" in done.stdout
+
+
+def test_this_and_base_are_told_by_the_run_around(
+    ciguard: Ciguard, environ: dict[str, Any], tmp_path: Path
+) -> None:
+    event = tmp_path / "event.json"
+    event.write_text(
+        '{"pull_request": {"number": 3, "head": {"ref": "topic", "sha": "cc"}, '
+        '"base": {"ref": "main", "sha": "bb"}}}'
+    )
+    context: dict[str, Any] = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_REPOSITORY": REPOSITORY,
+        "GITHUB_RUN_ID": "7",
+        "GITHUB_RUN_ATTEMPT": "1",
+        "GITHUB_WORKFLOW_REF": f"{REPOSITORY}/.github/workflows/tests.yml@refs/pull/3/merge",
+        "GITHUB_EVENT_NAME": "pull_request",
+        "GITHUB_EVENT_PATH": str(event),
+        **environ,
+    }
+    done = ciguard("compare", "base", "this", cwd=tmp_path, **context)
+    assert "base       base, run 5" in done.stdout
+    assert "candidate  this, run 7" in done.stdout
+    refused = ciguard("compare", "5", "base", cwd=tmp_path, **context, expect=2)
+    assert "base is what a candidate is held against" in refused.stderr
+
+
+MISTAKES: list[tuple[tuple[str, ...], dict[str, str], int, str]] = [
+    (("5", "7"), {}, 2, "--repo OWNER/NAME with a GITHUB_TOKEN"),
+    (("5", "7", "--repo", "shop"), {}, 2, 'expected OWNER/NAME, found "shop"'),
+    (("5", "7", "--repo", REPOSITORY), {"GITHUB_TOKEN": ""}, 2, "--history FILE"),
+    (("5", "8", "--repo", REPOSITORY), {}, 3, "has no record among its artifacts"),
+    (("branch:nosuch", "7", "--repo", REPOSITORY), {}, 3, "no run on branch nosuch that is done"),
+    (
+        ("5", "https://other.example/o/r/actions/runs/7"),
+        {},
+        2,
+        "is for https://github.com, and not sent to another",
+    ),
+    (("this", "7", "--repo", REPOSITORY), {}, 2, "this is no run of GitHub Actions"),
+    (("base", "7", "--repo", REPOSITORY), {}, 2, "base is chosen from a history"),
+    (("nowhere", "7", "--repo", REPOSITORY), {}, 3, "a run id (123456, 123456/2)"),
+    (("out/*.xml", "7", "--repo", REPOSITORY), {}, 3, "no such file"),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one[-1])
+def test_mistakes(
+    ciguard: Ciguard,
+    environ: dict[str, Any],
+    tmp_path: Path,
+    mistake: tuple[tuple[str, ...], dict[str, str], int, str],
+) -> None:
+    words, more, code, output = mistake
+    values: dict[str, Any] = {**environ, **more}
+    done = ciguard("compare", *words, cwd=tmp_path, expect=code, **values)
+    assert output in done.stderr
+    assert "Traceback" not in done.stderr
+    assert TOKEN not in done.stderr
+
+
+def test_result_files(ciguard: Ciguard, tmp_path: Path) -> None:
+    for name, failed in (("old", False), ("new", True)):
+        (tmp_path / name).mkdir()
+        text = JUNIT.format(failures=int(failed), more="<failure>no</failure>" if failed else "")
+        (tmp_path / name / "r.xml").write_text(text)
+    for base, head in (("old", "new"), ("old/*.xml", "new/r.xml")):
+        done = ciguard("compare", base, head, "--fail-on", "new-failure", cwd=tmp_path, expect=10)
+        assert "newly failing: 1\n  pkg.mod.C::t\n    passed -> failed\n      no" in done.stdout
+    (tmp_path / "new" / "r.xml").write_text(JUNIT.format(failures=0, more="")[:150])
+    cut = ciguard("compare", "old", "new", cwd=tmp_path)
+    assert cut.stdout.startswith("INCOMPLETE")
+
+
+def test_result_files_have_the_names_of_the_records_beside_them(
+    ciguard: Ciguard, tmp_path: Path
+) -> None:
+    legs = {"01": [case("pkg/mod.py::C::t", 1.0), case("pkg/mod.py::u", 0.2)]}
+    for path, content in files_of(legs).items():
+        target = tmp_path / "base" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    (tmp_path / "r.xml").write_text(JUNIT.format(failures=1, more="<failure>no</failure>"))
+    done = ciguard("compare", "base", "r.xml", cwd=tmp_path)
+    assert "r.xml: 2 of 2 cases (100 %) joined by name" in done.stderr
+    assert "newly failing: 1\n  pkg/mod.py::C::t" in done.stdout
+    assert "no longer run" not in done.stdout
+
+
+def test_a_folder_without_anything_and_a_place_that_is_none(tmp_path: Path) -> None:
+    lookup = RecordFinder({}, tmp_path, None)
+    with pytest.raises(InputError, match="no record and no result file"):
+        lookup.on_disk(PathReference("."))
+    assert not lookup.exists("x" * 10_000)
+    assert not lookup.exists("\0")
+    with pytest.raises(UsageError, match="of which repository"):
+        lookup.on_github(RunId(7), "HEAD: 7")
+
+
+def test_an_absolute_pattern(tmp_path: Path) -> None:
+    (tmp_path / "r.xml").write_text(JUNIT.format(failures=0, more=""))
+    found = RecordFinder({}, tmp_path / "elsewhere", None).on_disk(
+        PathReference(f"{tmp_path}/*.xml", wild=True)
+    )
+    assert [len(one.results) for one in found.records] == [2]
+
+
+# --- The pull request's run before this one ------------------------------------------------------
+
+
+# --- Ancestors -----------------------------------------------------------------------------------
+
+
+def test_ancestors_as_github_lists_them(server: FakeGitHub) -> None:
+    shas = [f"{number:040x}" for number in range(5)]
+    server.merge_bases[f"{shas[1]}...{shas[4]}"] = shas[1]
+    server.commits_of[f"{shas[1]}...{shas[4]}"] = shas[2:5]
+    with GitHub(server.address, SecretStr(TOKEN)) as github:
+        assert known_ancestors(github, REPOSITORY, shas[1], shas[4]) == set(shas[1:])
+        assert [one.id for one in finished_runs(github, REPOSITORY, branch="main")] == [5]
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(
+        ["git", *who, *words], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_ancestors_as_git_knows_them(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    shas = []
+    for number in range(3):
+        git(tmp_path, "commit", "-q", "--allow-empty", "-m", str(number))
+        shas.append(git(tmp_path, "rev-parse", "HEAD"))
+    git(tmp_path, "checkout", "-q", "-b", "other", shas[0])
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "aside")
+    aside = git(tmp_path, "rev-parse", "HEAD")
+    removed = "f" * 40
+    found = ancestry_of(tmp_path, {}, shas[1], [*shas, aside, removed])
+    assert found.source == "git"
+    assert found.ancestors == {shas[0], shas[1]}
+    assert found.non_ancestors == {shas[2], aside}
+    assert found.is_ancestor(removed) is None
+    git(tmp_path, "clone", "-q", "--depth", "1", "--no-local", ".", "shallow")
+    shallow = ancestry_of(tmp_path / "shallow", {}, aside, [*shas, aside])
+    assert shallow.ancestors == {aside}
+    assert not shallow.non_ancestors
+
+
+def test_where_git_knows_nothing_github_is_asked(tmp_path: Path) -> None:
+    shas = [f"{number:040x}" for number in range(3)]
+    requested = []
+
+    def query(old: str, new: str) -> frozenset[str]:
+        requested.append((old, new))
+        return frozenset(shas[:2])
+
+    found = ancestry_of(tmp_path, {}, shas[2], shas[:2], query)
+    assert found.source == "GitHub"
+    assert found.ancestors == {shas[0], shas[1]}
+    assert requested == [(shas[0], shas[2])]
+    assert ancestry_of(tmp_path, {}, None, shas, query).source == ""
+    assert ancestry_of(tmp_path, {}, shas[2], [], query).source == ""
