@@ -123,7 +123,8 @@ def test_suspects_are_confirmed_or_not(project: Path, ciguard: Ciguard) -> None:
     assert [one.tier for one in now.memory.losses] == ["confirmed"]
     assert now.state == "worse"
     assert now.headline == (
-        "WORSE: peak memory: 1 confirmed regression (3 tests judged, n=12); "
+        "WORSE: 3 tests that passed in both took 0.75 s, 0.30 s on the base; "
+        "peak memory: 1 confirmed regression (3 tests judged, n=12); "
         "duration: 1 confirmed regression (3 tests judged, n=12)"
     )
     assert now.notes[-1].endswith("in turn on one machine: 2 of 3 suspects confirmed.")
