@@ -54,7 +54,7 @@ def test_xfails_inside(): pytest.xfail("found out late")
 def test_xfails_before(breaks_before): pass
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def evaluate_rows(n): assert n != 2
+def test_rows(n): assert n != 2
 
 class TestClass:
     def test_method(self): pass
