@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -74,9 +75,12 @@ def test_a_suspect_is_run_again_and_told_as_confirmed(github: GitHub) -> None:
     assert [one["tier"] for one in before["memory"]["losses"]] == ["suspect"]
     assert run.jobs["confirm"].result == "success", run.talk
     (output,) = (github.artifacts / "201").glob("ciguard-confirmation-201-1/*.json")
-    assert json.loads(output.read_text("utf-8"))["verdict"] == "more memory"
+    rows = json.loads(output.read_text("utf-8"))["rows"]
+    # Allocating more takes longer too: a loaded machine may confirm that as well.
+    (memory,) = [row for row in rows if row["measure"] == "peak_delta_bytes"]
+    assert memory["verdict"] == "more memory"
     confirmed = run.jobs["ciguard (confirmed)"]
     assert confirmed.failed_steps == ("Report",), "the policy fails what is confirmed"
     (comment,) = github.comments()
     assert "peak memory: 1 confirmed regression" in comment["body"]
-    assert "of base and head in turn on one machine: 1 of 1 suspect confirmed" in comment["body"]
+    assert re.search(r"in turn on one machine: [12] of [12] suspects? confirmed", comment["body"])
