@@ -7,7 +7,7 @@ so that a test's name or message can never become markup.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Table:
     Attributes:
         rows: as many cells each as there are columns.
         noun: of one row; counts rows that do not fit.
-        most: rows shown at most, in every format; None: as many as the format allows.
+        max_rows: rows shown at most, in every format; None: as many as the format allows.
         total: a last row, always shown.
     """
 
@@ -180,6 +180,7 @@ class Section:
     Attributes:
         name: unique in a document.
         title: "" for none.
+        folded: Markdown shows the title, and the blocks once a reader asks for them.
         size: how much it holds, and of what: (12, "failure"). Says what was left out.
         drop: where a text is too long, sections with a larger number go first; 0 stays.
         formats: where it is shown at all.
@@ -191,6 +192,7 @@ class Section:
     size: tuple[int, str] = (0, "")
     drop: int = 0
     formats: tuple[Format, ...] = ("text", "markdown", "html")
+    folded: bool = False
 
 
 Block = Headline | Paragraph | Facts | Bullets | Table | Listing | Chart | Details | Section
@@ -243,12 +245,10 @@ def visible(blocks: Sequence[Block], shape: Format) -> tuple[Block, ...]:
         if isinstance(block, Section):
             inner = visible(block.blocks, shape)
             if shape in block.formats and inner:
-                found.append(
-                    Section(block.name, inner, block.title, block.size, block.drop, block.formats)
-                )
+                found.append(replace(block, blocks=inner))
         elif isinstance(block, Details):
             if inner := visible(block.blocks, shape):
-                found.append(Details(block.summary, inner))
+                found.append(replace(block, blocks=inner))
         elif not _is_empty(block, shape):
             found.append(block)
     return tuple(found)
@@ -264,5 +264,6 @@ def _is_empty(block: Block, shape: Format) -> bool:
     if isinstance(block, Paragraph):
         return not plain(block.content)
     if isinstance(block, Chart):
-        return shape == "text" or (shape == "markdown" and not block.mermaid)
+        shown = {"text": None, "markdown": block.mermaid or None, "html": block.data}
+        return shown[shape] is None
     return False

@@ -6,10 +6,12 @@ it is missing; nothing is cut in its middle, and the headline always stays.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.document import (
+    NAME_WIDTH,
     Bullets,
     Chart,
     Code,
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 ROWS: Final = (200, 50, 15)  # of a table, tried in this order
 HEADLINE_WIDTH: Final = 160
+# Of a name in a table: up to 24 characters that end where a reader expects it, else cut anywhere.
+_PIECE: Final = re.compile(r".{1,24}(?<=[/:._, -])(?![/:._, -])|.{1,24}")
 ICONS: Final[dict[State, str]] = {
     "passed": ":white_check_mark: ",
     "failed": ":x: ",
@@ -77,7 +81,7 @@ def as_markdown(
 
     Args:
         limit: None for none; a table then has `ROWS[0]` rows at most.
-        place: where all of it can be read.
+        full_text_location: where all of it can be read.
     """
     blocks = visible(blocks, "markdown")
     if limit is None:
@@ -150,11 +154,11 @@ class _Markdown:
             if block.name in self.dropped:
                 return ""
             inner = self.blocks(block.blocks)
+            if block.folded:
+                return _folded(escaped(block.title), inner)
             return f"#### {escaped(block.title)}\n\n{inner}" if block.title and inner else inner
         if isinstance(block, Details):
-            inner = self.blocks(block.blocks)
-            summary = _inline(block.summary)
-            return f"<details><summary>{summary}</summary>\n\n{inner}\n\n</details>" * bool(inner)
+            return _folded(_inline(block.summary), self.blocks(block.blocks))
         if isinstance(block, Facts):
             return "\n".join(f"- {escaped(name)}: {_inline(value)}" for name, value in block.rows)
         if isinstance(block, Bullets):
@@ -182,7 +186,7 @@ class _Markdown:
         lines = [
             "".join(f"| {escaped(column.title)} " for column in table.columns) + "|",
             "".join("|--:" if one.align == "right" else "|---" for one in table.columns) + "|",
-            *("".join(f"| {_inline(cell_content(cell))} " for cell in row) + "|" for row in rows),
+            *("".join(f"| {_cell(cell_content(cell))} " for cell in row) + "|" for row in rows),
         ]
         return "\n".join(lines) + self.more(len(table.rows) - most, table.noun)
 
@@ -194,19 +198,36 @@ class _Markdown:
         )
 
 
+def _folded(summary: str, inner: str) -> str:
+    return f"<details><summary>{summary}</summary>\n\n{inner}\n\n</details>" if inner else ""
+
+
+def _cell(content: Content) -> str:
+    """A cell of a table, in which a long name may be divided: GitHub's column is narrow."""
+    return "".join(_span(span, is_breakable=True) for span in spans(content))
+
+
+def _breakable_code(text: str, width: int) -> str:
+    """A name as it can be copied, with places where a line may end: `<wbr>` is in no copy."""
+    pieces = _PIECE.findall(one_line(text, width))
+    return f"<code>{'<wbr>'.join(code(piece)[6:-7] for piece in pieces)}</code>"
+
+
 def _inline(content: Content) -> str:
     return "".join(map(_span, spans(content)))
 
 
-def _span(span: Span) -> str:
+def _span(span: Span, *, is_breakable: bool = False) -> str:
     if isinstance(span, str):
         return escaped(span.replace("->", "→"))
     if isinstance(span, Code):
-        return code(span.text, span.width)
+        show = _breakable_code if is_breakable else code
+        return show(span.text, span.width)
     if isinstance(span, Strong):
         return f"**{escaped(span.text)}**"
     if isinstance(span, Folded):
         first = first_line(span.text)
-        return code(first) if first else ""
+        show = _breakable_code if is_breakable else code
+        return show(first, NAME_WIDTH) if first else ""
     assert isinstance(span, Link)
-    return linked(_span(span.content), span.url)
+    return linked(_span(span.content, is_breakable=is_breakable), span.url)

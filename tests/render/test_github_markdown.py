@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import html
+
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from render.samples import HOSTILE, sample
 
-from ciguard.document import Bullets, Column, Headline, Item, Paragraph, Section, Table
+from ciguard.document import Bullets, Code, Column, Headline, Item, Paragraph, Section, Table
+from ciguard.render.html import as_html
 from ciguard.render.markdown import SizeLimit, as_markdown, utf8_bytes, utf16_units
+from ciguard.render.plaintext import as_text
 
 GITHUB = MarkdownIt("gfm-like", {"linkify": False})
 
@@ -21,7 +25,7 @@ def tags(text: str) -> list[tuple[str, str]]:
         found += [
             (child.type, child.content if child.type == "html_inline" else child.tag)
             for child in token.children or []
-            if child.type not in {"text", "entity", "text_special"}
+            if child.type not in {"text", "entity", "text_special"} and child.content != "<wbr>"
         ]
     return found
 
@@ -48,6 +52,28 @@ def document(rows: int) -> list[Headline | Section]:
         Section("tests", (table,), "Tests", (rows, "test"), drop=1),
         Section("warnings", (items,), "Warnings", (rows, "warning"), drop=2),
     ]
+
+
+def test_a_long_name_in_a_table_can_be_divided() -> None:
+    """A table no wider than GitHub's column; what is copied is the name alone."""
+    name = "tests/checkout/test_payment_methods.py::TestRefunds::test_partial" + "x" * 60
+    text = as_markdown([Table((Column("test"),), ((Code(name),),))])
+    row = text.splitlines()[2]
+    pieces = row.removeprefix("| <code>").removesuffix("</code> |").split("<wbr>")
+    assert html.unescape("".join(pieces)) == name
+    assert max(len(html.unescape(piece)) for piece in pieces) <= 24
+    assert html.unescape(pieces[0]) == "tests/checkout/test_"
+    assert "<wbr>" not in as_markdown([Paragraph(Code(name))])
+
+
+def test_a_folded_section() -> None:
+    """Markdown folds it behind its title; elsewhere the title is a heading."""
+    section = Section("legs", (Paragraph("inside"),), "3 shards", folded=True)
+    assert as_markdown([section]) == (
+        "<details><summary>3 shards</summary>\n\ninside\n\n</details>\n"
+    )
+    assert as_text([section]) == "3 shards:\ninside\n"
+    assert "<h2>3 shards</h2>" in as_html([section])
 
 
 def test_rows_go_before_sections() -> None:
