@@ -33,7 +33,7 @@ from ciguard.model import (
     Shard,
     Suite,
 )
-from ciguard.plan.artifact import PROGRAM, members, zipped
+from ciguard.plan.outputs import PROGRAM, members, zipped
 from ciguard.run.frameworks.base import PEAK_RESET_BY
 from ciguard.sources.local import read_record_tree
 

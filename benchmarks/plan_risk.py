@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from recordings import COUNTS, Trial, estimated, following, packed, pairs, require
 
+from ciguard.plan.problem import MAX_SHARDS
 from ciguard.plan.risk import WallTimeSpread, limit_for_risk
-from ciguard.plan.shard_count import MAX_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

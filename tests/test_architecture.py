@@ -77,7 +77,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "experiment": (*SHARED, "compare"),
     "history": (*SHARED, "sources.local", "git.commands"),
     "init": (*SHARED, "template_loader"),
-    "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.static"),
+    "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs"),
     "report": (*SHARED, "github", "mermaid", "template_loader", "guard", "compare"),
 }
 VERBS = ("plan", "guard", "compare", "experiment", "history", "init", "doctor", "report")

@@ -36,7 +36,7 @@ from ciguard.init.generated_files import (
     running_requirement,
 )
 from ciguard.plan.collection import FIX, collect_units
-from ciguard.plan.static import BEGIN, END
+from ciguard.plan.outputs import BEGIN, END
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.platforms.current import CURRENT

@@ -8,8 +8,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.errors import CiguardError, InputError, combine
+from ciguard.run.frameworks.environment import original_environment
 from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.plugin_files import extract_plugins
+from ciguard.run.frameworks.registry import framework
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,18 +23,18 @@ if TYPE_CHECKING:
 
 # The plan's job reads the history with a token; a pull request's code, which runs here, may not.
 SECRETS: Final = frozenset({"GITHUB_TOKEN", "GH_TOKEN"})
-FIX: Final = "mend what cannot be collected: no plan is made without it"
+FIX: Final = "make every test collectable: a plan needs all of them"
 IGNORED: Final = frozenset({"node_modules", "__pycache__"})
 
 
 def collect_units(
-    framework: Framework,
+    adapter: Framework,
     suite: Suite,
     variant: str,
     folder: Path,
     environ: Mapping[str, str],
 ) -> Listing:
-    """Let the framework list one variant of a suite, as `asked` does.
+    """Let the framework list one variant of a suite, as `list_units` does.
 
     Args:
         environ: what the program inherits, but for `SECRETS`: ours, with the pool's.
@@ -42,7 +46,7 @@ def collect_units(
     with tempfile.TemporaryDirectory(prefix="ciguard-plan-") as private:
         inside = extract_plugins(str(Path(private, "inside")))
         return list_units(
-            framework,
+            adapter,
             suite,
             variant,
             folder=str(folder),
@@ -50,6 +54,50 @@ def collect_units(
             inside=inside,
             environ=inherited,
         )
+
+
+def collect_suites(
+    suites: Mapping[str, Suite],
+    pool_env: Mapping[str, Mapping[str, str]],
+    folder: Path,
+    environ: Mapping[str, str],
+) -> tuple[InventoryUnit, ...]:
+    """Let the framework of each suite list all its variants.
+
+    Args:
+        pool_env: by suite, what its pool adds to the environment.
+
+    Raises:
+        InputError: all that cannot be collected, together.
+    """
+    units: list[InventoryUnit] = []
+    mistakes: list[CiguardError] = []
+    inherited = original_environment(environ)
+    for name, suite in suites.items():
+        for variant in suite.variants:
+            suite_variant = " ".join(filter(None, (name, variant)))
+            where = f"suite {suite_variant}" if suite_variant else ""
+            try:
+                listing = collect_units(
+                    framework(suite.framework),
+                    suite,
+                    variant,
+                    folder,
+                    {**inherited, **pool_env[name]},
+                )
+            except InputError as error:
+                mistakes.append(InputError(error.what, where=where, fix=error.fix))
+                continue
+            mistakes += (InputError(error, where=where, fix=FIX) for error in listing.errors)
+            units += (
+                InventoryUnit(
+                    unit.unit, name, variant, unit.file or None, unit.categories, unit.group
+                )
+                for unit in listing.units
+            )
+    if mistakes:
+        raise combine(mistakes)
+    return tuple(units)
 
 
 def matching_files(patterns: Sequence[str], folder: Path, cwd: str) -> tuple[str, ...]:

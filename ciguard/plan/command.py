@@ -14,15 +14,14 @@ from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.base_runs import BaseQuery
-from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.base import gunzip
 from ciguard.config import PlanConfig, describe_mistake
-from ciguard.errors import CiguardError, ExitCode, InputError, UsageError, combine
+from ciguard.errors import CiguardError, ExitCode, UsageError, combine
 from ciguard.github import workflow_commands
 from ciguard.github.event_payload import current_run
 from ciguard.history.stores import load, open_store, unusable_message
 from ciguard.model import LegPolicy, Pool, Suite
-from ciguard.plan import artifact, view
+from ciguard.plan import view
 from ciguard.plan.base_plan import (
     BaseCount,
     BasePlan,
@@ -31,20 +30,29 @@ from ciguard.plan.base_plan import (
     from_history,
     from_plan,
 )
-from ciguard.plan.collection import FIX, collect_units, matching_files
+from ciguard.plan.collection import collect_suites, matching_files
 from ciguard.plan.explain import Explained, explain, find_unit
 from ciguard.plan.fixed_shards import fixed_assignment, plan_fixed
 from ciguard.plan.history_inputs import HistoryInputs, coverage_text, with_history, without_history
 from ciguard.plan.inventory import file_of, inventory, reject_duplicates
 from ciguard.plan.key_facts import history_problem
-from ciguard.plan.outputs import as_output, matrix
+from ciguard.plan.outputs import (
+    PLAN,
+    PROGRAM,
+    STATIC_FOLDER,
+    artifact_name,
+    as_output,
+    fill_matrix,
+    matrix,
+    members,
+    read_workflow,
+    zipped,
+)
 from ciguard.plan.planner import PlanResult, Provenance, plan
-from ciguard.plan.problem import PlanInputs, PlanOptions
+from ciguard.plan.problem_builder import PlanInputs, PlanOptions
 from ciguard.plan.risk import time_limits
-from ciguard.plan.static import STATIC_FOLDER, fill_matrix, read_workflow
 from ciguard.plan.timeouts import TimeoutRule, unit_timeouts
 from ciguard.plan.warnings import tries_without_effect
-from ciguard.run.frameworks.environment import original_environment
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
 from ciguard.suites_and_pools import pool_of_suites, pools_of, suites_of, with_inventory_suites
@@ -55,6 +63,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from ciguard.codec.history import History
+    from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
     from ciguard.invocation import Invocation
@@ -297,7 +306,7 @@ def _inventory(
         first = next(iter(pools))
         pool_of = pool_of_suites(config, pools)
         env = {name: pools[pool or first].env for name, pool in pool_of.items()}
-        units = _collect(invocation, suites, env)
+        units = collect_suites(suites, env, invocation.folder, invocation.environ)
     else:
         units = tuple(listed)
         for name in (name for name in suites if there[name]):
@@ -318,37 +327,6 @@ def _read_inventory(folder: Path, path: str) -> inventory_codec.Inventory:
     found = inventory_codec.read(gunzip(io.BytesIO(content)), source)
     reject_duplicates(found.repeated, source)
     return found
-
-
-def _collect(
-    invocation: Invocation, suites: Mapping[str, Suite], pool_env: Mapping[str, Mapping[str, str]]
-) -> tuple[InventoryUnit, ...]:
-    """Every suite's variants; what went wrong anywhere is told together."""
-    units: list[InventoryUnit] = []
-    mistakes: list[CiguardError] = []
-    inherited = original_environment(invocation.environ)
-    for name, suite in suites.items():
-        for variant in suite.variants:
-            suite_variant = " ".join(filter(None, (name, variant)))
-            where = f"suite {suite_variant}" if suite_variant else ""
-            environ = {**inherited, **pool_env[name]}
-            try:
-                listing = collect_units(
-                    framework(suite.framework), suite, variant, invocation.folder, environ
-                )
-            except InputError as error:
-                mistakes.append(InputError(error.what, where=where, fix=error.fix))
-                continue
-            mistakes += (InputError(error, where=where, fix=FIX) for error in listing.errors)
-            units += (
-                InventoryUnit(
-                    unit.unit, name, variant, unit.file or None, unit.categories, unit.group
-                )
-                for unit in listing.units
-            )
-    if mistakes:
-        raise combine(mistakes)
-    return tuple(units)
 
 
 def _ancestor_functions(suites: Mapping[str, Suite]) -> dict[str, Ancestors]:
@@ -431,9 +409,8 @@ def _write(result: PlanResult, output: str | None, folder: str | None) -> None:
     if output is not None:
         local.write(output, result.content)
     if folder is not None:
-        local.write(Path(folder, artifact.PLAN), result.content)
-        program = artifact.zipped(artifact.members(resources("ciguard")))
-        local.write(Path(folder, artifact.PROGRAM), program)
+        local.write(Path(folder, PLAN), result.content)
+        local.write(Path(folder, PROGRAM), zipped(members(resources("ciguard"))))
 
 
 def _workflow(folder: Path, path: str | None) -> str:
@@ -456,7 +433,7 @@ def _write_outputs(
     values = {
         "matrix": as_output(matrix(result.plan, job_minutes)),
         "plan_id": result.plan.id,
-        "plan_artifact": artifact.artifact_name(result.plan.id, run_attempt),
+        "plan_artifact": artifact_name(result.plan.id, run_attempt),
     }
     local.append(outputs, workflow_commands.outputs(values))
     if environ.get("GITHUB_STEP_SUMMARY"):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ciguard.model import Plan, PlannedUnit, Shard, UnitKey
     from ciguard.plan.estimates import Observations
-    from ciguard.plan.problem import PlanInputs
+    from ciguard.plan.problem_builder import PlanInputs
 
 MAX_VALUES: Final = 8
 ROUNDED_S: Final = 1e-6  # so far an estimate is from the value that it was raised to

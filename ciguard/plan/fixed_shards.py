@@ -17,7 +17,7 @@ from ciguard.model import Plan, Prediction, Shard
 from ciguard.plan.base_plan import with_base_counts
 from ciguard.plan.inventory import name_some
 from ciguard.plan.planner import DIGITS, PlanResult, Provenance
-from ciguard.plan.problem import ProblemBuilder, with_estimates
+from ciguard.plan.problem_builder import ProblemBuilder, with_estimates
 from ciguard.plan.risk import WallTimeSpread
 from ciguard.text import count_of
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.model import UnitKey
-    from ciguard.plan.problem import PlanInputs, PlanOptions
-    from ciguard.plan.shard_count import PackingProblem
+    from ciguard.plan.problem import PackingProblem
+    from ciguard.plan.problem_builder import PlanInputs, PlanOptions
 
 
 @dataclass(frozen=True, slots=True)

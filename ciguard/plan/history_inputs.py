@@ -17,7 +17,7 @@ from ciguard.plan.observations import (
 )
 from ciguard.plan.overheads import Overheads, observe_overheads
 from ciguard.plan.pools import with_observed_capacity
-from ciguard.plan.shard_count import NO_OVERHEADS
+from ciguard.plan.problem import NO_OVERHEADS
 from ciguard.plan.timeouts import max_fixture_s
 
 if TYPE_CHECKING:

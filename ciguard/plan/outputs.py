@@ -1,12 +1,50 @@
-"""The plan as the matrix of a workflow: what `fromJSON` turns into jobs. Pure."""
+"""What a plan gives a workflow: its matrix, and the program that the matrix's jobs run. Pure.
+
+The matrix is a step's output, or, for a suite that no job plans anew, part of a workflow file
+(`--static`); `.ciguard/` then holds the plan and the program. Units that are newer than such a plan
+run all the same (run/unplanned.py). The program, ciguard-run.pyz, is one file made from our own
+sources, read as data: the same sources give the same bytes.
+"""
 
 from __future__ import annotations
 
+import io
 import json
-from typing import TYPE_CHECKING, Any
+import zipfile
+from typing import TYPE_CHECKING, Any, Final
+
+from ciguard.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from importlib.resources.abc import Traversable
+
     from ciguard.model import Plan
+
+STATIC_FOLDER: Final = ".ciguard"
+BEGIN: Final = "# ciguard plan --static: begin"
+END: Final = "# ciguard plan --static: end"
+
+PROGRAM: Final = "ciguard-run.pyz"
+PLAN: Final = "plan.json"
+_FIXED_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can say
+_FIXED_MODE: Final = 0o100644 << 16
+_UNIX: Final = 3
+_MAIN: Final = b"""from ciguard.run.__main__ import main
+
+main()
+"""
+FILES: Final = (
+    "__init__.py",
+    "errors.py",
+    "codec/__init__.py",
+    "codec/record/__init__.py",
+    "codec/record/lines.py",
+    "codec/plan_file.py",
+)
+FOLDERS: Final = ("model", "run")
+# click's side of `ciguard run`; the adapter frameworks/command.py is another file.
+EXCLUDED: Final = frozenset({"run/command.py"})
 
 
 def matrix(plan: Plan, job_minutes: int) -> dict[str, Any]:
@@ -33,3 +71,83 @@ def matrix(plan: Plan, job_minutes: int) -> dict[str, Any]:
 def as_output(matrix: dict[str, Any]) -> str:
     """In one line of ASCII."""
     return json.dumps(matrix, separators=(",", ":"))
+
+
+def read_workflow(content: bytes, where: str) -> str:
+    """The text of a workflow that has a place for a matrix.
+
+    Raises:
+        InputError: it is no UTF-8, or `fill_matrix` cannot fill it in.
+    """
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        what = f"no UTF-8: {error.reason} at byte {error.start}"
+        raise InputError(what, where=where, fix="save it as UTF-8") from error
+    fill_matrix(text, {"include": []}, where)
+    return text
+
+
+def fill_matrix(text: str, matrix: Mapping[str, Any], where: str) -> str:
+    """The workflow with this matrix between its two marks, indented and ended as the first one is.
+
+    Raises:
+        InputError: the marks are not there, or more than once.
+    """
+    lines = text.splitlines(keepends=True)
+    begins = [number for number, line in enumerate(lines) if line.strip() == BEGIN]
+    ends = [number for number, line in enumerate(lines) if line.strip() == END]
+    if len(begins) != 1 or len(ends) != 1 or begins > ends:
+        fix = f"put the lines {BEGIN!r} and {END!r} below `strategy:`, or `ciguard init --static`"
+        raise InputError("has no place for a matrix", where=where, fix=fix)
+    first = lines[begins[0]]
+    indent = first[: len(first) - len(first.lstrip())]
+    end = "\r\n" if first.endswith("\r\n") else "\n"
+    entries = [json.dumps(entry) for entry in matrix["include"]]  # JSON is YAML
+    written = [f"{indent}matrix:{end}", f"{indent}  include:{end}"]
+    written += [f"{indent}    - {entry}{end}" for entry in entries]
+    return "".join([*lines[: begins[0] + 1], *written, *lines[ends[0] :]])
+
+
+def artifact_name(plan_id: str, run_attempt: int) -> str:
+    """Unique in a workflow run, in characters that GitHub allows."""
+    return f"ciguard-plan-{plan_id}-{run_attempt}"
+
+
+def members(package: Traversable) -> dict[str, bytes]:
+    """What the leg needs, by its name in the zip file.
+
+    Args:
+        package: the folder of `ciguard`, wherever it is installed.
+    """
+    found = {"__main__.py": _MAIN}
+    for name in FILES:
+        found[f"ciguard/{name}"] = package.joinpath(*name.split("/")).read_bytes()
+    for folder in FOLDERS:
+        for name, content in _below(package.joinpath(folder), folder):
+            if name not in EXCLUDED:
+                found[f"ciguard/{name}"] = content
+    return found
+
+
+def _below(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    for item in folder.iterdir():
+        name = f"{path}/{item.name}"
+        if item.name.startswith((".", "__pycache__")):
+            continue
+        if item.is_dir():
+            yield from _below(item, name)
+        else:
+            yield name, item.read_bytes()
+
+
+def zipped(contents: Mapping[str, bytes]) -> bytes:
+    """A zip file that Python runs."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name in sorted(contents):
+            entry = zipfile.ZipInfo(name, _FIXED_TIME)
+            entry.external_attr = _FIXED_MODE
+            entry.create_system = _UNIX  # else the machine's own
+            archive.writestr(entry, contents[name], zipfile.ZIP_DEFLATED, compresslevel=9)
+    return stream.getvalue()

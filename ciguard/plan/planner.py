@@ -10,9 +10,10 @@ from ciguard.model import CulpritCandidate, Plan
 from ciguard.plan.base_plan import moved, shard_number, shared_units, with_base_counts
 from ciguard.plan.cost import chosen_option, counts_to_try, option
 from ciguard.plan.pools import assign_pools
-from ciguard.plan.problem import ProblemBuilder, allocate_together_or_apart, with_estimates
+from ciguard.plan.problem import MAX_SHARDS
+from ciguard.plan.problem_builder import ProblemBuilder, with_estimates
 from ciguard.plan.risk import overrun_probability
-from ciguard.plan.shard_count import MAX_SHARDS, apportion, quick_makespans_s
+from ciguard.plan.shard_count import allocate_together_or_apart, apportion, quick_makespans_s
 from ciguard.plan.warnings import plan_warnings
 from ciguard.text import one_line
 
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 
     from ciguard.model import PlannedUnit, Pool, Shard, ShardCountOption
     from ciguard.plan.base_plan import BaseCount
-    from ciguard.plan.problem import PlanInputs, PlanOptions
+    from ciguard.plan.problem import PackingProblem
+    from ciguard.plan.problem_builder import PlanInputs, PlanOptions
     from ciguard.plan.risk import TimeLimits
-    from ciguard.plan.shard_count import PackingProblem, PoolAllocation
+    from ciguard.plan.shard_count import PoolAllocation
 
 DIGITS: Final = 6
 RISK_DIGITS: Final = 4

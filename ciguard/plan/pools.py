@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.series import legs
 from ciguard.plan.cost import cost_of
-from ciguard.plan.problem import allocate
+from ciguard.plan.problem import RELATIVE_TOLERANCE
 from ciguard.plan.risk import budget_bytes
-from ciguard.plan.shard_count import RELATIVE_TOLERANCE
+from ciguard.plan.shard_count import allocate
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
 from ciguard.text import count_of
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.history import History
     from ciguard.model import PlannedUnit, Pool
-    from ciguard.plan.problem import PlanInputs, PlanOptions, ProblemBuilder
+    from ciguard.plan.problem_builder import PlanInputs, PlanOptions, ProblemBuilder
 
 MAX_LEGS: Final = 40  # newest ones of a pool that say what its machines have
 

@@ -1,367 +1,220 @@
-"""What each pool has to do: units, estimates and wishes become `Work`. Pure."""
+"""What is to be done in one pool: its units, their costs, and the bounds on any packing. Pure."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass
-from itertools import repeat
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from ciguard.errors import UsageError
-from ciguard.model import LegPolicy, PlannedUnit
-from ciguard.plan.base_plan import previous_shards
-from ciguard.plan.risk import budget_bytes
-from ciguard.plan.shard_count import (
-    MAX_SHARDS,
-    MIN_GAIN,
-    NO_OVERHEADS,
-    RELATIVE_TOLERANCE,
-    PackingProblem,
-    PoolAllocation,
-    allocate_exactly,
-    apportion,
-    fewest_shards,
-)
+from ciguard.plan.overheads import Overheads
+from ciguard.plan.packing import lower_bound_s
+from ciguard.plan.risk import WallTimeSpread, limit_for_risk, overrun_probability
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from ciguard.model import Pool, Suite
-    from ciguard.plan.base_plan import BasePlan
-    from ciguard.plan.estimates import Estimates
-    from ciguard.plan.inventory import Ancestors, Inventory
+    from ciguard.model import PlannedUnit, Suite
     from ciguard.plan.loss_isolation import CandidateSet
-    from ciguard.plan.overheads import Overheads
+    from ciguard.plan.overheads import LegCost
     from ciguard.plan.packing import GroupKey
-    from ciguard.plan.risk import TimeLimits
 
-Grouping = Literal["none", "file", "file-strict", "fixture"]
-DEFAULT_POLICY: Final = LegPolicy()
-EXPENSIVE_FIXTURE_S: Final = (
-    0.05  # of shared fixtures: cheaper ones are no reason to keep a file together
-)
+MAX_SHARDS: Final = 256  # jobs that GitHub lets a matrix have
+RELATIVE_TOLERANCE: Final = 1e-9  # of sums of the same numbers in another order
+NO_OVERHEADS: Final = Overheads()
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """What the user asks of a plan.
+@dataclass(frozen=True)  # no slots: what many shard counts ask for is summed once
+class PackingProblem:
+    """What is to be done in one pool.
 
     Attributes:
-        pool_of: by suite, a name of `pools`; None leaves it to price and target.
-        shards: exactly so many, or as many as `target_wall_s` needs.
-        risk: accepted P(any shard passes its limit).
-        processes: side by side in each leg.
-        policy: of the legs; its deadline comes from `limit`.
+        units: of the whole inventory, by key; `positions` says which are meant.
+        turn, variances_s2: by position, as in `Inventory` and `Estimates`.
+        group_key: what keeps units together; None for nothing.
+        overheads: of this pool's shards.
+        marked: units that the suite itself keeps together.
+        homes: by position, the number of the shard in which the base's plan has it.
+        base_keys: of the shards that the base's plan has for this work.
+        suspicions: units that may have killed shards.
+        deadline_s, risk: when a leg stops itself, and the accepted P(any shard gets there).
     """
 
-    limit: TimeLimits
-    pool_of: Mapping[str, str | None]
-    shards: int | None = None
-    target_wall_s: float = 600.0
-    risk: float = 0.01
-    processes: int = 1
-    group: Grouping = "file"
-    policy: LegPolicy = DEFAULT_POLICY
-
-
-class GroupId(NamedTuple):
-    """A group's name: within its suite and variant."""
-
-    suite: str
-    variant: str
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class PlanInputs:
-    """What is there.
-
-    Attributes:
-        estimates: for the inventory's units.
-        suites: with what their processes cost.
-        pools: the preferred one first.
-        kin: by suite, names of the groups that a unit belongs to, nearest first.
-        limits_s: of units, by position; empty where none has one.
-        base: the base's plan, whose units stay where they are.
-    """
-
-    inventory: Inventory
-    estimates: Estimates
+    pool: str
+    budget_bytes: int | None
+    processes: int
+    units: Sequence[PlannedUnit]
+    positions: Sequence[int]
+    run_order: Sequence[int]
+    variances_s2: Sequence[float]
+    speed_spread: float
+    group_key: GroupKey | None
     suites: Mapping[str, Suite]
-    pools: Mapping[str, Pool]
-    ancestors: Mapping[str, Ancestors]
     overheads: Overheads = NO_OVERHEADS
+    colocated: Sequence[tuple[int, ...]] = ()
+    previous_shard: Mapping[int, int] = field(default_factory=dict)
+    base_keys: tuple[str, ...] = ()
     candidate_sets: Sequence[CandidateSet] = ()
-    limits_s: Sequence[float | None] = ()
-    base: BasePlan | None = None
+    concurrency: int | None = None
+    deadline_s: float = math.inf
+    risk: float = 0.0
 
+    @cached_property
+    def walls_s(self) -> tuple[float, ...]:
+        """What each unit costs a shard, by position, of the whole inventory."""
+        if not self.overheads.between_s:
+            return tuple(unit.wall_s for unit in self.units)
+        by_suite = {name: self.overheads.inter_test_gap_s(name, self.pool) for name in self.suites}
+        return tuple(unit.wall_s + by_suite[unit.suite] for unit in self.units)
 
-def with_estimates(basis: PlanInputs) -> tuple[PlannedUnit, ...]:
-    """Every unit of the inventory with its estimate, in its order."""
-    keys, estimates = basis.inventory.keys, basis.estimates
-    return tuple(
-        map(
-            PlannedUnit,
-            [key.unit for key in keys],
-            [key.suite for key in keys],
-            [key.variant for key in keys],
-            estimates.wall_s.tolist(),
-            _sizes(estimates.peak_delta_bytes),
-            _sizes(estimates.retained_bytes),
-            basis.limits_s or repeat(None),
-            estimates.known.tolist(),
-        )
-    )
+    @cached_property
+    def setups_s(self) -> tuple[float, ...] | None:
+        """By position, what the fixtures that its file shares take once; None where none do."""
+        by_file = self.overheads.setup_s
+        if not any(by_file):
+            return None
+        return tuple(by_file[file] if file >= 0 else 0.0 for file in self.overheads.file)
 
+    @cached_property
+    def total_s(self) -> float:
+        """Sum over its units, and over what their files set up once."""
+        return self.load_s(self.positions)
 
-def _sizes(column: NDArray[np.float64]) -> list[int | None]:
-    """Whole numbers, None for NaN."""
-    found: list[int | None] = np.nan_to_num(column).astype(np.int64).tolist()
-    for position in np.flatnonzero(np.isnan(column)).tolist():
-        found[position] = None
-    return found
+    @cached_property
+    def floor(self) -> int:
+        """The unit that no number of shards can go below; ties go to the first key."""
+        process_s = {name: process_overhead_s(suite) for name, suite in self.suites.items()}
 
+        def beyond_leg_s(position: int) -> float:  # which is the same for all
+            setup_s = self.setups_s[position] if self.setups_s is not None else 0.0
+            return process_s[self.units[position].suite] + self.walls_s[position] + setup_s
 
-class ProblemBuilder:
-    """Makes the work of one plan; what all of its pools share is made once.
+        return max(sorted(self.positions), key=beyond_leg_s)
 
-    Args:
-        units: of `planned_units`.
-    """
+    @cached_property
+    def leg(self) -> LegCost:
+        """What each of its shards takes beside its processes."""
+        return self.overheads.leg(self.pool)
 
-    def __init__(
-        self, basis: PlanInputs, units: Sequence[PlannedUnit], options: PlanOptions
-    ) -> None:
-        self._basis = basis
-        self._units = units
-        self._options = options
-        self._variances_s2 = basis.estimates.variance_s2.tolist()
-        self._group_key = _group_key(basis, options.group)
-        self._homes, self._keys = (
-            previous_shards(basis.base, basis.inventory.keys) if basis.base else ({}, {})
-        )
+    @cached_property
+    def starts_s(self) -> list[float]:
+        """What one process of each of its suites and variants takes beside its units, ascending."""
+        return self.processes_s(self.positions)
 
-    def for_units(
-        self, pool: str, positions: Sequence[int], concurrency: int | None = None
-    ) -> PackingProblem:
-        """The work of one pool with these units.
+    @property
+    def min_process_overhead_s(self) -> float:
+        """What any process takes beside its units."""
+        return self.starts_s[0]
 
-        Args:
-            concurrency: its part of the jobs that the pool runs at once; all of them where None.
+    def load_s(self, positions: Iterable[int]) -> float:
+        """What units take in one process together, once it has started."""
+        members = list(positions)
+        walls_s = [self.walls_s[position] for position in members]
+        if self.setups_s is not None:
+            first = {self.overheads.file[position]: position for position in members}
+            walls_s += [self.setups_s[position] for position in first.values()]
+        return math.fsum(walls_s)
+
+    @cached_property
+    def infeasible(self) -> tuple[tuple[int, ...], ...]:
+        """Units, and groups that the suite keeps together, that alone pass the deadline.
+
+        At this risk; longest first. No number of shards helps them, and the others are to keep it.
         """
-        at_home, base_keys = self._previous_shards(pool, positions)
-        return PackingProblem(
-            pool=pool,
-            budget_bytes=budget_bytes(self._basis.pools[pool]),
-            processes=self._options.processes,
-            units=self._units,
-            positions=tuple(sorted(positions)),
-            run_order=self._basis.inventory.run_order,
-            variances_s2=self._variances_s2,
-            speed_spread=self._basis.estimates.speed_spread,
-            group_key=self._group_key,
-            suites=self._basis.suites,
-            overheads=self._basis.overheads,
-            colocated=_colocated(self._basis.inventory, positions, self._options.group),
-            previous_shard=at_home,
-            base_keys=base_keys,
-            candidate_sets=self._basis.candidate_sets,
-            concurrency=self._basis.pools[pool].concurrency if concurrency is None else concurrency,
-            deadline_s=self._options.limit.deadline_s,
-            risk=self._options.risk,
-        )
+        return self._long_blocks if self.enforces_deadline else ()
 
-    def _previous_shards(
-        self, pool: str, positions: Sequence[int]
-    ) -> tuple[dict[int, int], tuple[str, ...]]:
-        """Where the base has these units, numbered without the shards that hold none of them.
+    @cached_property
+    def enforces_deadline(self) -> bool:
+        """Whether shards are made so that they keep the deadline: not where most units cannot.
 
-        A pool's shards may be those of several commands, one's between another's.
+        Hundreds of shards of one unit each, all stopped, would be no answer to a wrong limit.
         """
-        of_pool = self._homes.get(pool, {})
-        found = {place: of_pool[place] for place in positions if place in of_pool}
-        numbers = {home: number for number, home in enumerate(sorted({*found.values()}))}
-        keys = tuple(self._keys[pool][home] for home in numbers)
-        return {place: numbers[home] for place, home in found.items()}, keys
+        return 2 * sum(map(len, self._long_blocks)) <= len(self.positions)
 
-    def partition(self, pools: Sequence[str], *, by_variant: bool = False) -> list[PackingProblem]:
-        """All units' work, by pool and command.
+    @cached_property
+    def longest_feasible_s(self) -> float:
+        """What a shard of the longest unit or group takes that is not hopeless."""
+        blocks = self._blocks if self.infeasible else self._longest
+        return max(map(self.block_solo_s, blocks[len(self.infeasible) :]))
 
-        A shard holds units of one pool and command: whoever looks at it has one program to start.
-        Where the shards that were asked for are too few, commands of one pool are put together.
+    @property
+    def _longest(self) -> tuple[tuple[int, ...]]:
+        return (max(((self.floor,), *self.colocated), key=self.block_solo_s),)
 
-        Args:
-            pools: of each unit.
-            apart: a shard holds units of one suite and variant, too.
-        """
-        by_command: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[int]] = defaultdict(
-            list
+    @cached_property
+    def _blocks(self) -> Sequence[tuple[int, ...]]:
+        """Units by themselves, or with those that the suite keeps with them, longest first."""
+        taken = {unit for members in self.colocated for unit in members}
+        blocks = [*self.colocated, *((one,) for one in self.positions if one not in taken)]
+        return sorted(blocks, key=lambda block: (-self.block_solo_s(block), block))
+
+    @cached_property
+    def _long_blocks(self) -> tuple[tuple[int, ...], ...]:
+        if not any(map(self._is_infeasible, self._longest)):
+            return ()  # to sort a million takes a second, and nobody asks for the next one
+        return tuple(takewhile(self._is_infeasible, self._blocks))
+
+    def _is_infeasible(self, members: Sequence[int]) -> bool:
+        spread = self.spread(members, min(self.processes, len(members)))
+        return (
+            overrun_probability(self.deadline_s, [self.block_solo_s(members)], [spread]) > self.risk
         )
-        for position, unit in enumerate(self._units):
-            suite_key = unit.key[:2] if by_variant else ()
-            command = self._basis.suites[unit.suite].command
-            by_command[pools[position], command, suite_key].append(position)
-        parts = [(key[0], members) for key, members in sorted(by_command.items())]
-        if self._options.shards is not None:
-            parts = _merge_smallest(parts, self._options.shards)
-        return [
-            self.for_units(pool, members, self._part_of_cap(pool, members, parts))
-            for pool, members in parts
-        ]
 
-    def _part_of_cap(
-        self, pool: str, members: Sequence[int], parts: Sequence[tuple[str, list[int]]]
-    ) -> int | None:
-        """How many of the pool's jobs a command may have at once, by its time; at least one."""
-        cap = self._basis.pools[pool].concurrency
-        loads_s = {
-            id(units): sum(self._units[place].wall_s for place in units)
-            for name, units in parts
-            if name == pool
-        }
-        if cap is None or len(loads_s) < 2:  # noqa: PLR2004  # nobody to share with
-            return cap
-        all_s = sum(loads_s.values())
-        return max(1, int(cap * loads_s[id(members)] / all_s)) if all_s else 1
+    def block_solo_s(self, members: Sequence[int]) -> float:
+        """What a shard of nothing but units that stay together takes at least."""
+        alone_s = max(map(self.solo_s, members))
+        if len(members) == 1:
+            return alone_s
+        return max(alone_s, self.load_s(members) / self.processes + self.min_shard_overhead_s)
 
+    @cached_property
+    def deadline_at_risk_s(self) -> float:
+        """What a shard may take so that it keeps the deadline on slow machines, at this risk."""
+        if not self.enforces_deadline:
+            return math.inf
+        room = limit_for_risk(self.risk, [1.0], [WallTimeSpread(0.0, 1, self.speed_spread)])
+        return self.deadline_s / room
 
-def _colocated(
-    inventory: Inventory, positions: Sequence[int], group: Grouping
-) -> tuple[tuple[int, ...], ...]:
-    """Units that stay in one shard whatever it costs: the suite says so, or the user of its files.
+    def spread(self, members: Sequence[int], processes: int) -> WallTimeSpread:
+        """How far a shard of these units may be off."""
+        variance_s2 = math.fsum(self.variances_s2[member] for member in members)
+        return WallTimeSpread(variance_s2, processes, self.speed_spread, self.leg.spread_s)
 
-    A group of the suite that is in several such files joins them.
-    """
-    names: dict[int, list[tuple[str, ...]]] = {}
-    joined: dict[tuple[str, ...], tuple[str, ...]] = {}
+    @property
+    def min_shard_overhead_s(self) -> float:
+        """What any shard takes beside its units."""
+        return self.leg.total_s + self.min_process_overhead_s
 
-    def root(name: tuple[str, ...]) -> tuple[str, ...]:
-        while name in joined:
-            name = joined[name]
-        return name
+    @cached_property
+    def max_shards(self) -> int:
+        """The most shards of which none is empty."""
+        return len(self.positions) - sum(len(one) - 1 for one in self.colocated)
 
-    for position in sorted(positions):
-        unit, file = inventory.units[position], inventory.file_names[position]
-        mine: list[tuple[str, ...]] = []
-        if unit.group:
-            mine.append(("group", unit.suite, unit.variant, unit.group))
-        if group == "file-strict" and file:
-            mine.append(("file", unit.suite, unit.variant, file))
-        if mine:
-            names[position] = mine
-            first, last = root(mine[0]), root(mine[-1])
-            if first != last:
-                joined[first] = last
-    found: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for position, mine in names.items():
-        found[root(mine[0])].append(position)
-    return tuple(tuple(members) for members in found.values())
+    def processes_s(self, positions: Iterable[int]) -> list[float]:
+        """What a process of each of these units' suites and variants takes beside its units."""
+        units = map(self.units.__getitem__, positions)
+        suite_keys = {
+            (unit.suite, unit.variant) for unit in units
+        }  # its key would be made for each
+        return sorted(process_overhead_s(self.suites[suite]) for suite, _ in suite_keys)
 
+    def solo_s(self, position: int) -> float:
+        """What a shard of this unit alone takes: with its fixtures, its process, and the leg."""
+        setup_s = self.setups_s[position] if self.setups_s is not None else 0.0
+        process_s = process_overhead_s(self.suites[self.units[position].suite])
+        return math.fsum((self.leg.total_s, process_s, self.walls_s[position], setup_s))
 
-def _merge_smallest(
-    parts: Sequence[tuple[str, list[int]]], count: int
-) -> list[tuple[str, list[int]]]:
-    found = list(parts)
-    while len(found) > count:
-        pools = Counter(pool for pool, _ in found)
-        crowded = sorted(
-            (part for part in found if pools[part[0]] > 1), key=lambda part: (len(part[1]), part)
+    def bound_s(self, shard_count: int) -> float:
+        """The least wall time that this many shards can have; each way starts once at least."""
+        slots = shard_count * self.processes
+        started_s = math.fsum(self.starts_s) - min(len(self.starts_s), slots) * self.starts_s[0]
+        floor_s = self.solo_s(self.floor)
+        return lower_bound_s(
+            self.total_s + started_s, floor_s, slots, setup_s=self.min_shard_overhead_s
         )
-        if not crowded:
-            break
-        first = crowded[0]
-        second = next(part for part in crowded[1:] if part[0] == first[0])
-        rest = [part for part in found if part not in (first, second)]
-        found = sorted([*rest, (first[0], [*first[1], *second[1]])])
-    return found
 
 
-def _group_key(basis: PlanInputs, group: Grouping) -> GroupKey | None:
-    """What keeps units together; groups of different suites and variants are different groups."""
-
-    names = basis.inventory.file_names
-
-    def file(position: int) -> GroupId | None:
-        unit, name = basis.inventory.units[position], names[position]
-        return GroupId(unit.suite, unit.variant, name) if name else None
-
-    def fixture(position: int) -> GroupId | None:
-        place = basis.overheads.file[position] if basis.overheads.file else -1
-        is_expensive = place >= 0 and basis.overheads.setup_s[place] > EXPENSIVE_FIXTURE_S
-        return file(position) if is_expensive else None
-
-    return {"none": None, "file": file, "file-strict": file, "fixture": fixture}[group]
-
-
-def allocate(works: Sequence[PackingProblem], options: PlanOptions) -> list[PoolAllocation]:
-    """Distribute each; together they have at most as many shards as a matrix may have.
-
-    Raises:
-        UsageError: fewer shards are asked for than pools are needed.
-    """
-    if options.shards is None:
-        most = MAX_SHARDS - len(works) + 1
-        found = []
-        for work in works:
-            one = fewest_shards(work, options.target_wall_s, most)
-            most -= len(one.shards) - 1
-            found.append(one)
-        return found
-    if options.shards < len(works):
-        pools = ", ".join(work.pool for work in works)
-        what = f"{options.shards} shards for the units of {len(works)} pools: {pools}"
-        fix = f"pass --shards {len(works)}, or name one pool for all with --pool"
-        raise UsageError(what, fix=fix)
-    counts = apportion(works, options.shards)
-    return [allocate_exactly(work, count) for work, count in zip(works, counts, strict=True)]
-
-
-class Allocation(NamedTuple):
-    """Works with their shards; `bound_s`: no plan with as many shards for them ends earlier."""
-
-    works: list[PackingProblem]
-    distributions: list[PoolAllocation]
-    bound_s: float
-
-
-def allocate_together_or_apart(
-    builder: ProblemBuilder, pools: Sequence[str], options: PlanOptions
-) -> Allocation:
-    """What shares a pool and a command together, or each suite and variant apart if that is better.
-
-    Together each shard pays the set-up of all of them; apart the last shard of each is not full.
-
-    Raises:
-        UsageError: fewer shards are asked for than pools are needed.
-    """
-    together = builder.partition(pools)
-    works, found = together, allocate(together, options)
-    if any(sum(work.starts_s) > work.min_process_overhead_s for work in together):
-        apart = builder.partition(pools, by_variant=True)
-        other = allocate(apart, options)
-        if _objective(other, options) < _objective(found, options, MIN_GAIN):
-            works, found = apart, other
-    # Apart is a way to be together, and what bounds each part by itself bounds no other way.
-    counts = apportion(together, sum(len(one.shards) for one in found))
-    bound_s = max(work.bound_s(count) for work, count in zip(together, counts, strict=True))
-    return Allocation(works, found, bound_s)
-
-
-def _objective(
-    distributions: Sequence[PoolAllocation], options: PlanOptions, ratio: float = 1.0
-) -> tuple[float, ...]:
-    """Later than wished for, or not sure of the limit; then more shards, then longer ones."""
-    makespan_s = ratio * max(one.makespan_s for one in distributions)
-    if options.shards is not None:
-        return (makespan_s,)
-    deadline_s = options.limit.deadline_s
-    late_s = max(0.0, makespan_s - options.target_wall_s * (1 + RELATIVE_TOLERANCE))
-    risky = sum(not one.meets(deadline_s, options.risk) for one in distributions)
-    return late_s, risky, sum(len(one.shards) for one in distributions), makespan_s
+def process_overhead_s(suite: Suite) -> float:
+    """What a process of the suite takes beside its units."""
+    return suite.setup_s + suite.teardown_s

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.plan.cost import cost_of, walls_of
 from ciguard.plan.inventory import name_some
+from ciguard.plan.problem import MAX_SHARDS, RELATIVE_TOLERANCE
 from ciguard.plan.risk import limit_for_risk, over_budget, overrun_probability
-from ciguard.plan.shard_count import MAX_SHARDS, RELATIVE_TOLERANCE
 from ciguard.text import duration, one_line
 
 if TYPE_CHECKING:

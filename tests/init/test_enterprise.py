@@ -14,7 +14,7 @@ from init.test_workflow_files import FILLED_IN
 
 from ciguard.config import load
 from ciguard.init.pins import LOCAL_FILES
-from ciguard.plan.static import fill_matrix
+from ciguard.plan.outputs import fill_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

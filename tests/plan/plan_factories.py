@@ -11,9 +11,9 @@ from ciguard.model import Pool, Suite, Variant
 from ciguard.plan.estimates import Estimates
 from ciguard.plan.inventory import inventory
 from ciguard.plan.planner import PlanResult, Provenance, plan
-from ciguard.plan.problem import PlanInputs, PlanOptions
+from ciguard.plan.problem import NO_OVERHEADS
+from ciguard.plan.problem_builder import PlanInputs, PlanOptions
 from ciguard.plan.risk import time_limits
-from ciguard.plan.shard_count import NO_OVERHEADS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

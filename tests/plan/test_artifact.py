@@ -9,14 +9,14 @@ import zipfile
 from importlib.resources import files
 from pathlib import Path
 
-from ciguard.plan import artifact
+from ciguard.plan.outputs import PROGRAM, artifact_name, members, zipped
 
 PACKAGE = files("ciguard")
 LARGEST_BYTES = 300_000
 
 
 def names() -> set[str]:
-    with zipfile.ZipFile(io.BytesIO(artifact.zipped(artifact.members(PACKAGE)))) as archive:
+    with zipfile.ZipFile(io.BytesIO(zipped(members(PACKAGE)))) as archive:
         assert archive.testzip() is None
         return set(archive.namelist())
 
@@ -51,19 +51,19 @@ def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
     (copied / "run" / "__pycache__").mkdir(exist_ok=True)
     (copied / "run" / "__pycache__" / "x.pyc").write_bytes(b"x")
     (copied / "run" / ".hidden").write_bytes(b"x")
-    one, other = (artifact.zipped(artifact.members(place)) for place in (PACKAGE, copied))
+    one, other = (zipped(members(place)) for place in (PACKAGE, copied))
     assert one == other
 
 
 def test_one_changed_source_gives_other_bytes() -> None:
-    contents = artifact.members(PACKAGE)
+    contents = members(PACKAGE)
     changed = {**contents, "ciguard/errors.py": contents["ciguard/errors.py"] + b"\n"}
-    assert artifact.zipped(contents) != artifact.zipped(changed)
+    assert zipped(contents) != zipped(changed)
 
 
 def test_it_is_small_and_runs_without_anything_installed(tmp_path: Path) -> None:
-    program = tmp_path / artifact.PROGRAM
-    program.write_bytes(artifact.zipped(artifact.members(PACKAGE)))
+    program = tmp_path / PROGRAM
+    program.write_bytes(zipped(members(PACKAGE)))
     assert program.stat().st_size < LARGEST_BYTES
     done = subprocess.run(
         [sys.executable, "-I", "-S", program, "--help"],
@@ -76,6 +76,6 @@ def test_it_is_small_and_runs_without_anything_installed(tmp_path: Path) -> None
 
 
 def test_the_artifact_has_a_name_that_github_takes() -> None:
-    name = artifact.artifact_name("0123456789ab", 2)
+    name = artifact_name("0123456789ab", 2)
     assert name == "ciguard-plan-0123456789ab-2"
     assert not re.search(r'[":<>|*?\r\n\\/]', name)

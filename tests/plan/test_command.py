@@ -53,7 +53,7 @@ def test_a_collection_error_is_an_error(project: Path, ciguard: Ciguard) -> None
     done = ciguard("plan", "--shards", "2", "-o", "plan.json", cwd=project, expect=3)
     assert "nowhere" in done.stderr
     assert "test_bad.py" in done.stderr
-    assert done.stderr.count("fix: mend what cannot be collected") == 2
+    assert done.stderr.count("fix: make every test collectable") == 2
     assert "Traceback (most recent call last)" not in done.stderr.replace("E   ", "")
     assert not (project / "plan.json").exists()
 

@@ -16,7 +16,7 @@ from ciguard.plan.inventory import inventory
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
 from ciguard.plan.planner import Provenance, plan
-from ciguard.plan.problem import PlanInputs, PlanOptions
+from ciguard.plan.problem_builder import PlanInputs, PlanOptions
 from ciguard.plan.risk import time_limits
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from ciguard.plan.inventory import inventory
 from ciguard.plan.loss_isolation import candidate_sets
 from ciguard.plan.observations import join_history, map_keys
 from ciguard.plan.planner import Provenance, plan
-from ciguard.plan.problem import PlanInputs, PlanOptions
+from ciguard.plan.problem_builder import PlanInputs, PlanOptions
 from ciguard.plan.risk import time_limits
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from run.leg_runner import plan_of, start
 from ciguard.codec.plan_file import decode
 from ciguard.errors import InputError
 from ciguard.model import UnitKey
-from ciguard.plan.static import BEGIN, END, fill_matrix
+from ciguard.plan.outputs import BEGIN, END, fill_matrix
 from ciguard.run.unplanned import shard_by_hash
 
 if TYPE_CHECKING:

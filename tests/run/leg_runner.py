@@ -25,7 +25,7 @@ from ciguard.model import (
     Shard,
     Suite,
 )
-from ciguard.plan.artifact import members, zipped
+from ciguard.plan.outputs import members, zipped
 from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:

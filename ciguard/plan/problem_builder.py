@@ -1,0 +1,289 @@
+"""Inputs and options of a plan, and the packing problem of each pool made from them. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import numpy as np
+
+from ciguard.model import LegPolicy, PlannedUnit
+from ciguard.plan.base_plan import previous_shards
+from ciguard.plan.problem import NO_OVERHEADS, PackingProblem
+from ciguard.plan.risk import budget_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ciguard.model import Pool, Suite
+    from ciguard.plan.base_plan import BasePlan
+    from ciguard.plan.estimates import Estimates
+    from ciguard.plan.inventory import Ancestors, Inventory
+    from ciguard.plan.loss_isolation import CandidateSet
+    from ciguard.plan.overheads import Overheads
+    from ciguard.plan.packing import GroupKey
+    from ciguard.plan.risk import TimeLimits
+
+Grouping = Literal["none", "file", "file-strict", "fixture"]
+DEFAULT_POLICY: Final = LegPolicy()
+EXPENSIVE_FIXTURE_S: Final = (
+    0.05  # of shared fixtures: cheaper ones are no reason to keep a file together
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """What the user asks of a plan.
+
+    Attributes:
+        pool_of: by suite, a name of `pools`; None leaves it to price and target.
+        shards: exactly so many, or as many as `target_wall_s` needs.
+        risk: accepted P(any shard passes its limit).
+        processes: side by side in each leg.
+        policy: of the legs; its deadline comes from `limit`.
+    """
+
+    limit: TimeLimits
+    pool_of: Mapping[str, str | None]
+    shards: int | None = None
+    target_wall_s: float = 600.0
+    risk: float = 0.01
+    processes: int = 1
+    group: Grouping = "file"
+    policy: LegPolicy = DEFAULT_POLICY
+
+
+class GroupId(NamedTuple):
+    """A group's name: within its suite and variant."""
+
+    suite: str
+    variant: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """What is there.
+
+    Attributes:
+        estimates: for the inventory's units.
+        suites: with what their processes cost.
+        pools: the preferred one first.
+        kin: by suite, names of the groups that a unit belongs to, nearest first.
+        limits_s: of units, by position; empty where none has one.
+        base: the base's plan, whose units stay where they are.
+    """
+
+    inventory: Inventory
+    estimates: Estimates
+    suites: Mapping[str, Suite]
+    pools: Mapping[str, Pool]
+    ancestors: Mapping[str, Ancestors]
+    overheads: Overheads = NO_OVERHEADS
+    candidate_sets: Sequence[CandidateSet] = ()
+    limits_s: Sequence[float | None] = ()
+    base: BasePlan | None = None
+
+
+def with_estimates(basis: PlanInputs) -> tuple[PlannedUnit, ...]:
+    """Every unit of the inventory with its estimate, in its order."""
+    keys, estimates = basis.inventory.keys, basis.estimates
+    return tuple(
+        map(
+            PlannedUnit,
+            [key.unit for key in keys],
+            [key.suite for key in keys],
+            [key.variant for key in keys],
+            estimates.wall_s.tolist(),
+            _sizes(estimates.peak_delta_bytes),
+            _sizes(estimates.retained_bytes),
+            basis.limits_s or repeat(None),
+            estimates.known.tolist(),
+        )
+    )
+
+
+def _sizes(column: NDArray[np.float64]) -> list[int | None]:
+    """Whole numbers, None for NaN."""
+    found: list[int | None] = np.nan_to_num(column).astype(np.int64).tolist()
+    for position in np.flatnonzero(np.isnan(column)).tolist():
+        found[position] = None
+    return found
+
+
+class ProblemBuilder:
+    """Makes the work of one plan; what all of its pools share is made once.
+
+    Args:
+        units: of `planned_units`.
+    """
+
+    def __init__(
+        self, basis: PlanInputs, units: Sequence[PlannedUnit], options: PlanOptions
+    ) -> None:
+        self._basis = basis
+        self._units = units
+        self._options = options
+        self._variances_s2 = basis.estimates.variance_s2.tolist()
+        self._group_key = _group_key(basis, options.group)
+        self._homes, self._keys = (
+            previous_shards(basis.base, basis.inventory.keys) if basis.base else ({}, {})
+        )
+
+    def for_units(
+        self, pool: str, positions: Sequence[int], concurrency: int | None = None
+    ) -> PackingProblem:
+        """The work of one pool with these units.
+
+        Args:
+            concurrency: its part of the jobs that the pool runs at once; all of them where None.
+        """
+        at_home, base_keys = self._previous_shards(pool, positions)
+        return PackingProblem(
+            pool=pool,
+            budget_bytes=budget_bytes(self._basis.pools[pool]),
+            processes=self._options.processes,
+            units=self._units,
+            positions=tuple(sorted(positions)),
+            run_order=self._basis.inventory.run_order,
+            variances_s2=self._variances_s2,
+            speed_spread=self._basis.estimates.speed_spread,
+            group_key=self._group_key,
+            suites=self._basis.suites,
+            overheads=self._basis.overheads,
+            colocated=_colocated(self._basis.inventory, positions, self._options.group),
+            previous_shard=at_home,
+            base_keys=base_keys,
+            candidate_sets=self._basis.candidate_sets,
+            concurrency=self._basis.pools[pool].concurrency if concurrency is None else concurrency,
+            deadline_s=self._options.limit.deadline_s,
+            risk=self._options.risk,
+        )
+
+    def _previous_shards(
+        self, pool: str, positions: Sequence[int]
+    ) -> tuple[dict[int, int], tuple[str, ...]]:
+        """Where the base has these units, numbered without the shards that hold none of them.
+
+        A pool's shards may be those of several commands, one's between another's.
+        """
+        of_pool = self._homes.get(pool, {})
+        found = {place: of_pool[place] for place in positions if place in of_pool}
+        numbers = {home: number for number, home in enumerate(sorted({*found.values()}))}
+        keys = tuple(self._keys[pool][home] for home in numbers)
+        return {place: numbers[home] for place, home in found.items()}, keys
+
+    def partition(self, pools: Sequence[str], *, by_variant: bool = False) -> list[PackingProblem]:
+        """All units' work, by pool and command.
+
+        A shard holds units of one pool and command: whoever looks at it has one program to start.
+        Where the shards that were asked for are too few, commands of one pool are put together.
+
+        Args:
+            pools: of each unit.
+            apart: a shard holds units of one suite and variant, too.
+        """
+        by_command: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[int]] = defaultdict(
+            list
+        )
+        for position, unit in enumerate(self._units):
+            suite_key = unit.key[:2] if by_variant else ()
+            command = self._basis.suites[unit.suite].command
+            by_command[pools[position], command, suite_key].append(position)
+        parts = [(key[0], members) for key, members in sorted(by_command.items())]
+        if self._options.shards is not None:
+            parts = _merge_smallest(parts, self._options.shards)
+        return [
+            self.for_units(pool, members, self._part_of_cap(pool, members, parts))
+            for pool, members in parts
+        ]
+
+    def _part_of_cap(
+        self, pool: str, members: Sequence[int], parts: Sequence[tuple[str, list[int]]]
+    ) -> int | None:
+        """How many of the pool's jobs a command may have at once, by its time; at least one."""
+        cap = self._basis.pools[pool].concurrency
+        loads_s = {
+            id(units): sum(self._units[place].wall_s for place in units)
+            for name, units in parts
+            if name == pool
+        }
+        if cap is None or len(loads_s) < 2:  # noqa: PLR2004  # nobody to share with
+            return cap
+        all_s = sum(loads_s.values())
+        return max(1, int(cap * loads_s[id(members)] / all_s)) if all_s else 1
+
+
+def _colocated(
+    inventory: Inventory, positions: Sequence[int], group: Grouping
+) -> tuple[tuple[int, ...], ...]:
+    """Units that stay in one shard whatever it costs: the suite says so, or the user of its files.
+
+    A group of the suite that is in several such files joins them.
+    """
+    names: dict[int, list[tuple[str, ...]]] = {}
+    joined: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def root(name: tuple[str, ...]) -> tuple[str, ...]:
+        while name in joined:
+            name = joined[name]
+        return name
+
+    for position in sorted(positions):
+        unit, file = inventory.units[position], inventory.file_names[position]
+        mine: list[tuple[str, ...]] = []
+        if unit.group:
+            mine.append(("group", unit.suite, unit.variant, unit.group))
+        if group == "file-strict" and file:
+            mine.append(("file", unit.suite, unit.variant, file))
+        if mine:
+            names[position] = mine
+            first, last = root(mine[0]), root(mine[-1])
+            if first != last:
+                joined[first] = last
+    found: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for position, mine in names.items():
+        found[root(mine[0])].append(position)
+    return tuple(tuple(members) for members in found.values())
+
+
+def _merge_smallest(
+    parts: Sequence[tuple[str, list[int]]], count: int
+) -> list[tuple[str, list[int]]]:
+    found = list(parts)
+    while len(found) > count:
+        pools = Counter(pool for pool, _ in found)
+        crowded = sorted(
+            (part for part in found if pools[part[0]] > 1), key=lambda part: (len(part[1]), part)
+        )
+        if not crowded:
+            break
+        first = crowded[0]
+        second = next(part for part in crowded[1:] if part[0] == first[0])
+        rest = [part for part in found if part not in (first, second)]
+        found = sorted([*rest, (first[0], [*first[1], *second[1]])])
+    return found
+
+
+def _group_key(basis: PlanInputs, group: Grouping) -> GroupKey | None:
+    """What keeps units together; groups of different suites and variants are different groups."""
+
+    names = basis.inventory.file_names
+
+    def file(position: int) -> GroupId | None:
+        unit, name = basis.inventory.units[position], names[position]
+        return GroupId(unit.suite, unit.variant, name) if name else None
+
+    def fixture(position: int) -> GroupId | None:
+        place = basis.overheads.file[position] if basis.overheads.file else -1
+        is_expensive = place >= 0 and basis.overheads.setup_s[place] > EXPENSIVE_FIXTURE_S
+        return file(position) if is_expensive else None
+
+    return {"none": None, "file": file, "file-strict": file, "fixture": fixture}[group]
