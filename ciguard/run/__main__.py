@@ -11,25 +11,20 @@ ORIGIN_S = time.monotonic()  # before anything else: the deadline counts from th
 
 import os  # noqa: E402
 import sys  # noqa: E402
-from importlib import import_module  # noqa: E402
 from typing import TYPE_CHECKING, Mapping, NoReturn, Sequence  # noqa: E402
 
 from ciguard.errors import CiguardError, ExitCode, UsageError  # noqa: E402
+from ciguard.run import leg  # noqa: E402
+from ciguard.run.frameworks.environment import original_environment  # noqa: E402
+from ciguard.run.frameworks.globs import check_pattern  # noqa: E402
+from ciguard.run.options import parse, selection_of, split_at_separator  # noqa: E402
+from ciguard.run.selection import ALL_UNITS  # noqa: E402
 
 if TYPE_CHECKING:
     from ciguard.run.leg_verdict import LegVerdict
 
-REAPER = "--reaper"  # internal: see keeper.py
-
 
 def _run(arguments: Sequence[str]) -> ExitCode:
-    # Imported here: the keeper, which starts with every tested process, needs none of it.
-    from ciguard.run import leg  # noqa: PLC0415
-    from ciguard.run.frameworks.environment import original_environment  # noqa: PLC0415
-    from ciguard.run.frameworks.globs import check_pattern  # noqa: PLC0415
-    from ciguard.run.options import parse, selection_of, split_at_separator  # noqa: PLC0415
-    from ciguard.run.selection import ALL_UNITS  # noqa: PLC0415
-
     ours, command = split_at_separator(arguments)
     options = parse(ours)
     scope = selection_of(options)
@@ -113,11 +108,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the zip file; exits."""
-    arguments = sys.argv[1:] if argv is None else list(argv)
-    if arguments == [REAPER]:
-        # Only where there is one: on Windows nobody starts it.
-        sys.exit(import_module("ciguard.run.process.reaper").main())
-    sys.exit(run(arguments))
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
 if __name__ == "__main__":

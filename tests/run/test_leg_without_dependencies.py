@@ -69,16 +69,40 @@ def test_a_bare_python_drives_tests_of_another_environment(pyz: Path, folder: Pa
 
 
 def test_without_ctypes_it_says_what_it_lacks(pyz: Path, folder: Path, tmp_path: Path) -> None:
-    """A ctypes that cannot be imported, in the zip file itself: it stands first on the path."""
+    """The program of the leg, with another name in the place of ctypes."""
     maimed = tmp_path / "maimed.pyz"
-    maimed.write_bytes(pyz.read_bytes())
-    with zipfile.ZipFile(maimed, "a") as archive:
-        archive.writestr("ctypes.py", "raise ImportError('no ctypes in this Python')\n")
+    with zipfile.ZipFile(pyz) as whole, zipfile.ZipFile(maimed, "w") as archive:
+        for name in whole.namelist():
+            archive.writestr(name, whole.read(name).replace(b"import ctypes", b"import no_ctypes"))
     program = (sys.executable, "-I", "-S", str(maimed))
     leg = start_shard(folder, plan_of(UNITS), program=program, PYZ=str(maimed)).wait(10)
     assert leg.outcomes() == OUTCOMES
     assert "this leg lacks a subreaper" in leg.printed
     assert [event.kind for event in leg.record().events].count("lacks") == 1
+
+
+def test_a_test_that_removes_the_program_stops_nothing(pyz: Path, folder: Path) -> None:
+    """`git clean -fdx` takes the plan's folder along; TMPDIR is emptied beside it."""
+    for name in ("plan", "temporary"):
+        (folder / name).mkdir()
+    program = folder / "plan" / pyz.name
+    program.write_bytes(pyz.read_bytes())
+    (folder / "test_any.py").write_text("""
+import os, shutil
+def test_removes():
+    shutil.rmtree("plan")
+    for name in os.listdir("temporary"): shutil.rmtree(os.path.join("temporary", name))
+def test_dies(): os._exit(3)
+def test_last(): pass
+""")
+    units = [f"test_any.py::test_{name}" for name in ("removes", "dies", "last")]
+    leg = start_shard(
+        folder,
+        plan_of(units),
+        program=(sys.executable, str(program)),
+        TMPDIR=str(folder / "temporary"),
+    ).wait(10)
+    assert leg.outcomes() == dict(zip(units, ("passed", "died", "passed"), strict=True))
 
 
 def test_a_project_that_is_called_as_we_are_tests_itself(pyz: Path, folder: Path) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import pkgutil
-from typing import Iterator
+from functools import lru_cache
+from typing import Mapping
 
 from ciguard.run import plugins
 
@@ -20,11 +21,9 @@ def extract_plugins(folder: str) -> str:
         OSError: it cannot be written.
     """
     os.makedirs(folder, exist_ok=True)
-    for name in _names():
-        content = pkgutil.get_data(plugins.__name__, name)
-        if content is not None:
-            with open(os.path.join(folder, name), "wb") as stream:
-                stream.write(content)
+    for name, content in _contents().items():
+        with open(os.path.join(folder, name), "wb") as stream:
+            stream.write(content)
     return folder
 
 
@@ -37,11 +36,13 @@ def restore_plugins(private: str, folder: str) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    if not all(os.path.exists(os.path.join(folder, name)) for name in _names()):
+    if not all(os.path.exists(os.path.join(folder, name)) for name in _contents()):
         os.makedirs(private, mode=0o700, exist_ok=True)
         extract_plugins(folder)
 
 
-def _names() -> Iterator[str]:
-    for module in pkgutil.iter_modules(plugins.__path__):
-        yield f"{module.name}.py"
+@lru_cache(maxsize=None)
+def _contents() -> Mapping[str, bytes]:
+    """By name. Read once: a test can remove the zip file that the leg runs from."""
+    names = [f"{module.name}.py" for module in pkgutil.iter_modules(plugins.__path__)]
+    return {name: pkgutil.get_data(plugins.__name__, name) or b"" for name in names}

@@ -1,9 +1,9 @@
 """One small process between the leg and a tested process: whatever happens, its whole tree dies.
 
-Started as `python -I -S <pyz or this file> --reaper` in a session of its own, so it imports the
-standard library alone. Its standard input is a pipe from the leg: the first line is the job (JSON:
-`argv`, `log`, `stdin`, `locale`, `bare`), later lines are signal names for the tested process
-group, and end-of-file means that the leg is gone. Its standard output is the status pipe to
+`spawn.start_reaper` sends this very file to a `python -I -S` in a session of its own, so it
+imports the standard library alone. Its standard input is a pipe from the leg: the first line is the
+job (JSON: `argv`, `log`, `stdin`, `locale`, `bare`), later lines are signal names for the tested
+process group, and end-of-file means that the leg is gone. Its standard output is the status pipe to
 the leg: JSON lines, `started`, then `exit_code`, or `error`. A parent-death signal alone would not
 do: it spares grandchildren.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import subprocess
@@ -45,14 +46,44 @@ GRACEFUL_SIGNALS = (
 IMMEDIATE_SIGNALS = ((0.0, "SIGKILL"), (SILENT_S, REAPER_ITSELF))
 
 
-def reaper_command() -> list[str]:
-    """How the keeper is started: from the zip file that we run from, or as the file it is.
+# Read once: a test can remove the zip file that the leg runs from.
+_REAPER_SOURCE: Final = pkgutil.get_data("ciguard.run.process", "reaper.py") or b""
+
+
+def start_reaper(
+    env: Mapping[str, str], cwd: str = ".", stdin: Optional[int] = None
+) -> subprocess.Popen[bytes]:
+    """Start a reaper, which reads its program from a pipe.
 
     `-I -S`: neither the tested project's variables nor its site-packages can change it.
+
+    Args:
+        stdin: a descriptor that the reaper inherits; None for none.
+
+    Raises:
+        OSError: no memory, no process, no such folder, no Python any more.
     """
-    archive = getattr(getattr(reaper, "__loader__", None), "archive", None)
-    place = reaper.__file__ if archive is None else str(archive)
-    return [sys.executable, "-I", "-S", os.path.abspath(place), "--reaper"]
+    program, source = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", f"exec(open({program}, 'rb').read())", "reaper"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=cwd,
+            env=dict(env),
+            start_new_session=True,
+            bufsize=0,
+            pass_fds=(program,) if stdin is None else (program, stdin),
+        )
+    except BaseException:
+        os.close(source)
+        raise
+    finally:
+        os.close(program)
+    with open(source, "wb") as stream, contextlib.suppress(BrokenPipeError):
+        stream.write(_REAPER_SOURCE)
+    return process
 
 
 class SupervisedProcess:
@@ -81,17 +112,7 @@ class SupervisedProcess:
     ) -> None:
         # Another number: the keeper's own standard input is the leg's pipe.
         handed = None if stdin is None else os.dup(stdin)
-        self._reaper = subprocess.Popen(
-            reaper_command(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=cwd,
-            env=dict(env),
-            start_new_session=True,
-            bufsize=0,
-            pass_fds=() if handed is None else (handed,),
-        )
+        self._reaper = start_reaper(env, cwd, handed)
         if handed is not None:
             os.close(handed)
         assert self._reaper.stdin is not None

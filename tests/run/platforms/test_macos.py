@@ -17,7 +17,7 @@ from ciguard.run.memory.headroom import LinuxHeadroom
 from ciguard.run.memory.process_tree import TreeMemory
 from ciguard.run.platforms import macos
 from ciguard.run.process import reaper
-from ciguard.run.process.spawn import reaper_command
+from ciguard.run.process.spawn import start_reaper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,14 +122,7 @@ print("there", flush=True)
 time.sleep(600)
 """
     log = tmp_path / "log"
-    with subprocess.Popen(
-        reaper_command(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={MARK: str(tmp_path), "PATH": os.environ["PATH"]},
-        start_new_session=True,
-        bufsize=0,
-    ) as process:
+    with start_reaper({MARK: str(tmp_path), "PATH": os.environ["PATH"]}) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         argv = [sys.executable, "-c", program]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +11,10 @@ import pytest
 from run.leg_runner import MARK, pids_with, until
 
 from ciguard.run.process.reaper import exit_code_of, tree
-from ciguard.run.process.spawn import reaper_command
+from ciguard.run.process.spawn import start_reaper
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
@@ -32,14 +32,7 @@ sys.exit(7)
 
 @pytest.fixture
 def reaper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(
-        reaper_command(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={MARK: str(tmp_path)},
-        start_new_session=True,
-        bufsize=0,
-    ) as process:
+    with start_reaper({MARK: str(tmp_path)}) as process:
         yield process
         process.kill()
     until(lambda: not pids_with(str(tmp_path)), what="nothing is left")
