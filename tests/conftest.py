@@ -20,7 +20,10 @@ from ciguard import cli
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SCRUBBED = ("CI", "GITHUB_", "RUNNER_", "CIGUARD_", "PYTEST_", "NO_COLOR", "FORCE_COLOR")
+SCRUBBED = (
+    *("CI", "CIGUARD_", "GIT_", "GITHUB_", "RUNNER_", "PYTEST_"),
+    *("NO_COLOR", "FORCE_COLOR"),
+)
 
 # A busy machine is no mistake; in CI the library's own profile says so already.
 settings.register_profile("untimed", settings.default, deadline=None)
@@ -69,16 +72,18 @@ class Ciguard(Protocol):
 
 
 @pytest.fixture
-def ciguard_here() -> Ciguard:
-    """The program in this process: what it reads, prints and ends with, without its start.
+def ciguard(ciguard_process: Ciguard) -> Ciguard:
+    """The program in this process; another exit code than `expect` fails with all it printed.
 
-    For tests of several calls, where a process of its own is not what they are about: starting one
-    takes as long as ten such calls.
+    Starting an interpreter takes as long as ten calls. A leg is a process all the same: it takes
+    over signals and children of the process that it runs in.
     """
 
     def call(
         *words: str | Path, cwd: Path, expect: int = 0, stdin: str = "", **environ: str
     ) -> subprocess.CompletedProcess[str]:
+        if words[:1] == ("run",):
+            return ciguard_process(*words, cwd=cwd, expect=expect, stdin=stdin, **environ)
         given, out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(3))
         given.write(stdin)
         given.seek(0)
@@ -100,8 +105,8 @@ def ciguard_here() -> Ciguard:
 
 
 @pytest.fixture
-def ciguard() -> Ciguard:
-    """The real program as a process; another exit code than `expect` fails with all it printed."""
+def ciguard_process() -> Ciguard:
+    """The program as users start it, for one test a verb."""
 
     def call(
         *words: str | Path, cwd: Path, expect: int = 0, stdin: str = "", **environ: str

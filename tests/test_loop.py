@@ -1,4 +1,4 @@
-"""The whole loop by the real program: plan, run, guard, history, compare, report."""
+"""The loop of a workflow: plan, run, guard, history, compare, report."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 
 
-def test_commands_of_the_readme_work(tmp_path: Path, ciguard: Ciguard) -> None:
+def test_commands_of_the_readme_work(tmp_path: Path, ciguard_process: Ciguard) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     block = re.search(r"```sh\n(.*?)```", readme, flags=re.DOTALL)
     assert block is not None
@@ -25,7 +25,7 @@ def test_commands_of_the_readme_work(tmp_path: Path, ciguard: Ciguard) -> None:
     for line in block[1].splitlines():
         program, *words = shlex.split(line)
         assert program == "ciguard"
-        done = ciguard(*words, cwd=shop)
+        done = ciguard_process(*words, cwd=shop)
         planned = done.stdout if words[0] == "plan" else planned
         verbs.add(words[0])
     assert verbs == {"plan", "run", "guard", "history", "compare", "report"}

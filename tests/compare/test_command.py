@@ -158,22 +158,22 @@ def test_two_runs_of_the_history(ciguard: Ciguard, place: Path) -> None:
     assert "candidate  run 12 of the history, main, 1 case" in done.stdout
 
 
-def test_the_configured_history_is_the_default(ciguard_here: Ciguard, place: Path) -> None:
-    by_flag = ciguard_here("compare", "3", "12", "--history", "history", cwd=place).stdout
-    reported = ciguard_here("compare", "3", "12", cwd=place, expect=2)
+def test_the_configured_history_is_the_default(ciguard: Ciguard, place: Path) -> None:
+    by_flag = ciguard("compare", "3", "12", "--history", "history", cwd=place).stdout
+    reported = ciguard("compare", "3", "12", cwd=place, expect=2)
     assert "there is neither" in reported.stderr  # nobody configured one
-    of_environ = ciguard_here("compare", "3", "12", cwd=place, CIGUARD_HISTORY_CARRIER="history")
+    of_environ = ciguard("compare", "3", "12", cwd=place, CIGUARD_HISTORY_CARRIER="history")
     assert of_environ.stdout == by_flag
     (place / "pyproject.toml").write_text("[tool.other]\n")
-    assert "note: " not in ciguard_here("compare", "base", "head", cwd=place).stderr
+    assert "note: " not in ciguard("compare", "base", "head", cwd=place).stderr
     (place / "pyproject.toml").write_text('[tool.ciguard.history]\ncarrier = "history"\n')
     # A configuration has prices, too: those of GitHub's own runners, where it says nothing else.
     by_flag = by_flag.replace("1 minute", "1 minute (0.006 USD)")
-    assert ciguard_here("compare", "3", "12", cwd=place).stdout == by_flag
+    assert ciguard("compare", "3", "12", cwd=place).stdout == by_flag
     (place / "ciguard.toml").write_text('[history]\ncarrier = "history"\n')
-    done = ciguard_here("compare", "3", "12", cwd=place)
+    done = ciguard("compare", "3", "12", cwd=place)
     assert (done.stdout, done.stderr) == (by_flag, "")
-    other = ciguard_here("compare", "3", "12", "--history", "none", cwd=place, expect=2)
+    other = ciguard("compare", "3", "12", "--history", "none", cwd=place, expect=2)
     assert "none: there is no history yet" in other.stderr
 
 
@@ -187,12 +187,12 @@ UNUSABLE = [
 
 @pytest.mark.parametrize(("text", "why"), UNUSABLE)
 def test_a_configured_history_that_cannot_be_had_is_a_note(
-    ciguard_here: Ciguard, place: Path, text: str, why: str
+    ciguard: Ciguard, place: Path, text: str, why: str
 ) -> None:
-    alone = ciguard_here("compare", "base", "head", cwd=place).stdout
+    alone = ciguard("compare", "base", "head", cwd=place).stdout
     (place / "damaged").write_bytes(b"ciguard history")
     (place / "ciguard.toml").write_text(text)
-    done = ciguard_here("compare", "base", "head", cwd=place)
+    done = ciguard("compare", "base", "head", cwd=place)
     assert done.stderr.startswith("note: ")
     assert why in done.stderr
     assert done.stdout.splitlines()[0] == alone.splitlines()[0]

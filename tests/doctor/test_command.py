@@ -93,10 +93,12 @@ def test_what_is_missing_is_said_with_what_to_do(folder: Path, ciguard: Ciguard)
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
-def test_a_history_that_no_other_machine_has_is_a_warning(folder: Path, ciguard: Ciguard) -> None:
+def test_a_history_that_no_other_machine_has_is_a_warning(
+    folder: Path, ciguard_process: Ciguard
+) -> None:
     text = f'{INSTALL}[history]\ncarrier = "h.ciguard"\n'
     (folder / "ciguard.toml").write_text(text, "utf-8")
-    done = ciguard("doctor", "--offline", cwd=folder)
+    done = ciguard_process("doctor", "--offline", cwd=folder)
     assert "warning  history        history.carrier is a file, h.ciguard: " in done.stdout
     assert 'fix: set carrier = "branch:ciguard-history"' in done.stdout
 

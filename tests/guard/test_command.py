@@ -84,15 +84,15 @@ def test_exit_codes_and_the_first_line(ciguard: Ciguard, tmp_path: Path) -> None
     assert done.stdout.startswith("INCOMPLETE: shard 03 of 3 has no record")
 
 
-def test_needs_as_text_file_and_standard_input(ciguard_here: Ciguard, tmp_path: Path) -> None:
+def test_needs_as_text_file_and_standard_input(ciguard: Ciguard, tmp_path: Path) -> None:
     plan, records = World().write(tmp_path)
     words = ("guard", "--plan", plan, "--records", records, "--needs")
     reported = '{"plan": {"result": "success", "outputs": {}}, "legs": {"result": "cancelled"}}'
     (tmp_path / "needs.json").write_text(reported)
     for needs, given in ((reported, ""), ("needs.json", ""), ("-", reported)):
-        done = ciguard_here(*words, needs, cwd=tmp_path, expect=13, stdin=given)
+        done = ciguard(*words, needs, cwd=tmp_path, expect=13, stdin=given)
         assert done.stdout.startswith("INCOMPLETE: job legs is 'cancelled'")
-    ciguard_here(*words, reported.replace("cancelled", "success"), cwd=tmp_path)
+    ciguard(*words, reported.replace("cancelled", "success"), cwd=tmp_path)
 
 
 @pytest.mark.parametrize("needs", ['{"legs": {}}', '{"legs": {"result": null}}'])
@@ -188,19 +188,19 @@ def test_inputs_that_are_not_there(ciguard: Ciguard, tmp_path: Path) -> None:
     ciguard("guard", "--plan", plan, cwd=tmp_path, expect=2)
 
 
-def test_names_that_nothing_can_have_are_told(ciguard_here: Ciguard, tmp_path: Path) -> None:
+def test_names_that_nothing_can_have_are_told(ciguard: Ciguard, tmp_path: Path) -> None:
     """An empty one is a variable that nobody set, and not the folder around."""
     plan, _ = World().write(tmp_path)
     long = "a" * 5000
-    done = ciguard_here("guard", "--plan", long, "--records", "records", cwd=tmp_path, expect=3)
+    done = ciguard("guard", "--plan", long, "--records", "records", cwd=tmp_path, expect=3)
     assert "cannot be read: File name too long" in done.stderr
-    done = ciguard_here("guard", "--plan", plan, "--records", long, cwd=tmp_path, expect=13)
+    done = ciguard("guard", "--plan", plan, "--records", long, cwd=tmp_path, expect=13)
     assert "cannot be read: File name too long, so there are no records" in done.stderr
     for words, what in (
         (("--plan", "", "--records", "records"), "--plan: no file"),
         (("--plan", plan, "--records", ""), "--records: no folder"),
     ):
-        assert what in ciguard_here("guard", *words, cwd=tmp_path, expect=2).stderr
+        assert what in ciguard("guard", *words, cwd=tmp_path, expect=2).stderr
 
 
 def test_a_record_of_a_command_has_no_plan_and_one_is_told_what_to_do(

@@ -1,4 +1,4 @@
-"""`ciguard history push` and `pull`: a file to a branch and back, by the real program."""
+"""`ciguard history push` and `pull`: a file to a branch and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What records become in the branch, by the real programs: legs, deaths, attempts, events."""
+"""What records become in the branch, by real legs: legs, deaths, attempts, events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ciguard init` as a user calls it: a real repository, the real program."""
+"""`ciguard init` as a user calls it, in a real repository."""
 
 from __future__ import annotations
 
@@ -12,37 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
+from conftest import clean_environment
 
 from ciguard.config import Config, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Init = Callable[..., subprocess.CompletedProcess[str]]
+    from init.conftest import Init
 
 PROGRAM = Path(sys.executable).parent / "ciguard"
 WORKFLOW = ".github/workflows/ciguard.yml"
-
-
-def scrubbed() -> dict[str, str]:
-    """The environment without what a CI machine or a git hook would add."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not re.match(r"CI$|CIGUARD_|GITHUB_|RUNNER_|GIT_|NO_COLOR", name)
-    }
-
-
-def call(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(PROGRAM), "init", *arguments],
-        cwd=folder,
-        env={**scrubbed(), **environ},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture
@@ -54,9 +32,10 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def test_without_yes_and_without_anybody_to_ask_nothing_is_written(repository: Path) -> None:
+def test_without_yes_and_without_anybody_to_ask_nothing_is_written(
+    repository: Path, call: Init
+) -> None:
     answer = call(repository)
-    assert answer.returncode == 0
     assert "would create ciguard.toml" in answer.stdout
     assert f"would create {WORKFLOW}" in answer.stdout
     assert "ciguard init --yes" in answer.stderr
@@ -75,7 +54,7 @@ def test_at_a_terminal_each_file_is_asked_for(
     answer = subprocess.run(
         [str(PROGRAM), "init"],
         cwd=repository,
-        env=scrubbed(),
+        env=clean_environment(),
         stdin=theirs,
         capture_output=True,
         text=True,
@@ -88,9 +67,8 @@ def test_at_a_terminal_each_file_is_asked_for(
     assert {item.name for item in repository.iterdir()} == {".git", "tests"} | written
 
 
-def test_yes_writes_both_and_a_second_time_nothing(repository: Path) -> None:
+def test_yes_writes_both_and_a_second_time_nothing(repository: Path, call: Init) -> None:
     first = call(repository, "--yes")
-    assert first.returncode == 0, first.stderr
     assert first.stdout.splitlines() == ["ciguard.toml: created", f"{WORKFLOW}: created"]
     workflow = yaml.safe_load((repository / WORKFLOW).read_text("utf-8"))
     assert workflow[True]["push"]["branches"] == ["trunk"]  # YAML 1.1 reads `on` as true
@@ -98,7 +76,7 @@ def test_yes_writes_both_and_a_second_time_nothing(repository: Path) -> None:
     assert rerun.stdout == f"ciguard.toml and {WORKFLOW} are up to date\n"
 
 
-def test_checkpoints_are_asked_for_once_and_kept(repository: Path) -> None:
+def test_checkpoints_are_asked_for_once_and_kept(repository: Path, call: Init) -> None:
     call(repository, "--yes", "--checkpoint", "15m")
     workflow = (repository / WORKFLOW).read_text("utf-8")
     assert "Run the shard, part 3 of at most 3" in workflow
@@ -106,30 +84,32 @@ def test_checkpoints_are_asked_for_once_and_kept(repository: Path) -> None:
     assert "up to date" in call(repository).stdout
     answer = call(repository, "--checkpoint", "20m")
     assert 'set workflow.checkpoint = "20m" in ciguard.toml as well' in answer.stderr
-    answer = call(repository, "--checkpoint", "soon")
-    assert answer.returncode == 2
+    answer = call(repository, "--checkpoint", "soon", expect=2)
     assert (
         '--checkpoint: expected a time like "45m", "1h30m" or "90s", found \'soon\''
         in answer.stderr
     )
 
 
-def test_the_framework_is_recognised_and_its_installation_suggested(repository: Path) -> None:
+def test_the_framework_is_recognised_and_its_installation_suggested(
+    repository: Path, call: Init
+) -> None:
     answer = call(repository, "--yes")
     assert "pytest: 1 test files" in answer.stderr
     setup = yaml.safe_load(load(repository, {}).workflow.setup)
     assert setup[-1] == {"run": "python -m pip install pytest"}
 
 
-def test_a_folder_without_tests_is_asked_for_a_suite(repository: Path) -> None:
+def test_a_folder_without_tests_is_asked_for_a_suite(repository: Path, call: Init) -> None:
     (repository / "tests/test_one.py").unlink()
     answer = call(repository, "--yes")
-    assert answer.returncode == 0
     assert "no test framework found" in answer.stderr
     assert 'framework = "command"' in (repository / "ciguard.toml").read_text("utf-8")
 
 
-def test_every_line_that_is_offered_as_a_comment_is_a_key_that_exists(repository: Path) -> None:
+def test_every_line_that_is_offered_as_a_comment_is_a_key_that_exists(
+    repository: Path, call: Init
+) -> None:
     (repository / "tests/test_one.py").unlink()
     call(repository, "--yes")
     path = repository / "ciguard.toml"
@@ -144,7 +124,7 @@ def test_every_line_that_is_offered_as_a_comment_is_a_key_that_exists(repository
     assert (config.policy.tries, config.suite["main"].timeout) == (2, 600.0)
 
 
-def test_a_hanging_test_has_a_limit_from_the_start(repository: Path) -> None:
+def test_a_hanging_test_has_a_limit_from_the_start(repository: Path, call: Init) -> None:
     call(repository, "--yes")
     text = (repository / "ciguard.toml").read_text("utf-8")
     config = load(repository, {})
@@ -155,6 +135,7 @@ def test_a_hanging_test_has_a_limit_from_the_start(repository: Path) -> None:
 
 def test_the_users_steps_survive_and_an_edited_workflow_is_not_lost_unasked(
     repository: Path,
+    call: Init,
 ) -> None:
     call(repository, "--yes")
     config = repository / "ciguard.toml"
@@ -170,6 +151,7 @@ def test_the_users_steps_survive_and_an_edited_workflow_is_not_lost_unasked(
 
 def test_a_configuration_in_pyproject_is_used_and_none_is_written_beside_it(
     repository: Path,
+    call: Init,
 ) -> None:
     (repository / "pyproject.toml").write_text(
         "[tool.ciguard.workflow]\nsetup = '- run: make x'\n", "utf-8"
@@ -178,7 +160,7 @@ def test_a_configuration_in_pyproject_is_used_and_none_is_written_beside_it(
     assert "- run: make x" in (repository / WORKFLOW).read_text("utf-8")
 
 
-def test_install_goes_to_the_configuration_and_the_workflow(repository: Path) -> None:
+def test_install_goes_to_the_configuration_and_the_workflow(repository: Path, call: Init) -> None:
     requirement = "ciguard-shards @ https://files.example/c.whl"
     answer = call(repository, "--yes", CIGUARD_INSTALL=requirement)
     assert "set install" not in answer.stderr
@@ -186,14 +168,18 @@ def test_install_goes_to_the_configuration_and_the_workflow(repository: Path) ->
     assert requirement in (repository / WORKFLOW).read_text("utf-8")
 
 
-def test_without_an_install_that_a_runner_can_reach_the_user_is_told(repository: Path) -> None:
+def test_without_an_install_that_a_runner_can_reach_the_user_is_told(
+    repository: Path, call: Init
+) -> None:
     # The tests run from an editable checkout: nothing a runner could install.
     answer = call(repository, "--yes")
     assert "set install in ciguard.toml" in answer.stderr
     assert "::error::set install in ciguard.toml" in (repository / WORKFLOW).read_text("utf-8")
 
 
-def test_a_history_in_a_file_is_warned_of_and_needs_no_right_to_write(repository: Path) -> None:
+def test_a_history_in_a_file_is_warned_of_and_needs_no_right_to_write(
+    repository: Path, call: Init
+) -> None:
     (repository / "ciguard.toml").write_text('[history]\ncarrier = "history.ciguard"\n', "utf-8")
     for _ in range(2):  # also where nothing is left to be written
         answer = call(repository, "--yes")
@@ -208,7 +194,7 @@ def test_a_history_in_a_file_is_warned_of_and_needs_no_right_to_write(repository
 
 
 def test_the_remotes_default_branch_counts_more_than_the_one_checked_out(
-    repository: Path, tmp_path: Path
+    repository: Path, tmp_path: Path, call: Init
 ) -> None:
     origin = tmp_path / "origin"
     subprocess.run(["git", "init", "-q", "--bare", "-b", "stable", str(origin)], check=True)
@@ -231,7 +217,7 @@ def test_the_remotes_default_branch_counts_more_than_the_one_checked_out(
     ],
 )
 def test_a_branch_made_for_it_is_not_taken_for_the_default(
-    repository: Path, branches: tuple[str, ...], taken: str
+    repository: Path, branches: tuple[str, ...], taken: str, call: Init
 ) -> None:
     git = ["git", "-C", str(repository), "-c", "user.name=n", "-c", "user.email=n@example.org"]
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
@@ -246,10 +232,9 @@ def test_a_branch_made_for_it_is_not_taken_for_the_default(
 
 @pytest.mark.parametrize("place", ["repository/tests", "."])
 def test_elsewhere_than_at_the_top_of_a_repository_it_says_so(
-    repository: Path, tmp_path: Path, place: str
+    repository: Path, tmp_path: Path, place: str, call: Init
 ) -> None:
-    answer = call(tmp_path / place, "--yes", GIT_CEILING_DIRECTORIES=str(tmp_path.parent))
-    assert answer.returncode == 2
+    answer = call(tmp_path / place, "--yes", GIT_CEILING_DIRECTORIES=str(tmp_path.parent), expect=2)
     assert "not the top folder of a git repository" in answer.stderr
     top = tmp_path / "repository"
     fix = f"run ciguard in its top folder: cd {top}" if "/" in place else "or begin one: git init"
@@ -258,17 +243,18 @@ def test_elsewhere_than_at_the_top_of_a_repository_it_says_so(
     assert not list(tmp_path.rglob("ciguard.toml"))
 
 
-def test_a_setup_that_is_no_list_of_steps_is_a_clear_error(repository: Path) -> None:
+def test_a_setup_that_is_no_list_of_steps_is_a_clear_error(repository: Path, call: Init) -> None:
     (repository / "ciguard.toml").write_text("[workflow]\nsetup = 'make'\n", "utf-8")
-    answer = call(repository, "--yes")
-    assert answer.returncode == 2
+    answer = call(repository, "--yes", expect=2)
     assert answer.stderr.startswith("ciguard init: workflow.setup: expected a list")
     assert "fix:" in answer.stderr
 
 
-def test_forks_are_told_by_a_second_workflow_where_that_is_asked_for(repository: Path) -> None:
+def test_forks_are_told_by_a_second_workflow_where_that_is_asked_for(
+    repository: Path, call: Init
+) -> None:
     forks = repository / ".github/workflows/ciguard-forks.yml"
-    assert call(repository, "--yes").returncode == 0
+    call(repository, "--yes")
     assert not forks.exists()
     answer = call(repository, "--yes", "--forks")
     assert "set workflow.forks = true in ciguard.toml" in answer.stderr
@@ -280,9 +266,9 @@ def test_forks_are_told_by_a_second_workflow_where_that_is_asked_for(repository:
     assert "are up to date" in call(repository).stdout
 
 
-def test_suspects_are_run_again_where_that_is_asked_for(repository: Path) -> None:
+def test_suspects_are_run_again_where_that_is_asked_for(repository: Path, call: Init) -> None:
     workflow = repository / ".github/workflows/ciguard.yml"
-    assert call(repository, "--yes", "--confirm").returncode == 0
+    call(repository, "--yes", "--confirm")
     assert "confirmed" in yaml.safe_load(workflow.read_text("utf-8"))["jobs"]
     config = load(repository, {})
     assert config.workflow.confirm
@@ -290,10 +276,11 @@ def test_suspects_are_run_again_where_that_is_asked_for(repository: Path) -> Non
     assert "are up to date" in call(repository).stdout
 
 
-def test_where_nothing_makes_a_checkout_ready_suspects_are_not_run_again(repository: Path) -> None:
+def test_where_nothing_makes_a_checkout_ready_suspects_are_not_run_again(
+    repository: Path, call: Init
+) -> None:
     (repository / "ciguard.toml").write_text("[workflow]\nconfirm = true\n", "utf-8")
-    answer = call(repository, "--yes")
-    assert answer.returncode == 2
+    answer = call(repository, "--yes", expect=2)
     assert answer.stderr.startswith("ciguard init: workflow.confirm: suspects are run in fresh")
     (repository / "ciguard.toml").write_text('[experiment]\nsetup = "true"\n', "utf-8")
     answer = call(repository, "--yes", "--confirm")

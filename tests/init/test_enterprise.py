@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from init.test_command import WORKFLOW, call
+from init.test_command import WORKFLOW
 from init.test_workflow_files import FILLED_IN
 
 from ciguard.config import load
@@ -18,6 +18,8 @@ from ciguard.plan.outputs import fill_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from init.conftest import Init
 
 BIN = Path(sys.executable).parent
 OWN = "git@git.example:o/shop.git"
@@ -40,9 +42,8 @@ def uses(folder: Path) -> set[str]:
     return {step["uses"] for step in steps if "uses" in step}
 
 
-def test_the_server_is_known_by_origin(repository: Path) -> None:
+def test_the_server_is_known_by_origin(repository: Path, call: Init) -> None:
     answer = call(repository, "--yes")
-    assert answer.returncode == 0, answer.stderr
     assert "https://git.example is taken for a GitHub Enterprise Server" in answer.stderr
     assert load(repository, {}).workflow.artifacts == 3
     assert not any("actions/upload-artifact" in one for one in uses(repository))
@@ -64,7 +65,7 @@ def test_the_server_is_known_by_origin(repository: Path) -> None:
     ],
 )
 def test_what_is_configured_goes_before_what_origin_tells(
-    repository: Path, origin: str, configured: str, local: bool
+    repository: Path, origin: str, configured: str, local: bool, call: Init
 ) -> None:
     subprocess.run(
         ["git", "-C", str(repository), "remote", "set-url", "origin", origin], check=True
@@ -76,7 +77,9 @@ def test_what_is_configured_goes_before_what_origin_tells(
 
 
 @pytest.mark.parametrize("words", [(), ("--static",), ("--checkpoint", "15m")])
-def test_actionlint_and_zizmor_find_nothing(repository: Path, words: tuple[str, ...]) -> None:
+def test_actionlint_and_zizmor_find_nothing(
+    repository: Path, words: tuple[str, ...], call: Init
+) -> None:
     call(repository, "--yes", *words)
     if words == ("--static",):  # its matrix is filled in by `plan`
         text = (repository / WORKFLOW).read_text("utf-8")

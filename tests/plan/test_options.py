@@ -131,7 +131,7 @@ def test_suites_variants_and_pools_of_the_configuration(tmp_path: Path, ciguard:
 
 
 def test_a_suite_is_listed_in_the_locale_that_we_were_given(
-    tmp_path: Path, ciguard: Ciguard
+    tmp_path: Path, ciguard_process: Ciguard
 ) -> None:
     (tmp_path / "ciguard.toml").write_text("""
 [suite.web]
@@ -140,8 +140,8 @@ command = ["true"]
 list = ["sh", "-c", "echo locale-${LC_CTYPE-none}"]
 """)
     words = ("plan", *NONE, "--json")
-    none = ciguard(*words, cwd=tmp_path, LC_ALL="", LANG="C")
-    output = ciguard(*words, cwd=tmp_path, LC_ALL="", LANG="C", LC_CTYPE="C.UTF-8")
+    none = ciguard_process(*words, cwd=tmp_path, LC_ALL="", LANG="C")
+    output = ciguard_process(*words, cwd=tmp_path, LC_ALL="", LANG="C", LC_CTYPE="C.UTF-8")
     assert ids(plan_of(none.stdout)) == ["locale-none"]
     assert ids(plan_of(output.stdout)) == ["locale-C.UTF-8"]
 

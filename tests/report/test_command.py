@@ -68,8 +68,8 @@ class Job:
 
 
 @pytest.fixture
-def job(tmp_path: Path, ciguard_here: Ciguard, server: FakeGitHub) -> Job:
-    return Job(tmp_path, ciguard_here, server)
+def job(tmp_path: Path, ciguard: Ciguard, server: FakeGitHub) -> Job:
+    return Job(tmp_path, ciguard, server)
 
 
 def test_what_is_printed_may_be_the_page(job: Job) -> None:
@@ -128,18 +128,18 @@ def test_github_is_told_in_its_own_ways(job: Job) -> None:
 
 
 def test_a_run_without_a_plan_is_incomplete_and_its_comment_says_so(
-    job: Job, server: FakeGitHub, ciguard_here: Ciguard
+    job: Job, server: FakeGitHub, ciguard: Ciguard
 ) -> None:
     job.report("--comment")
     words = ("report", "--plan", "nowhere.json", "--records", "nowhere")
     failed = json.dumps({"plan": {"result": "failure"}, "legs": {"result": "skipped"}})
-    ciguard_here(*words, "--needs", failed, "--comment", cwd=job.folder, expect=13, **job.environ)
+    ciguard(*words, "--needs", failed, "--comment", cwd=job.folder, expect=13, **job.environ)
     (body,) = server.bodies()
     assert "INCOMPLETE: this run has no plan" in body
     assert "nowhere.json: cannot be read" in body.replace("&#58;", ":")
     assert "job legs is &#39;skipped&#39;, job plan is &#39;failure&#39;. Fix: " in body
     # By hand nobody says that the plan's job failed: then it is a mistake of the caller.
-    ciguard_here(*words, cwd=job.folder, expect=3)
+    ciguard(*words, cwd=job.folder, expect=3)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def proposed(job: Job, run: int, mib: int) -> dict[str, Any]:
     return {**job.environ, **of_run}
 
 
-def with_a_past(job: Job, server: FakeGitHub, ciguard_here: Ciguard) -> None:
+def with_a_past(job: Job, server: FakeGitHub, ciguard: Ciguard) -> None:
     """12 runs of the base branch, which GitHub knows to come before the pull request."""
     past = {"plan_id": job.world.plan.id, "event": "push", "workflow": "tests.yml"}
     commits = [f"{number:040x}" for number in range(1, 13)]
@@ -225,17 +225,17 @@ def with_a_past(job: Job, server: FakeGitHub, ciguard_here: Ciguard) -> None:
                 target = job.folder / "past" / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
-    ciguard_here("history", "add", "past", "--history", "h", cwd=job.folder)
+    ciguard("history", "add", "past", "--history", "h", cwd=job.folder)
     between = f"{commits[0]}...{commits[-1]}"
     server.merge_bases[between] = commits[0]
     server.commits_of[between] = commits[1:]
 
 
 def test_the_run_before_confirms_what_this_one_shows(
-    job: Job, server: FakeGitHub, ciguard_here: Ciguard
+    job: Job, server: FakeGitHub, ciguard: Ciguard
 ) -> None:
     """Run 90 leaves its values, run 101 finds them: each report in at most 6 calls."""
-    with_a_past(job, server, ciguard_here)
+    with_a_past(job, server, ciguard)
     for name in job.world.legs:
         for run in (90, 101):
             add_job(server, f"tests ({name})")
@@ -244,7 +244,7 @@ def test_the_run_before_confirms_what_this_one_shows(
     environ = proposed(job, 90, 200)
     plan, records = job.world.write(job.folder)
     words = ("report", "--plan", plan, "--records", records, *options)
-    once = ciguard_here(*words, cwd=job.folder, **environ)
+    once = ciguard(*words, cwd=job.folder, **environ)
     assert "1 suspect" in once.stdout
     assert len(calls(server)) <= 6
     content = (job.folder / "values.jsonl").read_bytes()
@@ -255,7 +255,7 @@ def test_the_run_before_confirms_what_this_one_shows(
     server.exchanges.clear()
     environ = proposed(job, 101, 201)
     job.world.write(job.folder)
-    twice = ciguard_here(*words, cwd=job.folder, **environ, expect=11)
+    twice = ciguard(*words, cwd=job.folder, **environ, expect=11)
     assert "1 confirmed regression" in twice.stdout
     thread = f"/repos/{REPOSITORY}/issues"
     assert calls(server) == [
@@ -267,7 +267,7 @@ def test_the_run_before_confirms_what_this_one_shows(
         f"PATCH {thread}/comments/1",
     ]
     server.faults.append(Fault("GET", "/artifacts", status=403, times=9))
-    failed = ciguard_here(*words, cwd=job.folder, **environ)
+    failed = ciguard(*words, cwd=job.folder, **environ)
     assert "Nothing could be confirmed" in failed.stdout
     assert "1 suspect" in failed.stdout
 
