@@ -16,7 +16,12 @@ from ciguard.run.leg_text import count_of, shorten
 from ciguard.run.policy.actions import Action, Finish, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.policy.bisect import bisect
 from ciguard.run.policy.reruns import RERUN_SKIPPED
-from ciguard.run.policy.state import MIB, UNKNOWN_DELTA_BYTES, State, predicted_peak_bytes
+from ciguard.run.policy.state import (
+    MIB,
+    State,
+    predicted_peak_bytes,
+    unit_peaks_bytes,
+)
 
 if TYPE_CHECKING:
     from ciguard.model import Ending, Line, PlannedUnit
@@ -398,16 +403,11 @@ def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action 
     else:
         share = _longest_first_share(state, light, state.processes - len(state.running))
     cap = process_limit_bytes(state)
-    resident = state.base_bytes[state.units[share[0]].suite]
     fitting: list[int] = []
-    for unit in share:
-        planned = state.units[unit]
-        delta = planned.peak_delta_bytes
-        need = resident + (UNKNOWN_DELTA_BYTES if delta is None else delta)
-        if fitting and need > cap:
+    for unit, peak_bytes in zip(share, unit_peaks_bytes(state, share)):
+        if fitting and peak_bytes > cap:
             break
         fitting.append(unit)
-        resident += max(0, planned.retained_bytes or 0)
     reason = "first" if state.started == 0 else "next"
     if suspects:
         reason = f"search: one of {count_of(len(suspects), 'unit')} killed a process without a word"

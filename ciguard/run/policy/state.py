@@ -7,7 +7,7 @@ Standard library only, Python 3.8+ (travels in the leg).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Final, Mapping, Sequence
+from typing import TYPE_CHECKING, Callable, Final, Iterator, Mapping, Sequence
 
 from ciguard.model import (
     BAD_OUTCOMES,
@@ -367,11 +367,20 @@ class State:
 
 
 def predicted_peak_bytes(state: State, units: Sequence[int]) -> int:
-    """Peak of one process that runs these units in order: base + retained so far + own delta."""
-    resident = peak = state.base_bytes[state.units[units[0]].suite] if units else 0
+    """Peak of one process that runs these units in order; 0 without any."""
+    base_bytes = state.base_bytes[state.units[units[0]].suite] if units else 0
+    return max(base_bytes, *unit_peaks_bytes(state, units), 0)
+
+
+def unit_peaks_bytes(state: State, units: Sequence[int]) -> Iterator[int]:
+    """Peak of one process during each of these units: base + retained so far + own delta.
+
+    A unit that retained less than nothing is taken to retain nothing: it may have freed what only
+    its predecessor of that day had allocated.
+    """
+    resident = state.base_bytes[state.units[units[0]].suite] if units else 0
     for unit in units:
         planned = state.units[unit]
         delta = planned.peak_delta_bytes
-        peak = max(peak, resident + (UNKNOWN_DELTA_BYTES if delta is None else delta))
-        resident += planned.retained_bytes or 0
-    return peak
+        yield resident + (UNKNOWN_DELTA_BYTES if delta is None else delta)
+        resident += max(0, planned.retained_bytes or 0)

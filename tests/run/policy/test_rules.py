@@ -457,6 +457,18 @@ def test_the_peak_is_base_and_what_was_retained_and_the_units_own() -> None:
     assert predicted_peak_bytes(state, ()) == 0
 
 
+def test_admission_and_prediction_take_no_memory_as_given_back() -> None:
+    """`a` retained less than nothing once; that it will again is no reason to admit `c`."""
+    units = [
+        PlannedUnit("a", peak_delta_bytes=10 * MIB, retained_bytes=-100 * MIB),
+        PlannedUnit("b", peak_delta_bytes=10 * MIB, retained_bytes=200 * MIB),
+        PlannedUnit("c", peak_delta_bytes=190 * MIB),
+    ]
+    state = state_of(*units, budget_mib=500)
+    assert start(state).units == (0, 1)
+    assert predicted_peak_bytes(state, (0, 1, 2)) == (50 + 200 + 190) * MIB
+
+
 sizes = st.none() | st.integers(0, 4096).map(lambda mib: mib * MIB)
 planned_units = st.builds(
     PlannedUnit,
