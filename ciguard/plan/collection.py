@@ -14,6 +14,7 @@ from ciguard.run.frameworks.environment import original_environment
 from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.plugin_files import extract_plugins
 from ciguard.run.frameworks.registry import framework
+from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,6 +99,23 @@ def collect_suites(
     if mistakes:
         raise combine(mistakes)
     return tuple(units)
+
+
+def reject_multiline_ids(
+    units: Sequence[InventoryUnit], suites: Mapping[str, Suite], where: str
+) -> None:
+    """Refuse ids that the framework of their suite cannot hand to its program.
+
+    Raises:
+        InputError: names the first.
+    """
+    one_per_line = {
+        name for name, suite in suites.items() if framework(suite.framework).IDS_ONE_PER_LINE
+    }
+    for unit in units:
+        if unit.suite in one_per_line and "\n" in unit.unit:
+            what = f"{one_line(unit.unit)}: its framework takes ids one a line"
+            raise InputError(what, where=where, fix="rename the test, or leave it out")
 
 
 def matching_files(patterns: Sequence[str], folder: Path, cwd: str) -> tuple[str, ...]:

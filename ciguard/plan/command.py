@@ -30,7 +30,7 @@ from ciguard.plan.base_plan import (
     from_history,
     from_plan,
 )
-from ciguard.plan.collection import collect_suites, matching_files
+from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
 from ciguard.plan.explain import Explained, explain, find_unit
 from ciguard.plan.fixed_shards import fixed_assignment, plan_fixed
 from ciguard.plan.history_inputs import HistoryInputs, coverage_text, with_history, without_history
@@ -144,6 +144,7 @@ def command(
     units, given = None, None
     if read is not None:
         units = inventory_codec.resolve_suites(read.units, suites, listed or "")
+        reject_multiline_ids(units, suites, listed or "")
         given = fixed_assignment(units, read.empty, listed or "")
     if given is not None:
         _reject_choices(flags, base, static)

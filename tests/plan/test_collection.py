@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import pytest
 from conftest import clean_environment
 
+from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import InputError
 from ciguard.model import Suite, Variant
-from ciguard.plan.collection import collect_units, matching_files
+from ciguard.plan.collection import collect_units, matching_files, reject_multiline_ids
 from ciguard.run.frameworks.registry import DEFAULT, framework
 
 if TYPE_CHECKING:
@@ -98,3 +99,26 @@ def test_the_code_that_is_listed_never_sees_the_token(tmp_path: Path) -> None:
     listing = collect_units(framework(DEFAULT), Suite(DEFAULT, PYTHON), "", tmp_path, environ)
     assert listing.errors == ()
     assert [unit.unit for unit in listing.units] == ["test_a.py::test"]
+
+
+def test_an_id_of_two_lines_is_refused_where_ids_go_one_a_line() -> None:
+    suites = {name: Suite(name, ("x",)) for name in ("command", DEFAULT)}
+    reject_multiline_ids([InventoryUnit("a\nb", DEFAULT)], suites, "units.json")
+    with pytest.raises(InputError, match=r"units.json: a\\nb: its framework takes ids one a line"):
+        reject_multiline_ids([InventoryUnit("a\nb", "command")], suites, "units.json")
+
+
+def test_collecting_leaves_coverage_data_alone(tmp_path: Path) -> None:
+    """pytest-cov in the project's own options erases the data of the last real run."""
+    write(tmp_path, test_a="def test(): pass\n")
+    (tmp_path / f"{DEFAULT}.ini").write_text(
+        f"[{DEFAULT}]\naddopts = --cov=. --cov-report=xml --cov-fail-under=90\n", "utf-8"
+    )
+    (tmp_path / ".coverage").write_bytes(b"of the last run")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    suite = Suite(DEFAULT, PYTHON, variants={"": Variant()})
+    listing = collect_units(framework(DEFAULT), suite, "", tmp_path, clean_environment())
+    assert (listing.errors, len(listing.units)) == ((), 1)
+    assert (tmp_path / ".coverage").read_bytes() == b"of the last run"
+    after = sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__")
+    assert [name for name in after if "cache" not in name] == before

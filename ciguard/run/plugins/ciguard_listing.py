@@ -70,6 +70,15 @@ class _Listing:
         return {"unit": item.nodeid, **place, "categories": marks, "group": _group(item)}
 
 
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Wrapper:
+    # pytest-cov would erase the data of the last real run, and write reports on nothing.
+    options = early_config.known_args_namespace
+    if getattr(options, "cov_source", None):
+        options.no_cov = True
+    yield
+
+
 def pytest_configure(config: pytest.Config) -> None:
     path = os.environ.get("CIGUARD_COLLECT_FILE")
     if path and config.option.collectonly:
