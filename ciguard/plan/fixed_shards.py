@@ -7,18 +7,16 @@ end of a process for each of its suites and variants, and of the leg's own.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ciguard.codec import plan_file as codec
 from ciguard.errors import InputError
-from ciguard.model import Plan, Prediction, Shard
-from ciguard.plan.base_plan import with_base_counts
+from ciguard.model import Prediction, Shard
 from ciguard.plan.inventory import name_some
-from ciguard.plan.planner import DIGITS, PlanResult, Provenance
+from ciguard.plan.planner import DIGITS, ShardSet, assemble_plan, encode_plan
 from ciguard.plan.problem_builder import ProblemBuilder, with_estimates
-from ciguard.plan.risk import WallTimeSpread
+from ciguard.plan.warnings import plan_warnings
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
@@ -26,8 +24,10 @@ if TYPE_CHECKING:
 
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.model import UnitKey
+    from ciguard.plan.planner import PlanResult, Provenance
     from ciguard.plan.problem import PackingProblem
     from ciguard.plan.problem_builder import PlanInputs, PlanOptions
+    from ciguard.plan.risk import WallTimeSpread
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,51 +74,46 @@ def plan_fixed(
     for position, unit in enumerate(units):
         for name in assignment.shards[unit.key]:
             homes[name].append(position)
-    pools = {
-        name: options.pool_of.get(units[members[0]].suite) or pool
-        for name, members in homes.items()
-    }
-    works = {name: making.for_units(name, range(len(units))) for name in sorted({*pools.values()})}
-    shards = tuple(
-        Shard(
-            key=name,
-            pool=pools[name],
-            units=tuple(units[position] for position in members),
-            predicted=_prediction(works[pools[name]], members),
-            timeout_minutes=options.limit.step_minutes,
+    names = sorted(homes)
+    pools = {name: options.pool_of.get(units[homes[name][0]].suite) or pool for name in names}
+    works = {
+        pool: making.for_units(
+            pool, sorted({one for name in names if pools[name] == pool for one in homes[name]})
         )
-        for name, members in sorted(homes.items())
+        for pool in sorted({*pools.values()})
+    }
+    pairs = [_shard(name, works[pools[name]], homes[name], options) for name in names]
+    counts = Counter(pools.values())
+    made = ShardSet(
+        shards=tuple(shard for shard, _ in pairs),
+        spreads=[spread for _, spread in pairs],
+        works=list(works.values()),
+        bound_s=max(work.bound_s(counts[pool]) for pool, work in works.items()),
     )
-    longest = max(units, key=lambda unit: (unit.wall_s, unit.key))
-    bound_s = min(work.bound_s(len(shards)) for work in works.values())
-    makespan_s = max(shard.predicted.wall_s for shard in shards)
-    found = Plan(
-        id="",
-        suites={name: basis.suites[name] for name in sorted({unit.suite for unit in units})},
-        pools={name: basis.pools[name] for name in sorted({shard.pool for shard in shards})},
-        policy=replace(options.policy, deadline_s=options.limit.deadline_s),
-        shards=shards,
-        lower_bound_s=round(bound_s, DIGITS),
-        gap=max(0.0, round(makespan_s / bound_s - 1, DIGITS)) if bound_s > 0 else 0.0,
-        inventory=with_base_counts(basis.inventory.summary(), origin.base),
-        floor=longest,
-        history=origin.history,
-        repository=origin.repository,
-        workflow=origin.workflow,
-        head_sha=origin.head_sha,
-        job_minutes=options.limit.job_minutes,
-        warnings=(*origin.notes, *_warnings(assignment, [shard.key for shard in shards])),
+    found = assemble_plan(basis, options, origin, made)
+    warnings = plan_warnings(
+        found, made.spreads, target_wall_s=None, floor_s=0.0, risk=options.risk
     )
-    content = codec.encode(found)
-    return PlanResult(codec.decode(content, "plan"), content, ())
+    return encode_plan(
+        replace(found, warnings=(*origin.notes, *_warnings(assignment, names), *warnings))
+    )
 
 
-def _prediction(work: PackingProblem, members: Sequence[int]) -> Prediction:
+def _shard(
+    name: str, work: PackingProblem, members: Sequence[int], options: PlanOptions
+) -> tuple[Shard, WallTimeSpread]:
+    """A shard that runs its units one after the other, and how far its time may be off."""
     overhead_s = work.leg.total_s + sum(work.processes_s(members))
     wall_s = round(overhead_s + work.load_s(members), DIGITS)
-    variance_s2 = sum(work.variances_s2[member] for member in members)
-    spread = WallTimeSpread(variance_s2, 1, work.speed_spread, work.leg.spread_s)
-    return Prediction(wall_s, round(spread.p95_s(wall_s), DIGITS))
+    spread = work.spread(members, 1)
+    shard = Shard(
+        key=name,
+        pool=work.pool,
+        units=tuple(work.units[member] for member in members),
+        predicted=Prediction(wall_s, round(spread.p95_s(wall_s), DIGITS)),
+        timeout_minutes=options.limit.step_minutes,
+    )
+    return shard, spread
 
 
 def _warnings(assignment: FixedAssignment, planned: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ciguard.plan.base_plan import BaseCount
     from ciguard.plan.problem import PackingProblem
     from ciguard.plan.problem_builder import PlanInputs, PlanOptions
-    from ciguard.plan.risk import TimeLimits
+    from ciguard.plan.risk import TimeLimits, WallTimeSpread
     from ciguard.plan.shard_count import PoolAllocation
 
 DIGITS: Final = 6
@@ -65,49 +65,85 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     assigned = assign_pools(basis, units, options, making)
     works, distributions, bound_s = allocate_together_or_apart(making, assigned.pools, options)
     shards = _number_shards(works, distributions, options.limit)
-    pools = {name: basis.pools[name] for name in sorted({shard.pool for shard in shards})}
-    floor_s, floor = max((work.solo_s(work.floor), -work.floor) for work in works)
-    found = Plan(
+    spreads = [spread for one in distributions for spread in one.spreads]
+    found = assemble_plan(basis, options, origin, ShardSet(shards, spreads, works, bound_s))
+    found = replace(
+        found,
+        base=basis.base.name if basis.base else None,
+        choices=_choices(works, shards, found.pools),
+        stopped_by=_stopped_by(works, distributions),
+        moved=moved(basis.base, shards) if basis.base else (),
+        suspects=_suspects(basis, units, shards),
+    )
+    notes = [
+        *assigned.notes,
+        *_too_few_units_warning(found, options),
+        *_base_warnings(basis),
+    ]
+    warnings = plan_warnings(
+        found,
+        spreads,
+        target_wall_s=options.target_wall_s if options.shards is None else None,
+        floor_s=max(work.solo_s(work.floor) for work in works),
+        risk=options.risk,
+    )
+    return encode_plan(
+        replace(found, warnings=(*origin.notes, *notes, *warnings)), _split(works, distributions)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSet:
+    """The shards of a plan, numbered, and what they were made from.
+
+    Attributes:
+        spreads: of the shards.
+        works: the problems that they solve together.
+        bound_s: no other assignment to as many shards ends earlier.
+    """
+
+    shards: tuple[Shard, ...]
+    spreads: Sequence[WallTimeSpread]
+    works: Sequence[PackingProblem]
+    bound_s: float
+
+
+def assemble_plan(
+    basis: PlanInputs, options: PlanOptions, origin: Provenance, made: ShardSet
+) -> Plan:
+    """The plan without its id, its warnings, and what only a plan with a choice of shards has."""
+    walls_s = [shard.predicted.wall_s for shard in made.shards]
+    floors = [(work.solo_s(work.floor), -work.floor, work.units) for work in made.works]
+    _, floor, units = max(floors, key=lambda one: one[:2])
+    deadline_s = options.limit.deadline_s
+    risk = None
+    if basis.estimates.known.any():
+        risk = round(overrun_probability(deadline_s, walls_s, made.spreads), RISK_DIGITS)
+    return Plan(
         id="",
         suites={name: basis.suites[name] for name in sorted({unit.suite for unit in units})},
-        pools=pools,
-        policy=replace(options.policy, deadline_s=options.limit.deadline_s),
-        shards=shards,
-        lower_bound_s=round(bound_s, DIGITS),
-        gap=_gap(max(one.makespan_s for one in distributions), bound_s),
+        pools={name: basis.pools[name] for name in sorted({one.pool for one in made.shards})},
+        policy=replace(options.policy, deadline_s=deadline_s),
+        shards=made.shards,
+        lower_bound_s=round(made.bound_s, DIGITS),
+        gap=_gap(max(walls_s), made.bound_s),
         inventory=with_base_counts(basis.inventory.summary(), origin.base),
         floor=units[-floor],
         history=origin.history,
         repository=origin.repository,
         workflow=origin.workflow,
         head_sha=origin.head_sha,
-        base=basis.base.name if basis.base else None,
-        choices=_choices(works, shards, pools),
-        stopped_by=_stopped_by(works, distributions),
-        moved=moved(basis.base, shards) if basis.base else (),
-        suspects=_suspects(basis, units, shards),
+        risk=risk,
         job_minutes=options.limit.job_minutes,
     )
-    spreads = [spread for one in distributions for spread in one.spreads]
-    if basis.estimates.known.any():
-        walls_s = [shard.predicted.wall_s for shard in shards]
-        chance = overrun_probability(options.limit.deadline_s, walls_s, spreads)
-        found = replace(found, risk=round(chance, RISK_DIGITS))
-    target_s = _target_s(options)
-    warnings = plan_warnings(
-        found, spreads, target_wall_s=target_s, floor_s=floor_s, risk=options.risk
-    )
-    notes = [
-        *origin.notes,
-        *assigned.notes,
-        *_too_few_units_warning(found, options),
-        *_base_warnings(basis),
-    ]
-    found = replace(found, warnings=(*notes, *warnings))
-    content = codec.encode(found)
+
+
+def encode_plan(draft: Plan, split: tuple[str, ...] = ()) -> PlanResult:
+    """The plan with its id, and the bytes of its file."""
+    content = codec.encode(draft)
     # The id comes first; to read a large plan back for it would take as long again.
     plan_id = content.split(b'"', 4)[3].decode("ascii")
-    return PlanResult(replace(found, id=plan_id), content, _split(works, distributions))
+    return PlanResult(replace(draft, id=plan_id), content, split)
 
 
 def _split(
@@ -205,10 +241,6 @@ def _number_shards(
 
 def _gap(makespan_s: float, bound_s: float) -> float:
     return max(0.0, round(makespan_s / bound_s - 1, DIGITS)) if bound_s > 0 else 0.0
-
-
-def _target_s(options: PlanOptions) -> float | None:
-    return options.target_wall_s if options.shards is None else None
 
 
 def _too_few_units_warning(draft: Plan, options: PlanOptions) -> tuple[str, ...]:

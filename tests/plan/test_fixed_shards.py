@@ -43,3 +43,32 @@ def test_the_plan_has_them_as_they_are(tmp_path: Path, ciguard: Ciguard) -> None
     words = ("plan", "--inventory", "units.json", "--shards", "2")
     done = ciguard(*words, cwd=tmp_path, expect=2)
     assert "--shards: the inventory says in which shard each unit is" in done.stderr
+
+
+def test_lists_with_history_have_a_risk_and_warn_above_the_deadline(
+    tmp_path: Path, ciguard: Ciguard
+) -> None:
+    """Two suites, each in a pool of its own: the bound is the later one's."""
+    (tmp_path / "ciguard.toml").write_text(
+        "[suite.web]\npool = 'a'\n[suite.api]\npool = 'b'\n"
+        "[pool.a]\nruns_on = 'a'\n[pool.b]\nruns_on = 'b'\n"
+    )
+    walls_s = {"web": {"w.py::t0": 3000.0, "w.py::t1": 1000.0}, "api": {"a.py::t": 10.0}}
+    for number, (suite, durations) in enumerate(walls_s.items(), 1):
+        (tmp_path / "durations.json").write_text(json.dumps(durations))
+        added = ("history", "add", "durations.json", "--history", "past", "--suite", suite)
+        ciguard(*added, "--run-id", str(number), cwd=tmp_path)
+    listed = [
+        {"unit": unit, "suite": suite, "shard": f"{suite}{number}"}
+        for suite, durations in walls_s.items()
+        for number, unit in enumerate(durations)
+    ]
+    (tmp_path / "units.json").write_text(json.dumps(listed))
+    words = ("plan", "--inventory", "units.json", "--history", "past", "--json")
+    done = ciguard(*words, cwd=tmp_path)
+    plan = json.loads(done.stdout)
+    assert plan["risk"] > 0.5
+    assert "shard web0 (50 min 00 s), over the 43 min 30 s" in done.stderr
+    assert plan["lower_bound_s"] == 3000.0
+    assert plan["gap"] == 0.0
+    assert plan["floor"]["unit"] == "w.py::t0"
