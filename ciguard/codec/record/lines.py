@@ -209,7 +209,7 @@ class LineSchema:
                 values[field.name] = _checked(field, item)
         if not self._required <= values.keys():
             raise LineError(f"{min(self._required - values.keys())} is missing")
-        if defaults is not None and self.kind in _OF_UNITS:
+        if defaults is not None and self.kind in OF_UNITS:
             _complete(values, defaults)
             if self.kind is Result and not values.get("case"):
                 values["case"] = values["unit"]
@@ -239,7 +239,7 @@ def _complete(values: dict[str, Any], defaults: DefaultsLine) -> None:
         values["process"] = defaults.process
 
 
-_OF_UNITS: Final = (StartLine, Result, EventLine, PeakLine)
+OF_UNITS: Final = (StartLine, Result, EventLine, PeakLine)
 _RUNNER: Final = LineSchema(Runner, CHECKS)
 CHECKS["Runner"] = _RUNNER.build
 

@@ -85,12 +85,11 @@ def _decode_lines(
         if budget.remaining_lines < 0:
             damage.append(f"{source}:{number}: the records have more than {MAX_LINES:,} lines")
             return
-        bare = piece.rstrip(b"\r\n")  # with its end it would be parsed twice
-        if not bare.strip():
-            continue
         try:
-            line = read(bare)
+            line = read(piece)
         except LineError as error:
+            if not piece.strip():
+                continue
             undecodable += 1
             if undecodable <= MAX_DAMAGE:
                 what = str(error) if piece.endswith(b"\n") else "cut"
