@@ -12,7 +12,7 @@ from act.events import pull_request_event
 if TYPE_CHECKING:
     from act.fake_machine import GitHub
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 TESTS = """
 def test_holds():
     assert bytearray({mb} * 1_000_000)

@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from act.test_workflow_run import CART, STOCK, push_event
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from act.fake_machine import GitHub
 
 
+@pytest.mark.soak
 def test_a_run_with_artifacts_of_generation_3(github: GitHub, tmp_path: Path) -> None:
     own = replace(github, folder=tmp_path)
     for words in (["--bare", str(tmp_path / "origin.git")], [str(own.checkout)]):

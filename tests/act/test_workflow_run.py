@@ -2,7 +2,7 @@
 
 1. push without history, 2. push with history, and all its jobs again, 3. a pull request with a test
 that crashes, 4. the same with a test that takes its whole leg with it, 5. the same pull request
-mended. What is asserted of each stands in a test of its own.
+mended. What is asserted of each stands in a test of its own. `make test` has the first run only.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ HISTORY = "refs/heads/ciguard-history"
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The runs, and what could be seen between them."""
+    """The runs after the first, and what could be seen between them."""
 
     github: GitHub
     first: Run
@@ -107,14 +107,18 @@ def propose(github: GitHub, message: str, test_file: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def story(github: GitHub) -> Story:
+def first(github: GitHub) -> Run:
     set_up_repository(github)
+    return github.run("push", push_event(), run_id=101)
+
+
+@pytest.fixture(scope="module")
+def story(github: GitHub, first: Run) -> Story:
     heads = []
 
     def history() -> None:
         heads.append(github.git("ls-remote", "origin", HISTORY))
 
-    first = github.run("push", push_event(), run_id=101)
     history()
     second = github.run("push", push_event(), run_id=102)
     history()
@@ -154,20 +158,24 @@ def units_of_plan(run_id: int, artifacts: Path) -> list[dict[str, Any]]:
     return [unit for shard in shards for unit in shard["units"]]
 
 
-def test_the_first_run_needs_no_history_and_is_green(story: Story) -> None:
-    assert story.first.green, story.first.talk
-    assert [leg.result for leg in story.first.legs()] == ["success", "success"]
-    assert story.first.job("ciguard").result == "success"
+def test_the_first_run_needs_no_history_and_is_green(github: GitHub, first: Run) -> None:
+    assert first.green, first.talk
+    assert [leg.result for leg in first.legs()] == ["success", "success"]
+    assert first.job("ciguard").result == first.job("history").result == "success"
+    assert github.git("ls-remote", "origin", HISTORY)
 
 
-def test_each_leg_left_a_record_named_after_plan_shard_and_attempt(story: Story) -> None:
-    names = sorted(item.name for item in (story.github.artifacts / "101").iterdir())
+def test_each_leg_left_a_record_named_after_plan_shard_and_attempt(
+    github: GitHub, first: Run
+) -> None:
+    names = sorted(item.name for item in (github.artifacts / "101").iterdir())
     plan, *records, report = names
     assert report == "ciguard-report-101-1"
     identity = plan.removeprefix("ciguard-plan-").removesuffix("-1")
     assert records == [f"ciguard-record-{identity}-{shard}-1" for shard in ("01", "02")]
 
 
+@pytest.mark.soak
 def test_the_base_branch_writes_history_and_a_pull_request_does_not(story: Story) -> None:
     first, second, rerun, after_pull_requests = story.history_after
     assert first
@@ -177,6 +185,7 @@ def test_the_base_branch_writes_history_and_a_pull_request_does_not(story: Story
     assert "history" not in story.crashed.jobs
 
 
+@pytest.mark.soak
 def test_a_run_that_is_run_again_counts_once_and_a_pull_request_s_never(story: Story) -> None:
     assert story.second_attempt.green, story.second_attempt.talk
     found = sorted((one["run_id"], one["run_attempt"], one["unit"]) for one in story.final_comments)
@@ -186,6 +195,7 @@ def test_a_run_that_is_run_again_counts_once_and_a_pull_request_s_never(story: S
     ]
 
 
+@pytest.mark.soak
 def test_the_second_run_is_planned_on_the_first(story: Story) -> None:
     assert story.second.green, story.second.talk
     artifacts = story.github.artifacts
@@ -194,6 +204,7 @@ def test_the_second_run_is_planned_on_the_first(story: Story) -> None:
     assert len(units_of_plan(102, artifacts)) == 6
 
 
+@pytest.mark.soak
 def test_a_crash_is_red_with_the_victim_named_and_the_rest_run(story: Story) -> None:
     assert not story.crashed.green
     # Not the legs' results: act gives a leg the result of its job, whichever leg it was.
@@ -209,6 +220,7 @@ def test_a_crash_is_red_with_the_victim_named_and_the_rest_run(story: Story) -> 
     assert len(passed) == 8
 
 
+@pytest.mark.soak
 def test_a_leg_that_is_killed_is_incomplete_and_its_unit_is_named(story: Story) -> None:
     assert not story.killed.green
     assert sorted(leg.failed_steps for leg in story.killed.legs()) == [(), ("Run the shard",)]
@@ -223,6 +235,7 @@ def test_a_leg_that_is_killed_is_incomplete_and_its_unit_is_named(story: Story) 
     )
 
 
+@pytest.mark.soak
 def test_each_run_of_a_pull_request_leaves_its_values_for_the_next(story: Story) -> None:
     """Also one that is red; all by one name, by which the next one looks for them."""
     names = set()
@@ -235,6 +248,7 @@ def test_each_run_of_a_pull_request_leaves_its_values_for_the_next(story: Story)
     assert list((story.github.artifacts / "102").glob("ciguard-values-*")) == []
 
 
+@pytest.mark.soak
 def test_the_comment_is_updated_and_not_repeated(story: Story) -> None:
     assert story.fixed.green, story.fixed.talk
     (before,), (after,) = story.comments_after_crash, story.comments_after_fix

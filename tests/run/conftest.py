@@ -1,4 +1,7 @@
-"""Other Pythons of this machine, each with a pytest of its own: 3.8 to 3.13 must all do."""
+"""Other Pythons of this machine, each with a pytest of its own: 3.8 to 3.13 must all do.
+
+`make test` asks the oldest, `make soak` the others.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 OLDEST = "3.8"  # gets the oldest pytest that is promised
+NEWER = ("3.9", "3.10", "3.11", "3.12", "3.13")
 
 
 def _answers(python: Path) -> bool:
@@ -64,7 +67,10 @@ def _make(python: Path, home: Path, requirements: list[str]) -> str:
     return ""
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(
+    scope="session",
+    params=[OLDEST, *(pytest.param(version, marks=pytest.mark.soak) for version in NEWER)],
+)
 def foreign_python(request: pytest.FixtureRequest) -> Path:
     """A Python of each version with pytest, pytest-xdist and pytest-timeout; 3.8 has pytest 7."""
     version = str(request.param)

@@ -42,19 +42,8 @@ def check(folder: Path, shape: Shape) -> None:
     shutil.rmtree(leg.record_folder)  # 200 MB each, which pytest would keep three times
 
 
-SHAPES = [
-    Shape(1, 0, 1),
-    Shape(2, 0, 2),
-    Shape(4, 0, 1),
-    Shape(1, 2, 1),
-    Shape(2, 2, 1),
-    Shape(4, 2, 1),
-]
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_each_unit_has_one_right_end(tmp_path: Path, shape: Shape) -> None:
-    check(tmp_path, shape)
+def test_each_unit_has_one_right_end(tmp_path: Path) -> None:
+    check(tmp_path, Shape(1, 0, 1))
 
 
 @pytest.mark.soak
@@ -64,4 +53,4 @@ def test_each_unit_has_one_right_end(tmp_path: Path, shape: Shape) -> None:
 def test_each_unit_has_one_right_end_again_and_again(
     tmp_path: Path, processes: int, workers: int, turn: int
 ) -> None:
-    check(tmp_path, Shape(processes, workers, tries=2))
+    check(tmp_path, Shape(processes, workers, tries=1 + turn % 2))
