@@ -18,10 +18,11 @@ from ciguard.compare.context import Context
 from ciguard.compare.json import as_json
 from ciguard.compare.resolve import find_in_history, join_by_name, newest_run_of_branch
 from ciguard.compare.run_from_records import runs_from_records
-from ciguard.compare.scatter import scatter
 from ciguard.compare.transitions import quarantined
-from ciguard.compare.view import as_text
+from ciguard.compare.view import document
 from ciguard.errors import CiguardError, InputError, UsageError
+from ciguard.render.markdown import as_markdown
+from ciguard.render.plaintext import as_text
 from ciguard.sources import local
 from ciguard.sources.record_finder import FoundRecords, RecordFinder
 from ciguard.sources.references import (
@@ -33,7 +34,6 @@ from ciguard.sources.references import (
     RunId,
     parse,
 )
-from ciguard.text import collapse_blank_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -49,40 +49,27 @@ if TYPE_CHECKING:
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
 STORE_VARIABLE: Final = "CIGUARD_HISTORY_CARRIER"
 WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
-MAX_ROWS: Final = 200  # of a table in Markdown
 
 
-def _as_text_of_json(comparison: Comparison) -> str:
+def _json_text(comparison: Comparison) -> str:
     return json.dumps(as_json(comparison), indent=2, allow_nan=False) + "\n"
 
 
 def _markdown(comparison: Comparison) -> str:
-    # Imported here, as below: text and JSON need not pay for Jinja.
-    from ciguard.template_loader import environment  # noqa: PLC0415
-
-    template = environment().get_template("comparison.md.j2")
-    return collapse_blank_lines(template.render(comparison=comparison, rows=MAX_ROWS))
+    return as_markdown(document(comparison), full_text_location="the JSON and the HTML page")
 
 
 def _html(comparison: Comparison) -> str:
-    from ciguard import template_loader  # noqa: PLC0415
+    # Imported here: text and JSON need not pay for Jinja.
+    from ciguard.render.html import as_html  # noqa: PLC0415
 
-    return (
-        template_loader.environment()
-        .get_template("comparison.html.j2")
-        .render(
-            comparison=comparison,
-            scatter=scatter(comparison.scatter_sample),
-            rows=template_loader.MAX_ROWS_WITHOUT_SCRIPT,
-            **template_loader.page_script(),
-        )
-    )
+    return as_html(document(comparison))
 
 
 FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {
-    "text": as_text,
+    "text": lambda comparison: as_text(document(comparison)),
     "markdown": _markdown,
-    "json": _as_text_of_json,
+    "json": _json_text,
     "html": _html,
 }
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ciguard.compare.enums import KINDS, WORSE_KINDS
 from ciguard.text import count_of
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.enums import State, TransitionKind
-    from ciguard.compare.test_changes import LostUnits, Transition
+    from ciguard.compare.test_changes import Transition
+    from ciguard.model import UnitKey
+
+# What a headline can say: what is missing, a verdict, the first leak, why nothing is judged.
+Fact = Literal["missing", "wall_s", "peak_delta_bytes", "suite_speed", "leak", "unjudged"]
 
 STATE_TEXT: Final[dict[State, str]] = {
     "incomplete": "INCOMPLETE",
@@ -24,26 +28,104 @@ STATE_TEXT: Final[dict[State, str]] = {
     "same": "NO SIGNIFICANT DIFFERENCE",
     "inconclusive": "INCONCLUSIVE",
 }
-
 UNBLOCKED_OUTCOMES: Final = ("cancelled", "success")
+HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (
+    *WORSE_KINDS, "no_longer_run", "newly_skipped", "fixed", "quarantined", "forgiven"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the document has above the comparison.
+
+    Attributes:
+        missing: what the run lacks: shards, and tests without a result.
+        excused: failures that are quarantined or forgiven.
+        flaky: units that are named as flaky.
+    """
+
+    missing: bool = False
+    excused: bool = False
+    flaky: frozenset[UnitKey] = frozenset()
+
+    def has(self, transition: Transition) -> bool:
+        """Say that a transition is named above."""
+        if transition.kind == "flaky":
+            return transition.key.unit_key in self.flaky
+        return self.excused and bool(transition.excuse)
+
+
+NOTHING_SHOWN: Final = Shown()
+
+
+class Headline(NamedTuple):
+    """The sentence of a comparison, and the facts that it has."""
+
+    text: str
+    facts: frozenset[Fact]
 
 
 def with_headline(comparison: Comparison) -> Comparison:
     """The comparison with its state and its sentence, whatever it had."""
     comparison = replace(comparison, state=state_of(comparison))
-    return replace(comparison, headline=headline_of(comparison))
+    return replace(comparison, headline=headline(comparison).text)
 
 
-def headline_of(comparison: Comparison, *, include_missing: bool = True) -> str:
-    """The sentence of a comparison that has its state.
+def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
+    """The sentence of a comparison, the worst first; nothing that was shown above it."""
+    parts: list[tuple[Fact | None, str]] = []
+    if not (shown.missing and comparison.state == "incomplete"):
+        parts += [("missing", text) for text in _missing(comparison)]
+    parts += [(None, text) for text in _counts(comparison)]
+    parts += _numbers(comparison)
+    if not parts and comparison.unjudged:
+        parts = [("unjudged", comparison.unjudged)]
+    elif not parts and comparison.base is None:
+        parts = [(None, f"{count_of(comparison.candidate.cases, 'test')}, no base")]
+    elif not parts:
+        parts = [(one.measure, one.said) for one in (comparison.memory, comparison.durations)]
+    text = "; ".join(text for _, text in parts)
+    facts = frozenset(fact for fact, _ in parts if fact is not None)
+    return Headline(f"{STATE_TEXT[comparison.state]}: {text}", facts)
 
-    Args:
-        include_missing: what the run lacks is part of it: False where that was just said.
-    """
-    gaps = _missing_parts(comparison) if include_missing else ()
-    parts = [*gaps, *_parts(comparison), *_numbers(comparison)]
-    parts_or_reason = parts or [comparison.unjudged or _uninformative(comparison)]
-    return f"{STATE_TEXT[comparison.state]}: {'; '.join(parts_or_reason)}"
+
+def _missing(comparison: Comparison) -> Iterator[str]:
+    yield from comparison.reasons
+    sure = [one for one in comparison.lost if one.sure]
+    if len(sure) == len(comparison.reasons) == 1:
+        yield f"{count_of(len(sure[0].units), 'test')} lost with it"
+    elif len(sure) == 1:
+        yield sure[0].describe
+    elif sure:
+        units = sum(len(one.units) for one in sure)
+        yield f"{count_of(units, 'test')} lost with {len(sure):,} shards"
+    for one in comparison.lost:
+        if not one.sure:
+            yield f"{count_of(len(one.units), 'test')} of the base without a result"
+
+
+def _counts(comparison: Comparison) -> Iterator[str]:
+    for word in ("unblocked", "newly cancelled"):
+        if number := sum(one.word == word for one in comparison.jobs):
+            yield f"{count_of(number, 'job')} {word}"
+    for kind in HEADLINE_KINDS:
+        if number := len(comparison.of_kind(kind)):
+            yield f"{number:,} {KINDS[kind]}"
+
+
+def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
+    """The verdicts; without any, only what has numbers to show."""
+    for leak in comparison.leaks[:1]:
+        more = len(comparison.leaks) - 1
+        yield "leak", leak.describe + (f", and {more} more" if more else "")
+    if comparison.pace.word in ("slower", "maybe slower", "faster"):
+        yield "suite_speed", comparison.pace.said
+    for text in comparison.doubled:
+        yield None, text
+    for verdict in comparison.verdicts:
+        if verdict.word != "not measured" or verdict.measured_otherwise:
+            is_same = comparison.state == "same"
+            yield verdict.measure, verdict.brief if is_same else verdict.said
 
 
 def state_of(comparison: Comparison) -> State:
@@ -82,57 +164,3 @@ def state_of(comparison: Comparison) -> State:
 def has_missing_tests(transitions: Sequence[Transition]) -> bool:
     """Say that a case has no result any more; a whole leg may be gone with it."""
     return any(one.kind == "no_longer_run" for one in transitions)
-
-
-def _missing_parts(comparison: Comparison) -> Iterator[str]:
-    yield from comparison.reasons
-    yield from _lost(comparison.lost, comparison.reasons)
-
-
-def _parts(comparison: Comparison) -> Iterator[str]:
-    unblocked = sum(one.word == "unblocked" for one in comparison.jobs)
-    if unblocked:
-        yield f"{count_of(unblocked, 'job')} unblocked"
-    cancelled = sum(one.word == "newly cancelled" for one in comparison.jobs)
-    if cancelled:
-        yield f"{count_of(cancelled, 'job')} newly cancelled"
-    kinds: tuple[TransitionKind, ...] = (
-        *WORSE_KINDS, "no_longer_run", "newly_skipped", "fixed", "quarantined", "forgiven"
-    )  # fmt: skip
-    for kind in kinds:
-        found = len(comparison.of_kind(kind))
-        if found:
-            yield f"{found:,} {KINDS[kind]}"
-
-
-def _lost(lost: Sequence[LostUnits], reasons: Sequence[str]) -> Iterator[str]:
-    sure = [one for one in lost if one.sure]
-    if len(sure) == len(reasons) == 1:
-        yield f"{count_of(len(sure[0].units), 'unit')} lost with it"
-    elif len(sure) == 1:
-        yield sure[0].describe
-    elif sure:
-        units = sum(len(one.units) for one in sure)
-        yield f"{count_of(units, 'unit')} lost with {len(sure):,} shards"
-    for one in lost:
-        if not one.sure:
-            yield f"{count_of(len(one.units), 'unit')} of the base without a result"
-
-
-def _numbers(comparison: Comparison) -> Iterator[str]:
-    """The verdicts; without any, only what has numbers to show."""
-    for leak in comparison.leaks[:1]:
-        more = len(comparison.leaks) - 1
-        yield leak.describe + (f", and {more} more" if more else "")
-    if comparison.pace.word in ("slower", "maybe slower", "faster"):
-        yield comparison.pace.said
-    yield from comparison.doubled
-    for verdict in comparison.verdicts:
-        if verdict.word != "not measured" or verdict.measured_otherwise:
-            yield verdict.brief if comparison.state == "same" else verdict.said
-
-
-def _uninformative(comparison: Comparison) -> str:
-    if comparison.base is None:
-        return f"{count_of(comparison.candidate.cases, 'case')}, no base"
-    return f"{comparison.memory.said}; {comparison.durations.said}"

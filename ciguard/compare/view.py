@@ -1,245 +1,464 @@
-"""A comparison for a terminal or a log: 80 columns, the verdict first. Pure.
+"""What `ciguard compare` shows, and what a report shows of a comparison: values -> blocks. Pure.
 
-Duration suspects of a single run are counted, not named: most of them are noise.
+A sentence that the headline has is not repeated below it: `Headline.facts` says which ones it has,
+and `Shown` what a document has above this one.
 """
 
 from __future__ import annotations
 
-import textwrap
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.enums import MEASURE_NOUN
-from ciguard.text import (
-    case_name,
-    count_of,
-    distinct_lines,
-    duration,
-    one_line,
-    size,
-    table,
-    unit_name,
+from ciguard import document as doc
+from ciguard.compare.comparison_headline import NOTHING_SHOWN, Shown, headline
+from ciguard.compare.enums import KINDS, MEASURE_NOUN
+from ciguard.compare.scatter import scatter
+from ciguard.compare.wording import as_sentence, percent
+from ciguard.document import (
+    Bullets,
+    Cell,
+    Chart,
+    Code,
+    Column,
+    Details,
+    Facts,
+    Item,
+    Link,
+    Paragraph,
+    Section,
+    Strong,
+    Table,
 )
+from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, whole_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ciguard.compare.comparison import Comparison
-    from ciguard.compare.run_changes import LegChange, Metrics
+    from ciguard.compare.comparison_headline import Fact
+    from ciguard.compare.enums import Measure, State
+    from ciguard.compare.run_changes import LegChange, MetricChange
     from ciguard.compare.run_info import RunInfo
-    from ciguard.compare.test_changes import MeasureVerdict, Transition
+    from ciguard.compare.test_changes import CaseChange, LostUnits, MeasureVerdict, Transition
+    from ciguard.document import Block, Content, Row
+    from ciguard.model import CaseKey
 
-COLUMNS: Final = 80
-ASIDE: Final = " " * 11
-LISTED: Final = 10  # cases of a kind by name; all are in the JSON
-MAX_NAMED: Final = 3  # lost units by name: they say less than their number
-MESSAGE_LINES: Final = 3
-RUNNER_MEMORY: Final = "runner memory"
-PROBE: Final = ("probe",)
-
-
-def as_text(comparison: Comparison) -> str:
-    """The whole text, with its last line feed."""
-    blocks = [
-        _wrap(comparison.headline),
-        _sides(comparison),
-        _lost(comparison),
-        _transitions(comparison),
-        _jobs(comparison),
-        "\n".join(
-            _wrap(leak.describe, "  ") for leak in comparison.leaks_outside_headline[:LISTED]
-        ),
-        *(
-            _verdict_section(verdict, in_headline=comparison.headline_names_measure(verdict))
-            for verdict in comparison.verdicts
-        ),
-        _unlisted(comparison),
-        _metrics(comparison.metrics),
-        _legs(comparison),
-        _totals(comparison),
-        "\n".join(_wrap(remark) for remark in comparison.closing_notes),
-    ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
+PAGE_STATES: Final[dict[State, doc.State]] = {
+    "worse": "failed",
+    "mixed": "failed",
+    "incomplete": "incomplete",
+    "better": "passed",
+    "same": "passed",
+}
+# The section of a measure: its name, title, and when it is left out.
+MEASURES: Final[dict[Measure, tuple[str, str, int]]] = {
+    "peak_delta_bytes": ("memory", "Peak memory of tests", 7),
+    "wall_s": ("durations", "Durations of tests", 8),
+}
+MAX_NAMED: Final = 3  # lost tests by name in a text: they say less than their number
+MAX_OPEN: Final = 5  # large changes that are not confirmed; more of them are folded
+MAX_CASES: Final = 10  # of a kind by name in a text
+MAX_UNCOUNTED: Final = 15  # changed tests in a table without their counts by kind
 
 
-def _wrap(text: str, indent: str = "") -> str:
-    return textwrap.fill(text, COLUMNS, subsequent_indent=indent, break_on_hyphens=False)
+def _no_link(*_: object) -> str:
+    return ""
 
 
-def _name(run: RunInfo) -> str:
-    return one_line(run.describe, 66)
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Addresses, "" where there is none: of a shard's job, of a run by id and attempt, of the
+    source of a test."""
+
+    shard: Callable[[str], str] = _no_link
+    run: Callable[[int | None, int | None], str] = _no_link
+    test: Callable[[CaseKey], str] = _no_link
 
 
-def _sides(comparison: Comparison) -> str:
-    lines = []
-    if comparison.base is not None:
-        lines.append(f"base       {_name(comparison.base)}")
-    lines.append(f"candidate  {_name(comparison.candidate)}")
-    if comparison.previous is not None:
-        lines.append(f"before it  {_name(comparison.previous)}")
-    baseline = comparison.baseline
-    runs = count_of(len(baseline.runs), "run")
-    lines.append(_wrap(f"baseline   {runs}: {baseline.how}", ASIDE))
-    if baseline.excluded_text:
-        lines.append(_wrap(f"not used   {baseline.excluded_text}", ASIDE))
-    return "\n".join(lines)
+NO_LINKS: Final = Links()
 
 
-def _jobs(comparison: Comparison) -> str:
-    found = comparison.jobs
-    lines = [f"jobs that ended in another way: {len(found):,}"] if found else []
-    lines += [f"  {one_line(one.name or 'the leg', 40)}: {one.describe}" for one in found[:LISTED]]
-    if len(found) > LISTED:
-        lines.append(f"  and {len(found) - LISTED:,} more")
-    return "\n".join(lines)
-
-
-def _lost(comparison: Comparison) -> str:
-    lines = []
-    for lost in comparison.lost:
-        lines.append(_wrap(lost.describe, "  "))
-        lines += [f"  {unit_name(key, 76)}" for key in lost.units[:MAX_NAMED]]
-        if len(lost.units) > MAX_NAMED:
-            lines.append(f"  and {len(lost.units) - MAX_NAMED:,} more")
-    return "\n".join(lines)
-
-
-def _transitions(comparison: Comparison) -> str:
-    return "\n".join(line for words, found in comparison.groups for line in _kind(words, found))
-
-
-def _kind(title: str, transitions: tuple[Transition, ...]) -> Iterator[str]:
-    yield f"{title}: {len(transitions):,}"
-    for one in transitions[:LISTED]:
-        yield f"  {case_name(one.key, 76)}"
-        shard = f" (shard {one_line(one.shard, 20)})" if one.shard else ""
-        if one.was is not None:
-            yield f"    was {case_name(one.was, 72)}"
-        if one.perhaps_was is not None:
-            yield f"    perhaps was {case_name(one.perhaps_was, 64)}"
-        yield _wrap(f"    {one.before} -> {one.after}{shard}{one.failure_rate}", "    ")
-        if one.first_line:
-            yield _message(one.first_line)
-    if len(transitions) > LISTED:
-        yield f"  and {len(transitions) - LISTED:,} more"
-
-
-def _message(text: str) -> str:
-    indent = " " * 6
-    return textwrap.fill(
-        text,
-        COLUMNS,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        max_lines=MESSAGE_LINES,
-        placeholder=" ...",
-    )
-
-
-def _verdict_section(verdict: MeasureVerdict, *, in_headline: bool) -> str:
-    """The sentence, and what has a name; of a sentence that was `told`, its first words."""
-    named = verdict.listed
-    if in_headline and not named:
-        return ""
-    text = f"{MEASURE_NOUN[verdict.measure]}: {count_of(len(named), 'change')}"
-    lines = [_wrap(text if in_headline else verdict.said, "  ")]
-    for change in named[:LISTED]:
-        lines.append(f"  {case_name(change.key, 76)}")
-        lines.append(f"    {change.describe}")
-    if len(named) > LISTED:
-        lines.append(f"  and {len(named) - LISTED:,} more")
-    return "\n".join(lines)
-
-
-def _unlisted(comparison: Comparison) -> str:
-    found = (comparison.memory.unlisted_count, comparison.durations.unlisted_count)
-    return "\n".join(
-        _wrap(f"{sentence} with --format json or html", "  ") for sentence in found if sentence
-    )
-
-
-def _metrics(metrics: Metrics) -> str:
-    lines = [_wrap(metrics.said, "  ")] if metrics.said else []
-    for one in metrics.changes[:LISTED]:
-        lines += [f"  {one_line(one.title, 76)}", _wrap(f"    {one.describe}", "    ")]
-    if len(metrics.changes) > LISTED:
-        lines.append(f"  and {len(metrics.changes) - LISTED:,} more")
-    return "\n".join(lines)
-
-
-def _legs(comparison: Comparison) -> str:
-    """A row a leg; where that is too wide, how it ended stands below, and then its name above."""
-    if not comparison.legs:
-        return ""
-    limits = ("budget",) * comparison.has_budgets + (RUNNER_MEMORY,)
-    rows = [("leg", "ending", "wall", "peak", *limits, "speed", *PROBE * comparison.has_probes)]
-    keys = distinct_lines([leg.shard or "-" for leg in comparison.legs], 12)
-    legs = zip(keys, comparison.legs, strict=True)
-    rows += [(key, *_leg(leg, comparison)) for key, leg in legs]
-    text = table(rows, right=frozenset({4, 5, 6, 7}))
-    if max(map(len, text.splitlines())) <= COLUMNS:
-        return text
-    narrow = table([(row[0], *row[2:]) for row in rows], right=frozenset({3, 4, 5, 6})).splitlines()
-    if max(map(len, narrow)) <= COLUMNS:
-        lines = narrow[:1]
-        for leg, line in zip(comparison.legs, narrow[1:], strict=True):
-            lines += [line] if leg.endings == "completed" else [line, f"    {leg.endings}"]
-        return "\n".join(lines)
-    numbers = table([("", *row[2:]) for row in rows], right=frozenset({3, 4, 5, 6})).splitlines()
-    lines = numbers[:1]
-    keys = distinct_lines([leg.shard or "-" for leg in comparison.legs], 40)
-    for key, leg, line in zip(keys, comparison.legs, numbers[1:], strict=True):
-        lines += [f"{key}: {leg.endings}", line]
-    return "\n".join(lines)
-
-
-def _leg(leg: LegChange, comparison: Comparison) -> tuple[str, ...]:
+def document(comparison: Comparison, links: Links = NO_LINKS) -> tuple[Block, ...]:
+    """The whole comparison, its verdict first."""
+    state = PAGE_STATES.get(comparison.state, "neutral")
     return (
-        leg.endings,
-        f"{duration(leg.wall_before_s)} -> {duration(leg.wall_after_s)}",
-        f"{size(leg.peak_before_bytes)} -> {size(leg.peak_after_bytes)}",
-        *((size(leg.budget_bytes),) if comparison.has_budgets else ()),
-        size(leg.memory_bytes),
-        _factor(leg.speed),
-        *((_factor(leg.probe_ratio),) if comparison.has_probes else ()),
+        doc.Headline(headline(comparison).text, state),
+        *sections(comparison, links),
     )
 
 
-def _factor(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def summary(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Paragraph:
+    """The verdict within another document; emphasised where there is one."""
+    found = headline(comparison, shown)
+    is_empty = comparison.state == "inconclusive" and (
+        "unjudged" in found.facts or comparison.base is None
+    )
+    return Paragraph(f"{found.text}." if is_empty else Strong(found.text))
 
 
-def _totals(comparison: Comparison) -> str:
-    found = comparison.totals
-    total_texts = {trend.name: trend.describe for trend in comparison.trends}
-    makespans = (found.makespan_before_s, found.makespan_after_s)
-    peaks = (found.peak_before_bytes, found.peak_after_bytes)
-    lines = [
-        total_texts.get("makespan_s")
-        or _both_runs("slowest leg", *makespans, duration, comparison.placeholder)
+def sections(
+    comparison: Comparison, links: Links = NO_LINKS, shown: Shown = NOTHING_SHOWN
+) -> tuple[Section, ...]:
+    """All that is below the headline, in order.
+
+    Names: runs, lost, jobs, leaks, transitions, memory, durations, metrics, compared_legs (folded,
+    in Markdown), both_runs (the same, elsewhere).
+    """
+    said = headline(comparison, shown).facts
+    return (
+        Section("runs", (_runs(comparison, links),), formats=("text", "html")),
+        _lost(comparison.lost if not shown.missing else ()),
+        _jobs(comparison),
+        _leaks(comparison, said),
+        _transitions([one for one in comparison.transitions if not shown.has(one)], links),
+        _measure(comparison, comparison.memory, said, links),
+        _measure(comparison, comparison.durations, said, links),
+        _metrics(comparison),
+        *_both_runs(comparison, said, links),
+    )
+
+
+def _runs(comparison: Comparison, links: Links) -> Facts:
+    """Which runs were compared, and what the baseline is."""
+    found = (
+        ("base", comparison.base),
+        ("candidate", comparison.candidate),
+        ("previous run", comparison.previous),
+    )
+    rows: list[tuple[str, Content]] = [
+        (name, _run(run, links)) for name, run in found if run is not None
     ]
-    lines.append(total_texts.get("sum_s", ""))
-    if found.sum_before_s is not None:
-        lines.append(
-            f"sum of {count_of(found.common, 'case')} that passed in both: "
-            f"{duration(found.sum_before_s)} -> {duration(found.sum_after_s)}, as measured"
-        )
-    lines.append(
-        total_texts.get("peak_bytes")
-        or _both_runs("largest peak of a leg", *peaks, size, comparison.placeholder)
+    baseline = comparison.baseline
+    rows.append(("baseline", f"{count_of(len(baseline.runs), 'run')}: {baseline.how}"))
+    if baseline.excluded_text:
+        rows.append(("not used", baseline.excluded_text))
+    return Facts(tuple(rows))
+
+
+def _run(run: RunInfo, links: Links) -> Link:
+    return Link(run.describe, links.run(run.run_id, run.run_attempt))
+
+
+def _lost(lost: Sequence[LostUnits]) -> Section:
+    """All names where they can be folded; in a text the first ones."""
+    items, folds = [], []
+    for one in lost:
+        names = [Item(Code(whole_name(key))) for key in one.units]
+        more = len(names) - MAX_NAMED
+        children = (*names[:MAX_NAMED], *([Item(f"and {more:,} more")] if more > 0 else ()))
+        items.append(Item(one.describe, children))
+        folds.append(Details(one.describe, (Bullets(tuple(names), "test"),)))
+    return Section(
+        "lost",
+        (
+            Section("lost_names", (Bullets(tuple(items), "shard"),), formats=("text",)),
+            Section("lost_folds", tuple(folds), formats=("markdown", "html")),
+        ),
+        title="Lost tests",
+        size=(len(lost), "shard"),
+        drop=3,
     )
-    lines.append(comparison.cost_text)
-    lines.append(comparison.suite_speed_outside_headline)
-    return "\n".join(_wrap(line, "  ") for line in lines if line)
+
+
+def _jobs(comparison: Comparison) -> Section:
+    rows = tuple(
+        (
+            Link(job.name or "the job", job.url),
+            job.before or "absent",
+            job.after or "absent",
+            job.word or "",
+            Cell(
+                f"{duration(job.wall_before_s)} -> {duration(job.wall_after_s)}", job.wall_after_s
+            ),
+        )
+        for job in comparison.jobs
+    )
+    columns = (
+        Column("job"), Column("before"), Column("after"), Column("change"),
+        Column("wall time", "right", 1),
+    )  # fmt: skip
+    table = Table(columns, rows, "job")
+    return Section("jobs", (table,), "Jobs", (len(rows), "changed job"), drop=5)
+
+
+def _leaks(comparison: Comparison, said: frozenset[Fact]) -> Section:
+    """Those that the headline only counts."""
+    found = comparison.leaks[1 if "leak" in said else 0 :]
+    items = tuple(Item(leak.describe) for leak in found)
+    return Section("leaks", (Bullets(items, "leak"),), size=(len(items), "leak"), drop=4)
+
+
+def _transitions(found: Sequence[Transition], links: Links) -> Section:
+    """A table; in a text a list by kind, as names are longer than a line is wide."""
+    by_kind = {kind: [one for one in found if one.kind == kind] for kind in KINDS}
+    lists = tuple(
+        Section(f"transitions_{kind}", (_list_of(ones),), f"{KINDS[kind]} ({len(ones):,})")
+        for kind, ones in by_kind.items()
+    )
+    counts = [f"{len(ones):,} {KINDS[kind]}" for kind, ones in by_kind.items() if ones]
+    columns = ("change", "test", "before", "after", "shard", "message")
+    table = Table(
+        tuple(map(Column, columns)),
+        tuple(_transition(one, links) for one in found),
+        "changed test",
+    )
+    blocks = (
+        Paragraph(", ".join(counts) if len(found) > MAX_UNCOUNTED else ""),
+        table,
+    )
+    return Section(
+        "transitions",
+        (
+            Section("transitions_by_kind", lists, formats=("text",)),
+            Section(
+                "transitions_table", blocks, "Tests that changed", formats=("markdown", "html")
+            ),
+        ),
+        size=(len(found), "changed test"),
+        drop=4,
+    )
+
+
+def _list_of(found: Sequence[Transition]) -> Bullets:
+    items = []
+    for one in found[:MAX_CASES]:
+        shard = f" (shard {one_line(one.shard, 20)})" if one.shard else ""
+        children = [Item(f"{one.before} -> {one.after}{shard}{one.failure_rate}")]
+        for words, other in (("was", one.was), ("perhaps was", one.perhaps_was)):
+            if other is not None:
+                children.append(Item((f"{words} ", Code(case_name(other, 60)))))
+        if one.first_line:
+            children.append(Item(Code(one.first_line)))
+        items.append(Item(Code(case_name(one.key, 76), 76), tuple(children)))
+    if len(found) > MAX_CASES:
+        items.append(Item(f"and {len(found) - MAX_CASES:,} more"))
+    return Bullets(tuple(items), "test")
+
+
+def _transition(one: Transition, links: Links) -> Row:
+    name: tuple[doc.Span, ...] = (Link(Code(one.name), links.test(one.key)),)
+    for words, other in (("was", one.was), ("perhaps was", one.perhaps_was)):
+        if other is not None:
+            name = (*name, f", {words} ", Code(case_name(other, 120)))
+    return (
+        KINDS[one.kind],
+        name,
+        one.before,
+        f"{one.after}{one.failure_rate}",
+        Link(one.shard, links.shard(one.shard)),
+        Code(one.first_line) if one.first_line else "",
+    )
+
+
+def _measure(
+    comparison: Comparison,
+    verdict: MeasureVerdict,
+    said: frozenset[Fact],
+    links: Links,
+) -> Section:
+    """The sentence, unless the headline has it, and the changes.
+
+    Unconfirmed durations of a single run are named on a page only: most of them are noise.
+    """
+    name, title, drop = MEASURES[verdict.measure]
+    sentence = "" if verdict.measure in said or verdict not in comparison.verdicts else verdict.said
+    unsure = verdict.unsure
+    folded = unsure if len(unsure) > MAX_OPEN else ()
+    few = _changes([*verdict.sure, *([] if folded else unsure)], links)
+    summary = f"{count_of(len(folded), 'test')} took at least 3 times as long, not confirmed"
+    if verdict.measure != "wall_s":
+        summary = f"{count_of(len(folded), 'change')}, not confirmed"
+    listed = (few, Details(summary, (_changes(folded, links),)))
+    all_changes = _changes([*verdict.losses, *verdict.gains], links)
+    return Section(
+        name,
+        (
+            Paragraph(as_sentence(sentence) if sentence else ""),
+            Section(f"{name}_listed", listed, formats=("text", "markdown")),
+            Section(f"{name}_all", (all_changes,), formats=("html",)),
+        ),
+        title=title,
+        size=(len(verdict.listed), f"change of {MEASURE_NOUN[verdict.measure]}"),
+        drop=drop,
+    )
+
+
+def _changes(changes: Sequence[CaseChange], links: Links) -> Table:
+    columns = (
+        Column("test"), Column("verdict"), Column("before", "right"), Column("after", "right"),
+        Column("change", "right"), Column("shard", drop=1),
+    )  # fmt: skip
+    return Table(columns, tuple(_change(one, links) for one in changes), "change")
+
+
+def _change(one: CaseChange, links: Links) -> Row:
+    show = duration if one.measure == "wall_s" else size
+    return (
+        Link(Code(one.name), links.test(one.key)),
+        change_verdict(one),
+        Cell(show(one.before), one.before),
+        Cell(show(one.after), one.after),
+        Cell(f"{percent(one.ratio)} ({one.interval})", min(one.ratio, 1e9)),
+        Link(one.shard, links.shard(one.shard)),
+    )
+
+
+def change_verdict(one: CaseChange) -> str:
+    """ "confirmed", "suspect", "maybe a gain", "no verdict"."""
+    if one.tier == "moved":
+        return "no verdict"
+    if one.after < one.before:
+        return "confirmed gain" if one.tier == "confirmed" else "maybe a gain"
+    return one.tier
+
+
+def _metrics(comparison: Comparison) -> Section:
+    found = comparison.metrics
+    columns = (Column("metric"), Column("before and after"), Column("change", "right"))
+    rows = tuple(_metric(one) for one in found.changes)
+    fold = Details(
+        f"{count_of(len(found.changes), 'metric')} of programs and logs in both runs",
+        (Paragraph(as_sentence(found.said)), Table(columns, rows, "metric")),
+    )
+    blocks = (fold,) if found.said else ()
+    return Section("metrics", blocks, size=(len(rows), "metric"), drop=12)
+
+
+def _metric(one: MetricChange) -> Row:
+    change = "-" if one.ratio is None else percent(one.ratio)
+    return (Code(one.title), one.describe, Cell(change, one.ratio))
 
 
 def _both_runs(
-    what: str,
-    before: float | None,
-    after: float | None,
-    show: Callable[[float | None], str],
-    placeholder: str,
-) -> str:
+    comparison: Comparison, said: frozenset[Fact], links: Links
+) -> tuple[Section, Section]:
+    legs, baseline = comparison.legs, comparison.baseline
+    facts, table = _totals(comparison, said), _legs(comparison, links)
+    notes = tuple(Item(text) for text in _notes(comparison, said))
+    unlisted = tuple(
+        Item(f"{text} in the JSON and on the HTML page")
+        for verdict in (comparison.memory, comparison.durations)
+        if (text := verdict.unlisted_count)
+    )
+    summary = f"{count_of(len(legs), 'shard')}, {count_of(len(baseline.runs), 'baseline run')}"
+    fold = Details(
+        summary, (_runs(comparison, links), facts, Bullets((*unlisted, *notes), "note"), table)
+    )
+    blocks: tuple[Block, ...] = (
+        Chart("scatter", scatter(comparison.scatter_sample)),
+        table,
+        facts,
+        Section("unlisted", (Bullets(unlisted, "note"),), formats=("text",)),
+        Bullets(notes, "note"),
+        _baseline_runs(comparison),
+    )
+    number = len(legs), "compared shard"
+    return (
+        Section("compared_legs", (fold,), size=number, drop=13, formats=("markdown",)),
+        Section("both_runs", blocks, "Both runs", number, formats=("text", "html")),
+    )
+
+
+def _totals(comparison: Comparison, said: frozenset[Fact]) -> Facts:
+    found, trends = comparison.totals, {one.name: one for one in comparison.trends}
+    rows: list[tuple[str, Content]] = []
+
+    def add(term: str, text: str) -> None:
+        if text:
+            rows.append((term, text))
+
+    def before_and_after(
+        name: str, before: float | None, after: float | None, show: Callable[[float | None], str]
+    ) -> str:
+        for trend in (one for one in comparison.trends if one.name == name):
+            return f"{show(trend.before)} -> {show(trend.after)} (n={trend.n})"
+        if before is None and after is None:
+            return ""
+        return f"{show(before)} -> {comparison.placeholder if after is None else show(after)}"
+
+    makespan = found.makespan_before_s, found.makespan_after_s
+    add("slowest shard", before_and_after("makespan_s", *makespan, duration))
+    if "sum_s" in trends:
+        add("sum of the shards", before_and_after("sum_s", None, None, duration))
+    if found.sum_before_s is not None:
+        both = f"{duration(found.sum_before_s)} -> {duration(found.sum_after_s)}"
+        tests = count_of(found.common, "test")
+        add("sum of the tests", f"{both}, as measured, of {tests} that passed in both")
+    peak = found.peak_before_bytes, found.peak_after_bytes
+    add("largest peak", before_and_after("peak_bytes", *peak, size))
+    add("billed", _costs(comparison))
+    known = comparison.pace.word not in ("not measured", "not enough data")
+    if known and "suite_speed" not in said:
+        add("suite speed", comparison.pace.said)
+    return Facts(tuple(rows))
+
+
+def _costs(comparison: Comparison) -> str:
+    """ "12 minutes (0.072 USD) -> 14 minutes (0.084 USD), of the shards alone"; "" unknown."""
+    before, after = comparison.cost_before, comparison.cost_after
     if before is None and after is None:
         return ""
-    return f"{what}: {show(before)} -> {placeholder if after is None else show(after)}"
+    alone = any(one is not None and not one.whole for one in (before, after))
+    old = "-" if before is None else before.describe
+    new = comparison.placeholder if after is None else after.describe
+    return f"{old} -> {new}{', of the shards alone' * alone}"
+
+
+def _notes(comparison: Comparison, said: frozenset[Fact]) -> Iterator[str]:
+    """What a reader must know; not what the headline has."""
+    if comparison.unjudged and "unjudged" not in said:
+        yield as_sentence(comparison.unjudged)
+    yield from comparison.notes
+
+
+def _legs(comparison: Comparison, links: Links) -> Table:
+    """A row a shard; a limit or a probe has a column where there is one."""
+    optional = {"budget": comparison.has_budgets, "CPU probe": comparison.has_probes}
+    columns = (
+        Column("shard"), Column("ending"), Column("wall time"), Column("peak memory"),
+        Column("budget", "right", 2), Column("runner memory", "right", 3),
+        Column("speed", "right", 1), Column("CPU probe", "right", 4),
+    )  # fmt: skip
+    places = [n for n, column in enumerate(columns) if optional.get(column.title, True)]
+    names = distinct_lines([leg.shard or "-" for leg in comparison.legs], 40)
+    rows = [_leg(name, leg, links) for name, leg in zip(names, comparison.legs, strict=True)]
+    return Table(
+        tuple(columns[n] for n in places),
+        tuple(tuple(row[n] for n in places) for row in rows),
+        "shard",
+    )
+
+
+def _leg(name: str, leg: LegChange, links: Links) -> Row:
+    return (
+        Link(name, links.shard(leg.shard)),
+        leg.endings,
+        _change_of(leg.wall_before_s, leg.wall_after_s, duration),
+        _change_of(leg.peak_before_bytes, leg.peak_after_bytes, size),
+        Cell(size(leg.budget_bytes), leg.budget_bytes),
+        Cell(size(leg.memory_bytes), leg.memory_bytes),
+        _factor(leg.speed),
+        _factor(leg.probe_ratio),
+    )
+
+
+def _change_of(
+    before: float | None, after: float | None, show: Callable[[float | None], str]
+) -> Cell:
+    """A cell that is sorted by the number after."""
+    return Cell(f"{show(before)} -> {show(after)}", after)
+
+
+def _factor(value: float | None) -> Cell:
+    return Cell("-" if value is None else f"{value:.2f}", value)
+
+
+def _baseline_runs(comparison: Comparison) -> Section:
+    """Which runs are the baseline, and why others are not: on a page."""
+    baseline = comparison.baseline
+    items = [Item(run.describe) for run in baseline.runs]
+    items += [Item(f"not run {one.run_id}: {one.reason}") for one in baseline.left_out]
+    items += [Item(f"not {count_of(one.values, 'value')}: {one.reason}") for one in baseline.unused]
+    summary = f"{count_of(len(baseline.runs), 'baseline run')}, {len(baseline.left_out):,} not used"
+    fold = Details(summary, (Bullets(tuple(items), "run"),))
+    return Section("baseline_runs", (fold,), formats=("html",))

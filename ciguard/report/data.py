@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.comparison_headline import headline_of
+from ciguard.compare.comparison_headline import Shown, headline
 from ciguard.compare.test_changes import Excuse
 from ciguard.model import repository_path
 from ciguard.report.links import Links
@@ -139,7 +139,7 @@ def without_gaps(comparison: Comparison, verdict: Verdict) -> Comparison:
     """The comparison, in its headline nothing of what the run lacks where the verdict says it."""
     if not comparison.state == verdict.state == "incomplete":
         return comparison
-    return replace(comparison, headline=headline_of(comparison, include_missing=False))
+    return replace(comparison, headline=headline(comparison, Shown(missing=True)).text)
 
 
 def deduplicated(comparison: Comparison, verdict: Verdict) -> Comparison:

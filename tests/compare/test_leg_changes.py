@@ -159,8 +159,8 @@ def test_result_files_are_of_no_job_and_a_leg_may_have_no_name() -> None:
     assert [(one.name, one.describe) for one in found.jobs] == [
         ("", "success -> failure (newly failing)")
     ]
-    assert "  the leg: success -> failure" in FORMATS["text"](found)
-    assert "| the leg | success" in FORMATS["markdown"](found)
+    assert "the job  success  failure  newly failing" in FORMATS["text"](found)
+    assert "| the job | success" in FORMATS["markdown"](found)
     files = [
         replace(one, legs=tuple(replace(leg, wall_s=None) for leg in one.legs))
         for one in (base, head)
@@ -203,19 +203,16 @@ def test_what_is_billed_is_told_of_whole_runs_only_and_to_the_mill() -> None:
     less = compare_run(run_of({"01": four["01"]}, run_id=2), None, [base], context=context)
     assert less.cost_after is None  # its units are gone, so nobody knows what it should have cost
     head = compare_run(run_of(three, run_id=2, shards=4), None, [base], context=context)
-    reported = (
-        "billed: 4 minutes (0.024 USD) -> not told of a run that lacks tests, by the legs alone"
-    )
-    assert head.cost_text == reported
+    assert head.cost_after is None
     for name in ("text", "markdown", "html"):
         text = " ".join(FORMATS[name](head).split())
         assert "0.024 USD" in text
         assert "0.018" not in text
     back = compare_run(base, None, [run_of(three, run_id=2, shards=4)], context=context)
-    assert back.cost_text == "billed: - -> 4 minutes (0.024 USD), by the legs alone"
+    assert "- -> 4 minutes (0.024 USD), of the shards alone" in FORMATS["text"](back)
     fewer = {"01": [case("a"), case("d")], "02": [case("b")], "03": [case("c")]}
     same = compare_run(run_of(fewer, run_id=2), None, [base], context=context)
-    assert same.cost_text.startswith("billed: 4 minutes (0.024 USD) -> 3 minutes (0.018 USD)")
+    assert "4 minutes (0.024 USD) -> 3 minutes (0.018 USD)" in FORMATS["text"](same)
 
 
 def test_a_leg_without_a_time_has_no_price() -> None:
@@ -337,8 +334,7 @@ def test_a_slower_runner_is_no_slower_suite() -> None:
     assert found.legs[0].speed == pytest.approx(1.3, rel=0.03)
     assert found.legs[0].probe_ratio == pytest.approx(1.3, rel=0.03)
     (row,) = [line for line in FORMATS["text"](found).splitlines() if line.startswith("01 ")]
-    speed, probe = row.split()[-2:]
-    assert (speed, probe) == (f"{found.legs[0].speed:.2f}", f"{found.legs[0].probe_ratio:.2f}")
+    assert row.split()[-1] == f"{found.legs[0].speed:.2f}"
     for shape in ("markdown", "html"):
         assert f"{found.legs[0].probe_ratio:.2f}" in FORMATS[shape](found)
         assert "CPU probe" in FORMATS[shape](found)
