@@ -71,7 +71,7 @@ class Ciguard(Protocol):
     ) -> subprocess.CompletedProcess[str]: ...
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def ciguard(ciguard_process: Ciguard) -> Ciguard:
     """The program in this process; another exit code than `expect` fails with all it printed.
 
@@ -104,7 +104,7 @@ def ciguard(ciguard_process: Ciguard) -> Ciguard:
     return call
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def ciguard_process() -> Ciguard:
     """The program as users start it, for one test a verb."""
 

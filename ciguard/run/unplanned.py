@@ -10,7 +10,7 @@ import fnmatch
 import os
 import zlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Iterator, Mapping
+from typing import TYPE_CHECKING, Iterable, Mapping
 
 from ciguard.errors import InputError
 from ciguard.model import PlannedUnit, UnitKey
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import List, Tuple
 
     from ciguard.model import Plan, Shard
+    from ciguard.run.frameworks.base import ListedUnit
 
 
 def with_unplanned_units(
@@ -34,23 +35,40 @@ def with_unplanned_units(
     Raises:
         InputError: a suite cannot be listed: then nobody knows what is new.
     """
-    planned = {unit.key for one in plan.shards for unit in one.units}
     suite_keys = sorted({(unit.suite, unit.variant) for unit in shard.units})
-    found = []
-    for suite_key in suite_keys:
-        there = list(_listed_units(plan, shard, suite_key, private, environ))
-        holders = _shards_with_suite(plan, suite_key)
-        homes = _shard_by_group(plan, dict(there))
-        for key, group in there:
-            group_key = key._replace(unit=group) if group else key
-            home = homes.get(group or "") or shard_by_hash(group_key, holders)
-            if key not in planned and home == shard.key:
-                found.append(key)
+    listed = {key: _list_suite(plan, shard, key, private, environ) for key in suite_keys}
+    found = unplanned_units(plan, shard.key, listed)
     units = tuple(
         PlannedUnit(unit, suite, variant, timeout_s=_limit_s(shard, suite, variant), known=False)
         for suite, variant, unit in found
     )
-    return replace(shard, units=(*shard.units, *units)), tuple(found)
+    return replace(shard, units=(*shard.units, *units)), found
+
+
+def unplanned_units(
+    plan: Plan, shard: str, listed: Mapping[Tuple[str, str], Iterable[ListedUnit]]
+) -> Tuple[UnitKey, ...]:
+    """Units that fall to a shard, are in no shard of the plan and are not excluded. Pure.
+
+    Args:
+        listed: by suite and variant, all units that exist now.
+    """
+    planned = {unit.key for one in plan.shards for unit in one.units}
+    found = []
+    for (suite, variant), units in listed.items():
+        groups = {
+            UnitKey(suite, variant, unit.unit): unit.group
+            for unit in units
+            if not _is_excluded(unit.unit, plan.suites[suite].exclude)
+        }
+        holders = _shards_with_suite(plan, (suite, variant))
+        homes = _shard_by_group(plan, groups)
+        for key, group in groups.items():
+            group_key = key._replace(unit=group) if group else key
+            home = homes.get(group or "") or shard_by_hash(group_key, holders)
+            if key not in planned and home == shard:
+                found.append(key)
+    return tuple(found)
 
 
 def shard_by_hash(key: UnitKey, shards: List[str]) -> str:
@@ -85,10 +103,14 @@ def _shards_with_suite(plan: Plan, suite_key: Tuple[str, str]) -> List[str]:
     ]
 
 
-def _listed_units(
+def _is_excluded(unit: str, patterns: Iterable[str]) -> bool:
+    return any(unit == one or fnmatch.fnmatchcase(unit, one) for one in patterns)
+
+
+def _list_suite(
     plan: Plan, shard: Shard, suite_key: Tuple[str, str], private: str, environ: Mapping[str, str]
-) -> Iterator[Tuple[UnitKey, str | None]]:
-    """All units of a suite's variant that exist now and are not excluded, with their group."""
+) -> Tuple[ListedUnit, ...]:
+    """All units of a suite's variant that exist now."""
     name, variant = suite_key
     suite = plan.suites[name]
     listing = list_units(
@@ -105,7 +127,4 @@ def _listed_units(
         what = "cannot be listed, so that new units would be missed"
         where = " ".join(filter(None, ("suite", name, variant)))
         raise InputError(f"{what}:\n" + "\n".join(listing.errors), where=where)
-    for unit in listing.units:
-        patterns = suite.exclude
-        if not any(unit.unit == one or fnmatch.fnmatchcase(unit.unit, one) for one in patterns):
-            yield UnitKey(name, variant, unit.unit), unit.group
+    return listing.units
