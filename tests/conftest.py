@@ -25,6 +25,9 @@ SCRUBBED = (
     *("NO_COLOR", "FORCE_COLOR"),
 )
 
+# Of the 0.57 s of processor time in which a session starts, these two plugins take 0.30 s.
+ADDOPTS = "-p no:hypothesispytest -p no:anyio"
+
 # A busy machine is no mistake; in CI the library's own profile says so already.
 settings.register_profile("untimed", settings.default, deadline=None)
 settings.load_profile("untimed")
@@ -62,7 +65,8 @@ def clean_environment(**added: str) -> dict[str, str]:
     """Ours without what a CI machine adds, so that tests say the same everywhere."""
     stored = {name: value for name, value in os.environ.items() if not name.startswith(SCRUBBED)}
     stored["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{stored.get('PATH', '')}"
-    return {**stored, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80", **added}
+    ours = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ADDOPTS, "COLUMNS": "80"}
+    return {**stored, **ours, **added}
 
 
 class Ciguard(Protocol):

@@ -13,6 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conftest import ADDOPTS
+
 from ciguard.codec import plan_file as plan_codec
 from ciguard.guard.record_checks import contradictions
 from ciguard.model import (
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 PYTEST = Suite("pytest", (sys.executable, "-m", "pytest", "-p", "no:cacheprovider"))
 SCRUBBED = ("CI", "GITHUB_", "RUNNER_", "CIGUARD_", "PYTEST_", "NO_COLOR", "FORCE_COLOR", "COV_")
 UNGUARDED = LegPolicy(guard_rail="off")
-LEG = (sys.executable, "-m", "ciguard", "run")
+LEG = (sys.executable, "-m", "ciguard.run")
 MARK = "LEG_UNDER_TEST"  # what the leg and all that it starts have in their environment
 
 
@@ -148,7 +150,7 @@ def pids_with(mark: str) -> list[int]:
 
 def clean_environ(**added: str) -> dict[str, str]:
     stored = {name: value for name, value in os.environ.items() if not name.startswith(SCRUBBED)}
-    return {**stored, "PYTHONDONTWRITEBYTECODE": "1", **added}
+    return {**stored, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ADDOPTS, **added}
 
 
 def start(
