@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ciguard.guard.diagnosis import JobEvidence
     from ciguard.guard.verdict import Level
     from ciguard.model import Ending, EventLine, Outcome, Record, Shard
-    from ciguard.model.attempts import UnitResult
+    from ciguard.model.attempts import UnitName, UnitResult
 
 
 # How a process ends that nobody stopped and that did not say it was done.
@@ -49,7 +49,7 @@ class LegResult:
     record: Record | None
     end: LegEnd
     units: Mapping[UnitKey, UnitResult]
-    last_start: AbstractSet[UnitKey]
+    last_start: AbstractSet[UnitName]
     planned: frozenset[UnitKey]
     missing_reasons: Mapping[UnitKey, EventLine] = field(default_factory=dict)
     rejected_record: Finding | None = None
@@ -76,7 +76,13 @@ def read_leg(
     units = resolve_units(record.results, started_units)
     cases = [case for unit in units.values() for case in unit.cases]
     outcomes = Counter([case.outcome for case in cases])
-    bad = Counter([effective_ending(case) for case in cases if classify_result(case) == "bad"])
+    bad = Counter(
+        effective_ending(case)
+        for unit in units.values()
+        if unit.status != "good"
+        for case in unit.cases
+        if classify_result(case) == "bad"
+    )
     return LegResult(
         shard,
         record,
@@ -209,6 +215,8 @@ def _died_between_tests(leg: LegResult) -> Iterator[Finding]:
     found = any(one.outcome == "died" for one in record.results)  # by the search for a culprit
     outputs = {one.process: one.detail for one in record.events if one.kind == "last_output"}
     red = {one.process for one in unexplained(leg)}
+    if not any(one.ending in ENDED_UNREQUESTED for one in record.process_ends):
+        return
     given = {one.process: one.units for one in record.processes}
     ran = {(one.process, one.key.unit_key) for one in record.results}
     done = Counter(process for process, _ in ran)
@@ -273,7 +281,7 @@ def _contradictions(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Findi
 
 def leg_row(leg: LegResult) -> Leg:
     """A leg's row in the verdict: what ended in this leg, whatever ended in others."""
-    ends = [leg.units.get(key) for key in leg.planned]
+    unfinished = [key for key, unit in leg.units.items() if unit.status == "unfinished"]
     record = leg.record
     known = any(unit.known for unit in leg.shard.units)
     header = record.header if record is not None else None
@@ -282,7 +290,7 @@ def leg_row(leg: LegResult) -> Leg:
         recorded=record is not None,
         ending=leg.end.ending,
         planned=len(leg.planned),
-        ended=sum(end is not None and end.status != "unfinished" for end in ends),
+        ended=len(leg.planned & leg.units.keys()) - len(leg.planned.intersection(unfinished)),
         # Without history the plan takes all units for equal: such a wall time predicts nothing.
         predicted_wall_s=leg.shard.predicted.wall_s if known else None,
         predicted_peak_bytes=leg.shard.predicted.peak_bytes,

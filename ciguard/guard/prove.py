@@ -5,7 +5,7 @@ The expected legs come from the plan, never from what arrived: no job can detect
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ from ciguard.guard.policy import stale_entries as stale_quarantine
 from ciguard.guard.record_selection import Selection, select
 from ciguard.guard.verdict import Failure, Finding, Flaky, Level, Missing, State, Verdict
 from ciguard.guard.verdict_headline import with_headline
-from ciguard.model import OUTCOMES
+from ciguard.model import OUTCOMES, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, resolve_units
 from ciguard.text import count_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.needs import NeededJob
-    from ciguard.model import Outcome, Plan, Record, Suite, UnitKey
+    from ciguard.model import Outcome, Plan, Record, Suite
     from ciguard.model.attempts import UnitResult
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
@@ -66,15 +66,14 @@ def prove(
     known = platform if platform is not None else facts
     selection = select(plan, records, facts.attempts, known.run_id, known.head_shas)
     legs = _legs(plan, selection, facts)
-    planned = {key for leg in legs for key in leg.planned}
-    where = _results_by_unit(legs)
-    final = {key: _worst(found) for key, found in where.items()}
+    planned = frozenset[UnitKey]().union(*(leg.planned for leg in legs))
+    final, doubled = _final_results(legs)
     missing = tuple(_missing(legs, final))
     lost = {
         shard: tuple(one.key for one in found)
         for shard, found in groupby(missing, key=lambda one: one.shard)
     }
-    excusals = apply_policy(_failures(where), policy)
+    excusals = apply_policy(_failures(legs), policy)
     failures = excusals.failures
     causes = group_failures(failures)
     found = [
@@ -83,7 +82,7 @@ def prove(
         *policy.findings,
         *run_checks.check_inventory(plan, policy, planned),
         *_leg_findings(plan, legs, lost),
-        *_unplanned_and_moved(legs, where, planned),
+        *_unplanned_and_moved(legs, planned, doubled),
     ]
     if configured is not None and plan.policy.remainder:
         found.extend(stale.check_stale_plan(plan, configured))
@@ -95,7 +94,7 @@ def prove(
         found.extend(_needs_findings(needs, legs, excusals, found))
     findings = tuple(sorted(found, key=_order))
     state = _state(failures, missing, findings)
-    flaky_units = tuple(_flaky(where, final, selection))
+    flaky_units = tuple(_flaky(legs, final, selection))
     verdict = Verdict(
         state=state,
         headline="",
@@ -179,30 +178,35 @@ def _state(
     return "failed" if failures or "failed" in levels else "passed"
 
 
-def _results_by_unit(
+def _final_results(
     legs: Iterable[LegResult],
-) -> dict[UnitKey, list[tuple[LegResult, UnitResult]]]:
-    """In which legs each unit has a result."""
-    found: dict[UnitKey, list[tuple[LegResult, UnitResult]]] = defaultdict(list)
+) -> tuple[dict[UnitKey, UnitResult], set[UnitKey]]:
+    """The result of each unit, and the units that ran in several legs.
+
+    Of several results the worst counts: a pass elsewhere cannot hide it. The first of equals.
+    """
+    final: dict[UnitKey, UnitResult] = {}
+    doubled: set[UnitKey] = set()
     for leg in legs:
-        for key, end in leg.units.items():
-            found[key].append((leg, end))
-    return found
-
-
-def _worst(found: Sequence[tuple[LegResult, UnitResult]]) -> UnitResult:
-    """Of a unit that ran in several legs the worst result: a pass elsewhere cannot hide it."""
-    if len(found) == 1:
-        return found[0][1]
-    return max((result for _, result in found), key=lambda one: STATUSES.index(one.status))
+        again = final.keys() & leg.units.keys()
+        doubled |= again
+        earlier = {key: final[key] for key in again}
+        final.update(leg.units)
+        for key, result in earlier.items():
+            if STATUSES.index(result.status) >= STATUSES.index(final[key].status):
+                final[key] = result
+    return final, doubled
 
 
 def _missing(legs: Iterable[LegResult], final: Mapping[UnitKey, UnitResult]) -> Iterator[Missing]:
     for leg in legs:
-        ends = {key: final.get(key) for key in leg.planned}
-        lost = [key for key, end in ends.items() if end is None or end.status == "unfinished"]
+        lost = [
+            key
+            for key in leg.planned
+            if (end := final.get(key)) is None or end.status == "unfinished"
+        ]
         for key in sorted(lost):
-            yield Missing(key, leg.shard.key, _missing_reason(leg, key, ends[key]))
+            yield Missing(key, leg.shard.key, _missing_reason(leg, key, final.get(key)))
 
 
 def _missing_reason(leg: LegResult, key: UnitKey, end: UnitResult | None) -> str:
@@ -222,13 +226,11 @@ def _missing_reason(leg: LegResult, key: UnitKey, end: UnitResult | None) -> str
     return "its leg ended by itself and wrote nothing about it"
 
 
-def _failures(
-    where: Mapping[UnitKey, Sequence[tuple[LegResult, UnitResult]]],
-) -> Iterator[Failure]:
+def _failures(legs: Iterable[LegResult]) -> Iterator[Failure]:
     found = [
         Failure(leg.shard.key, case)
-        for ends in where.values()
-        for leg, end in ends
+        for leg in legs
+        for end in leg.units.values()
         if end.status != "good"
         for case in end.cases
         if classify_result(case) == "bad"
@@ -237,7 +239,7 @@ def _failures(
 
 
 def _flaky(
-    where: Mapping[UnitKey, Sequence[tuple[LegResult, UnitResult]]],
+    legs: Iterable[LegResult],
     final: Mapping[UnitKey, UnitResult],
     selection: Selection,
 ) -> Iterator[Flaky]:
@@ -250,25 +252,25 @@ def _flaky(
         if end.status == "bad"
     }
     found = []
-    for key, ends in where.items():
-        if final[key].status != "good":
-            continue
-        for leg, end in ends:
-            past = before.get((leg.shard.key, key))
-            cases = past.cases if past is not None else ()
-            failures = [*(case for case in cases if classify_result(case) == "bad"), *end.failures]
-            if failures:
+    for leg in legs:
+        for key, end in leg.units.items():
+            past = before.get((leg.shard.key, key)) if before else None
+            failures = end.failures
+            if past is not None:
+                bad = tuple(case for case in past.cases if classify_result(case) == "bad")
+                failures = bad + failures
+            if failures and final[key].status == "good":
                 first = min(failures, key=lambda one: one.ran_out_of_memory)
                 found.append(Flaky(key, leg.shard.key, first))
     yield from sorted(found, key=lambda one: (one.shard, one.key))
 
 
 def _unplanned_and_moved(
-    legs: Sequence[LegResult],
-    where: Mapping[UnitKey, Sequence[tuple[LegResult, UnitResult]]],
-    planned: AbstractSet[UnitKey],
+    legs: Sequence[LegResult], planned: AbstractSet[UnitKey], doubled: AbstractSet[UnitKey]
 ) -> Iterator[Finding]:
     for leg in legs:
+        if leg.units.keys() <= leg.planned:  # nearly all legs, and to look up each unit takes time
+            continue
         shard = leg.shard.key
         unplanned = tuple(sorted(key for key in leg.units if key not in planned))
         if unplanned:
@@ -286,8 +288,7 @@ def _unplanned_and_moved(
         if moved:
             what = f"{count_of(len(moved), 'unit')} ran here and planned elsewhere"
             yield Finding("warning", "elsewhere", f"shard {shard}: {what}", shard, moved)
-    doubled = tuple(sorted(key for key, ends in where.items() if len(ends) > 1))
     if doubled:
         what = f"{count_of(len(doubled), 'unit')} with results in several shards; the worst counts"
         fix = "make the plan again: a unit is run once"
-        yield Finding("warning", "doubled", what, units=doubled, fix=fix)
+        yield Finding("warning", "doubled", what, units=tuple(sorted(doubled)), fix=fix)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from ciguard.guard.verdict import Finding
@@ -24,10 +23,11 @@ def check_nothing_ran(
     A warning, as their frameworks end well: a suite may be for another system. What the base ran
     is among the changes that `compare` tells.
     """
-    ran: dict[tuple[str, str], bool] = defaultdict(bool)
+    ran: dict[tuple[str, str], bool] = {}
     for key in planned:
-        end = final.get(key)
-        ran[key[:2]] |= end is None or any(case.outcome != "skipped" for case in end.cases)
+        if not ran.get(key[:2]):
+            end = final.get(key)
+            ran[key[:2]] = end is None or any(case.outcome != "skipped" for case in end.cases)
     for suite_key in sorted(suite_key for suite_key, one_ran in ran.items() if not one_ran):
         units = tuple(sorted(key for key in planned if key[:2] == suite_key))
         named = f' of suite "{one_line(suite_key[0])}"' if suite_key[0] else ""

@@ -29,7 +29,7 @@ All results are of one record; which run attempt of a leg counts is decided befo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Tuple
 
 from ciguard.model.types import BAD_OUTCOMES, ENDINGS, SLOTS, CaseKey, Outcome, UnitKey
 
@@ -38,13 +38,15 @@ if TYPE_CHECKING:
 
     from ciguard.model.record import Result, StartLine
 
+UnitName = Tuple[str, str, str]  # equal to its UnitKey, which takes five times as long to make
 Status = Literal["good", "bad", "unfinished"]
 STATUSES: Final[tuple[Status, ...]] = ("good", "bad", "unfinished")  # the worst last
 # Of two good results the one that says more.
 _OUTCOMES: Final[tuple[Outcome, ...]] = ("skipped", "passed", "failed", "errored", "died")
 
 
-@dataclass(frozen=True, **SLOTS)
+# Not frozen, and never changed: a frozen one takes twice as long to make, and a run has a million.
+@dataclass(unsafe_hash=True, **SLOTS)
 class UnitResult:
     """What a unit came to in one leg.
 
@@ -132,16 +134,13 @@ def resolve_attempts(results: Sequence[Result], last_start: int | None = None) -
 
 
 def resolve_units(
-    results: Iterable[Result], last_start: Mapping[UnitKey, int]
+    results: Iterable[Result], last_start: Mapping[UnitName, int]
 ) -> dict[UnitKey, UnitResult]:
     """Find the final results of every unit of a leg; `last_start` as `last_starts` gives it."""
     grouped: dict[UnitKey, list[Result]] = {}
     for result in results:
-        key = UnitKey(result.suite, result.variant, result.unit)
-        if key in grouped:
-            grouped[key].append(result)
-        else:
-            grouped[key] = [result]
+        of_unit = grouped.setdefault(UnitKey(result.suite, result.variant, result.unit), [])
+        of_unit.append(result)
     return {key: resolve_attempts(found, last_start.get(key)) for key, found in grouped.items()}
 
 
@@ -165,11 +164,11 @@ def final_results(results: Iterable[Result]) -> FinalResults:
     return FinalResults(found, failed_attempts)
 
 
-def last_starts(starts: Iterable[StartLine]) -> dict[UnitKey, int]:
+def last_starts(starts: Iterable[StartLine]) -> dict[UnitName, int]:
     """The units that began, each with the number of the last process in which it did."""
-    found: dict[UnitKey, int] = {}
+    found: dict[UnitName, int] = {}
     for line in starts:
-        key, process = UnitKey(line.suite, line.variant, line.unit), line.process or 0
+        key, process = (line.suite, line.variant, line.unit), line.process or 0
         if found.setdefault(key, process) < process:
             found[key] = process
     return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Mapping, Union
+from itertools import chain
+from typing import Iterator, Mapping, Union
 
 from ciguard.model.types import (
     BAD_OUTCOMES,
@@ -313,10 +314,13 @@ class Record:
     def peak_measured_by(self) -> MeasuredBy | None:
         """How `peak_bytes` was seen; None where an older record does not say."""
         peak = self.peak_bytes
-        method_by_peak = {line.peak_bytes: line.measured_by for line in self.results}
-        method_by_peak.update({line.peak_bytes: line.measured_by for line in self.process_ends})
+        if peak is None:
+            return None
+        lines: Iterator[Result | ProcessEndLine]
+        lines = chain(reversed(self.process_ends), reversed(self.results))
+        method = next((line.measured_by for line in lines if line.peak_bytes == peak), None)
         sampled = any(line.tree_bytes == peak for line in self.samples)
-        return None if peak is None else method_by_peak.get(peak) or ("sample" if sampled else None)
+        return method or ("sample" if sampled else None)
 
     @property
     def peak_bytes(self) -> int | None:
