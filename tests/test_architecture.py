@@ -71,7 +71,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("compare.fail_conditions", "guard.policy", "guard.verdict"),
     ),
     "github": ("__version__", "errors", "model", "codec"),
-    "plan": (*SHARED, "mermaid", "template_loader"),
+    "plan": (*SHARED, "mermaid"),
     "guard": SHARED,
     "compare": SHARED,
     "experiment": (*SHARED, "compare"),

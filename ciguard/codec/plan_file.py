@@ -25,6 +25,7 @@ from ciguard.model import (
     MovedUnit,
     Plan,
     PlannedUnit,
+    PlanNote,
     Pool,
     Prediction,
     Shard,
@@ -169,6 +170,8 @@ _CHECKS["tuple[Exclusion, ...]"] = _each(LineSchema(Exclusion, _CHECKS))
 _CHECKS["tuple[ShardCountOption, ...]"] = _each(LineSchema(ShardCountOption, _CHECKS))
 _CHECKS["tuple[MovedUnit, ...]"] = _each(LineSchema(MovedUnit, _CHECKS))
 _CHECKS["tuple[CulpritCandidate, ...]"] = _each(LineSchema(CulpritCandidate, _CHECKS))
+_CHECKS["PlanNoteKind"] = _CHECKS["str"]
+_CHECKS["tuple[PlanNote, ...]"] = _each(LineSchema(PlanNote, _CHECKS))
 _CHECKS["InventorySummary"] = LineSchema(InventorySummary, _CHECKS).build
 _CHECKS["tuple[Shard, ...]"] = _each(LineSchema(Shard, _CHECKS))
 _PLAN: Final = LineSchema(Plan, _CHECKS)

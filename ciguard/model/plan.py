@@ -179,6 +179,48 @@ class CulpritCandidate:
     variant: str = ""
 
 
+PlanNoteKind = Literal[
+    # warnings
+    "history_unusable",
+    "history_missing",
+    "history_unrelated",
+    "suite_renamed",
+    "retries_without_effect",
+    "larger_pool",
+    "fewer_shards",
+    "base_unrelated",
+    "target_missed_by_test",
+    "target_missed",
+    "deadline_exceeded",
+    "risk_exceeded",
+    "memory_exceeded",
+    "tests_in_several_shards",
+    "empty_shards",
+    # why there are not more shards
+    "requested",
+    "target_met",
+    "deadline_met",
+    "longest_test",
+    "group",
+    "matrix",
+    "indivisible",
+    "concurrency",
+    "no_gain",
+]
+
+
+@dataclass(frozen=True, **SLOTS)
+class PlanNote:
+    """A warning or a reason, as values: `plan/view.py` has the words.
+
+    `facts`: names, numbers, lists of names, and numbers by name (shards, tests), as JSON has them.
+    The end of a key is the unit of its numbers: `_s`, `_bytes`, `_ratio`, or none.
+    """
+
+    kind: PlanNoteKind
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, **SLOTS)
 class Plan:
     """The contract of a run, frozen for it. `id` is a hash of everything else in the file.
@@ -205,11 +247,11 @@ class Plan:
     head_sha: str | None = None
     base: str | None = None  # the plan or run whose shards were kept where they do
     choices: tuple[ShardCountOption, ...] = ()
-    stopped_by: str = ""
+    stopped_by: tuple[PlanNote, ...] = ()
     risk: float | None = None  # P(any shard passes the deadline), the suite and machines unchanged
     moved: tuple[MovedUnit, ...] = ()
     suspects: tuple[CulpritCandidate, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[PlanNote, ...] = ()
     job_minutes: int | None = None
 
     def job_name(self, shard: Shard) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 from pydantic import ValidationError
@@ -19,8 +19,8 @@ from ciguard.config import PlanConfig, describe_mistake
 from ciguard.errors import CiguardError, ExitCode, UsageError, combine
 from ciguard.github import workflow_commands
 from ciguard.github.event_payload import current_run
-from ciguard.history.stores import load, open_store, unusable_message
-from ciguard.model import LegPolicy, Pool, Suite
+from ciguard.history.stores import load, open_store
+from ciguard.model import LegPolicy, PlanNote, Pool, Suite
 from ciguard.plan import view
 from ciguard.plan.base_plan import (
     BaseCount,
@@ -31,11 +31,11 @@ from ciguard.plan.base_plan import (
     from_plan,
 )
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
-from ciguard.plan.explain import Explained, explain, find_unit
+from ciguard.plan.explain import Explained, find_unit
+from ciguard.plan.explanation import explanation
 from ciguard.plan.fixed_shards import fixed_assignment, plan_fixed
 from ciguard.plan.history_inputs import HistoryInputs, coverage_text, with_history, without_history
 from ciguard.plan.inventory import file_of, inventory, reject_duplicates
-from ciguard.plan.key_facts import history_problem
 from ciguard.plan.outputs import (
     PLAN,
     PROGRAM,
@@ -49,10 +49,13 @@ from ciguard.plan.outputs import (
     zipped,
 )
 from ciguard.plan.planner import PlanResult, Provenance, plan
+from ciguard.plan.problem import MAX_SHARDS
 from ciguard.plan.problem_builder import PlanInputs, PlanOptions
 from ciguard.plan.risk import time_limits
 from ciguard.plan.timeouts import TimeoutRule, unit_timeouts
-from ciguard.plan.warnings import tries_without_effect
+from ciguard.plan.warnings import retries_without_effect
+from ciguard.render.markdown import as_markdown
+from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
 from ciguard.suites_and_pools import pool_of_suites, pools_of, suites_of, with_inventory_suites
@@ -69,9 +72,6 @@ if TYPE_CHECKING:
     from ciguard.invocation import Invocation
     from ciguard.plan.inventory import Ancestors, Inventory
     from ciguard.plan.risk import TimeLimits
-
-
-EQUAL_SPLIT_NOTE: Final = "the units are taken for equal and split evenly"
 
 
 @click.command(short_help="balance the tests over shards, by time and memory")
@@ -179,12 +179,13 @@ def command(
         _write_outputs(made, bounds.job_minutes, attempt, outputs, invocation.environ)
     shape = "json" if as_json else format_
     is_answered = position is None and output != "-"
-    # The picture begins with it: a terminal, which shows both streams, would say it twice.
-    _warn(made, github=github, already_shown=is_answered and shape == "text")
+    if github or not (is_answered and shape == "text"):  # a terminal shows both streams
+        _warn(made, github=github)
     if position is not None:
-        console.out(explain(Explained(made.plan, basis, known.observations, position)))
+        case = Explained(made.plan, basis, known.observations, position)
+        console.out(as_text(explanation(case)))
     elif is_answered:
-        _print_answer(made, shape)
+        console.out(_rendered(made, shape))
         if not (output or folder or what_if or as_json or static):
             console.err("the plan was not written: pass -o plan.json or --artifact DIR")
     return ExitCode.OK
@@ -234,7 +235,7 @@ def _provenance(
         head_sha=run.head_sha if run and not is_static else None,
         notes=(
             *from_history.notes,
-            *(tries_without_effect(from_history.suites, current_inventory) if tries > 1 else ()),
+            *(retries_without_effect(from_history.suites, current_inventory) if tries > 1 else ()),
         ),
         base=from_history.count,
     )
@@ -391,19 +392,19 @@ def _load_from_history(
     return inputs
 
 
-def _history(invocation: Invocation, location: str) -> tuple[History | None, dict[str, str]]:
+def _history(invocation: Invocation, location: str) -> tuple[History | None, PlanNote]:
     """The history, or why there is none: then a plan is worse, and still right.
 
     A history that is lost, damaged or newer must not keep all runs from being planned until
-    somebody mends it; it is left as it is, and the plan says so first.
+    somebody repairs it.
     """
+    missing = PlanNote("history_missing", {"location": location})
     try:
         loaded = load(open_store(location, invocation.folder, invocation.environ))
     except CiguardError as error:
-        return None, {"problem": unusable_message(location, error, EQUAL_SPLIT_NOTE)}
-    if not loaded.exists:
-        return None, {"note": f"there is no history at {location} yet: {EQUAL_SPLIT_NOTE}"}
-    return loaded.history, {}
+        problem = f"{error.what} (fix: {error.fix})" if error.fix else error.what
+        return None, PlanNote("history_unusable", {"location": location, "problem": problem})
+    return (loaded.history if loaded.exists else None), missing
 
 
 def _write(result: PlanResult, output: str | None, folder: str | None) -> None:
@@ -438,33 +439,27 @@ def _write_outputs(
     }
     local.append(outputs, workflow_commands.outputs(values))
     if environ.get("GITHUB_STEP_SUMMARY"):
-        page = view.markdown(result.plan, result.split)
-        local.append(environ["GITHUB_STEP_SUMMARY"], page)
+        local.append(environ["GITHUB_STEP_SUMMARY"], _rendered(result, "markdown"))
 
 
-def _warn(result: PlanResult, *, github: bool, already_shown: bool) -> None:
-    """Say what is odd.
-
-    Args:
-        seen: what keeps the history from being used stands in the answer.
-    """
-    for text in result.plan.warnings:
+def _warn(result: PlanResult, *, github: bool) -> None:
+    for text in map(view.note_text, result.plan.warnings):
         if github:
             console.workflow_command(
                 workflow_commands.annotation("warning", text, title="ciguard plan")
             )
-        elif not (already_shown and text == history_problem(result.plan)):
+        else:
             console.err(f"warning: {text}")
 
 
-def _print_answer(result: PlanResult, format_: str) -> None:
+def _rendered(result: PlanResult, format_: str) -> str:
     if format_ == "json":
-        console.out(result.content.decode("ascii"))
-    elif format_ == "markdown":
-        console.out(view.markdown(result.plan, result.split))
-    elif format_ == "html":
-        from ciguard.plan import svg  # noqa: PLC0415  # Jinja costs a fifth of a small plan
+        return result.content.decode("ascii")
+    blocks = view.document(result.plan, result.split)
+    if format_ == "markdown":
+        return as_markdown(blocks, full_text_location="the plan file")
+    if format_ == "html":
+        from ciguard.render.html import as_html  # noqa: PLC0415  # Jinja costs a fifth of a plan
 
-        console.out(svg.html(result.plan, result.split))
-    else:
-        console.out(view.terminal(result.plan, result.split, encoding=console.encoding()))
+        return as_html(blocks)
+    return as_text(blocks, rows=MAX_SHARDS)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ciguard.errors import InputError
-from ciguard.model import Prediction, Shard
+from ciguard.model import PlanNote, Prediction, Shard
 from ciguard.plan.inventory import name_some
 from ciguard.plan.planner import DIGITS, ShardSet, assemble_plan, encode_plan
 from ciguard.plan.problem_builder import ProblemBuilder, with_estimates
@@ -116,17 +116,15 @@ def _shard(
     return shard, spread
 
 
-def _warnings(assignment: FixedAssignment, planned: Sequence[str]) -> list[str]:
+def _warnings(assignment: FixedAssignment, planned: Sequence[str]) -> list[PlanNote]:
     found = []
     several = [key.unit for key, names in assignment.shards.items() if len(names) > 1]
     if several:
-        found.append(
-            f"{count_of(len(several), 'unit')} in more than one shard: {name_some(several)}"
-        )
+        found.append(PlanNote("tests_in_several_shards", {"tests": several}))
     named_ones = {name for names in assignment.shards.values() for name in names} | {
         *assignment.empty
     }
     idle = sorted(named_ones - {*planned})
     if idle:
-        found.append(f"{count_of(len(idle), 'shard')} without a unit, left out: {name_some(idle)}")
+        found.append(PlanNote("empty_shards", {"shards": idle}))
     return found

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ciguard.codec.history_runs import UNDATED
+from ciguard.model import PlanNote
 from ciguard.plan.estimates import Estimates, Observations, estimate_units, no_observations
 from ciguard.plan.loss_isolation import CandidateSet, candidate_sets
 from ciguard.plan.observations import (
@@ -38,7 +39,7 @@ class HistoryInputs:
     suites: Mapping[str, Suite]
     pools: Mapping[str, Pool]
     history_json: Mapping[str, Any]
-    notes: tuple[str, ...] = ()
+    notes: tuple[PlanNote, ...] = ()
     overheads: Overheads = NO_OVERHEADS
     candidate_sets: tuple[CandidateSet, ...] = ()
     setups_s: Mapping[str, float] = field(default_factory=dict)
@@ -53,21 +54,18 @@ def without_history(
     pools: Mapping[str, Pool],
     ancestors: Mapping[str, Ancestors],
     bases: tuple[BasePlan | None, BaseCount | None],
-    why: Mapping[str, str],
+    why: PlanNote,
 ) -> HistoryInputs:
-    """Every unit alike. `why` there is no history: a "problem" of it or a "note"."""
+    """All units are estimated alike; `why` there is no history."""
     names, members = inventory.ancestors(ancestors), inventory.members(ancestors)
     observations = no_observations()
-    history_json: dict[str, Any] = {"source": None, "runs": 0}
-    if "problem" in why:
-        history_json["problem"] = why["problem"]
     return HistoryInputs(
         observations,
         estimate_units(observations, len(inventory.units), names, members),
         suites,
         pools,
-        history_json,
-        tuple(why.values()),
+        {"source": None, "runs": 0},
+        (why,),
         base=bases[0],
         count=bases[1],
     )
@@ -90,9 +88,13 @@ def with_history(
     values = estimate_units(rows, len(inventory.units), names, members)
     notes = []
     if not values.known.any():
-        notes.append(f"the history at {place} knows none of the units: they are taken for equal")
+        notes.append(PlanNote("history_unrelated", {"location": place}))
     notes += renamed_suites(history, inventory)
-    history_json = {"source": place, "runs": len(history.runs), "entries": share.entries}
+    history_json: dict[str, Any] = {
+        "source": place,
+        "runs": len(history.runs),
+        "entries": share.entries,
+    }
     history_json |= {"joined": share.joined, "known": int(values.known.sum())}
     if history.runs and history.runs[-1].at > UNDATED:
         history_json["newest"] = history.runs[-1].at.isoformat()

@@ -19,6 +19,7 @@ from ciguard.codec.series import (
     parts,
     speed_factors,
 )
+from ciguard.model import PlanNote
 from ciguard.plan.estimates import DIGITS, SPEED_SPREAD, WINDOW, Observations, upper_or_measured
 from ciguard.plan.inventory import group_by_suite_key
 
@@ -114,8 +115,8 @@ def _bounds(column: Floats, row: Positions, divisor: Floats) -> Floats | None:
     return np.where(divisor > 1, np.nan, column[row])
 
 
-def renamed_suites(history: History, inventory: Inventory) -> list[str]:
-    """Say where units without a past have one: a suite or variant that had another name.
+def renamed_suites(history: History, inventory: Inventory) -> list[PlanNote]:
+    """Where units without a past have one: under another name of their suite or variant.
 
     A suite is part of a unit's key, so that renaming it would begin its history anew in silence.
     """
@@ -131,14 +132,14 @@ def renamed_suites(history: History, inventory: Inventory) -> list[str]:
         for other, theirs in sorted(past_units.items()):
             same = len(units & theirs)
             if other not in here and 2 * same > len(units):
-                old, new = _suite_variant_name(*other), _suite_variant_name(*suite_key)
-                named = f"{old} of the history has {same} of the units of {new}"
-                notes.append(f"{named}: give it that name to keep its past")
+                facts = {"tests": same, "suite": _name(suite_key), "old_suite": _name(other)}
+                notes.append(PlanNote("suite_renamed", facts))
     return notes
 
 
-def _suite_variant_name(suite: str, variant: str) -> str:
-    return f'suite "{suite}"' + (f' variant "{variant}"' if variant else "")
+def _name(suite_key: tuple[str, str]) -> str:
+    suite, variant = suite_key
+    return f"{suite}/{variant}" if variant else suite
 
 
 def _relevant_rows(key: NDArray[np.int32], bound: Flags) -> Flags:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec import plan_file as codec
-from ciguard.model import CulpritCandidate, Plan
+from ciguard.model import CulpritCandidate, Plan, PlanNote
 from ciguard.plan.base_plan import moved, shard_number, shared_units, with_base_counts
 from ciguard.plan.cost import chosen_option, counts_to_try, option
 from ciguard.plan.pools import assign_pools
@@ -15,7 +15,6 @@ from ciguard.plan.problem_builder import ProblemBuilder, with_estimates
 from ciguard.plan.risk import overrun_probability
 from ciguard.plan.shard_count import allocate_together_or_apart, apportion, quick_makespans_s
 from ciguard.plan.warnings import plan_warnings
-from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +40,7 @@ class Provenance:
     repository: str | None = None
     workflow: str | None = None
     head_sha: str | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[PlanNote, ...] = ()
     base: BaseCount | None = None
 
 
@@ -158,10 +157,10 @@ def _split(
     return tuple(sorted(names))
 
 
-def _base_warnings(basis: PlanInputs) -> list[str]:
+def _base_warnings(basis: PlanInputs) -> list[PlanNote]:
     if basis.base is None or shared_units(basis.base, basis.inventory.keys):
         return []
-    return [f"the base's shards ({one_line(basis.base.name)}) have none of these units"]
+    return [PlanNote("base_unrelated", {"base": basis.base.name})]
 
 
 def _choices(
@@ -184,15 +183,21 @@ def _choices(
     return tuple(sorted(found, key=lambda one: one.shards))
 
 
-def _stopped_by(works: Sequence[PackingProblem], distributions: Sequence[PoolAllocation]) -> str:
-    if len({one.limited_by for one in distributions}) == 1:
-        return distributions[0].limited_by
-    reasons = {
-        f"{', '.join(sorted({work.units[place].suite for place in work.positions}))} in "
-        f"{work.pool}: {one.limited_by}": None
-        for work, one in zip(works, distributions, strict=True)
-    }
-    return "; ".join(reasons)
+def _stopped_by(
+    works: Sequence[PackingProblem], distributions: Sequence[PoolAllocation]
+) -> tuple[PlanNote, ...]:
+    """Why there are not more shards: for each suites and pool where they differ in it."""
+    first = distributions[0].limited_by
+    if all(one.limited_by == first for one in distributions):
+        return (first,)
+    found: list[PlanNote] = []
+    for work, one in zip(works, distributions, strict=True):
+        suites = sorted({work.units[place].suite for place in work.positions})
+        facts = {**one.limited_by.facts, "suites": suites, "pool": work.pool}
+        note = PlanNote(one.limited_by.kind, facts)
+        if note not in found:
+            found.append(note)
+    return tuple(found)
 
 
 def _suspects(
@@ -243,9 +248,8 @@ def _gap(makespan_s: float, bound_s: float) -> float:
     return max(0.0, round(makespan_s / bound_s - 1, DIGITS)) if bound_s > 0 else 0.0
 
 
-def _too_few_units_warning(draft: Plan, options: PlanOptions) -> tuple[str, ...]:
+def _too_few_units_warning(draft: Plan, options: PlanOptions) -> tuple[PlanNote, ...]:
     number = len(draft.shards)
     if options.shards is None or number == options.shards:
         return ()
-    why = "there are no more tests, or groups of tests that stay together"
-    return (f"{options.shards} shards requested, {number} planned: {why}",)
+    return (PlanNote("fewer_shards", {"requested": options.shards, "planned": number}),)

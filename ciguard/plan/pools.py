@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.series import legs
+from ciguard.model import PlanNote
 from ciguard.plan.cost import cost_of
 from ciguard.plan.problem import RELATIVE_TOLERANCE
 from ciguard.plan.risk import budget_bytes
 from ciguard.plan.shard_count import allocate
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
-from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class PoolAssignment:
     """The pool of each unit, by position, and what there is to say of it."""
 
     pools: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[PlanNote, ...] = ()
 
 
 def assign_pools(
@@ -56,7 +56,7 @@ def assign_pools(
             as_chosen
         )  # no shard is left for another pool: they are named instead
     notes = tuple(
-        f"{count_of(count, 'unit')} too big for the memory of pool {small} run in {big}"
+        PlanNote("larger_pool", {"tests": count, "pool": small, "larger_pool": big})
         for (small, big), count in sorted(larger.items())
     )
     return PoolAssignment(tuple(pools), notes)

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.errors import UsageError
-from ciguard.model import Prediction, Shard
+from ciguard.model import PlanNote, Prediction, Shard
 from ciguard.plan.loss_isolation import place_candidates
 from ciguard.plan.packing import Costs, Preassigned, form_groups, pack_balanced
 from ciguard.plan.problem import MAX_SHARDS, RELATIVE_TOLERANCE
 from ciguard.plan.risk import WallTimeSpread, overrun_probability
 from ciguard.plan.simulation import simulate_shard
 from ciguard.plan.sticky import pack_sticky
-from ciguard.text import count_of, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from ciguard.plan.problem_builder import PlanOptions, ProblemBuilder
 
 DIGITS: Final = 6
+_REQUESTED: Final = PlanNote("requested")
 _NO_PREDICTION: Final = Prediction(0.0, 0.0)
 KEEP_BASE_COUNT_WITHIN: Final = 1.1  # of the least number of shards: up to there the base's is kept
 FLOOR_DOMINATES: Final = 0.99  # of the makespan: so much in one unit is why it takes so long
@@ -42,7 +42,7 @@ class PoolAllocation:
     spreads: tuple[WallTimeSpread, ...]
     split: tuple[int, ...]
     infeasible: frozenset[int] = frozenset()
-    limited_by: str = ""
+    limited_by: PlanNote = _REQUESTED
 
     @property
     def makespan_s(self) -> float:
@@ -172,8 +172,7 @@ def allocate_exactly(work: PackingProblem, shard_count: int) -> PoolAllocation:
     """Exactly `shard_count` shards as equal as can be, but for what alone breaks the limit."""
     lost = work.infeasible
     enough_s = min(work.deadline_at_risk_s, work.block_solo_s(lost[-1])) if lost else 0.0
-    found = allocate_n(work, shard_count, enough_s)
-    return replace(found, limited_by="so many were asked for")
+    return allocate_n(work, shard_count, enough_s)
 
 
 def quick_makespans_s(work: PackingProblem, shard_count: int) -> list[float]:
@@ -225,7 +224,7 @@ def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) ->
         if best is None or found.feasible_makespan_s < MIN_GAIN * best.feasible_makespan_s:
             best = found
     assert best is not None  # least <= most
-    return replace(best, limited_by="more would save nothing")
+    return replace(best, limited_by=PlanNote("no_gain"))
 
 
 def _min_shard_count(work: PackingProblem, aim_s: float, cap: int, max_count: int) -> int:
@@ -254,20 +253,22 @@ def _candidate_counts(min_count: int, max_count: int, base: int) -> Iterator[int
     yield from range(min_count, max_count + 1)
 
 
-def _why_not_more(work: PackingProblem, allocation: PoolAllocation, target_wall_s: float) -> str:
+def _why_not_more(
+    work: PackingProblem, allocation: PoolAllocation, target_wall_s: float
+) -> PlanNote:
     if allocation.makespan_s <= target_wall_s * (1 + RELATIVE_TOLERANCE):
-        return f"they keep {duration(target_wall_s)}"
+        return PlanNote("target_met", {"target_s": target_wall_s})
     if allocation.infeasible:
-        late = count_of(sum(map(len, work.infeasible)), "unit")
-        return f"all but {late} keep {duration(work.deadline_s)}"
+        late = sum(map(len, work.infeasible))
+        return PlanNote("deadline_met", {"tests": late, "deadline_s": work.deadline_s})
     if work.solo_s(work.floor) >= allocation.makespan_s * FLOOR_DOMINATES:
-        return "the floor unit alone takes as long"
+        return PlanNote("longest_test")
     if work.longest_feasible_s >= allocation.makespan_s * FLOOR_DOMINATES:
-        return "a group that stays together takes as long"
+        return PlanNote("group")
     if work.concurrency is None:
         is_most = len(allocation.shards) >= MAX_SHARDS
-        return "a matrix has no more jobs" if is_most else "there is nothing more to divide"
-    return f"pool {work.pool} runs {work.concurrency} jobs at once"
+        return PlanNote("matrix" if is_most else "indivisible")
+    return PlanNote("concurrency", {"pool": work.pool, "jobs": work.concurrency})
 
 
 def apportion(works: Sequence[PackingProblem], count: int) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
-"""The shard picture: a lane a shard, a rectangle a unit as wide as its time. Pure.
+"""The shard chart: a lane a shard, a rectangle a test as wide as its time. Pure.
 
-Neighbours that would be too narrow to see are one rectangle, so that a page of 100,000 units stays
-small; what they are is told when the pointer rests on it.
+Neighbours that would be too narrow to see are one rectangle, so that a page of 100,000 tests stays
+small; a tooltip names them.
 """
 
 from __future__ import annotations
@@ -10,22 +10,32 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.model import UnitKey
-from ciguard.plan import key_facts
 from ciguard.plan.inventory import class_of
-from ciguard.plan.svg_axis import BOTTOM, LANE_GAP, LEFT, TOP, WIDTH, Scale, reference_lines, ticks
 from ciguard.run.frameworks.registry import framework
-from ciguard.template_loader import render
 from ciguard.text import count_of, duration, one_line, size, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ciguard.model import Plan, PlannedUnit, Shard
-    from ciguard.plan.svg_axis import ReferenceLine, Span
 
-TEMPLATE: Final = "plan.html.j2"
-MAX_LISTED: Final = 200  # rows of a table
+# In the picture's own units, which are pixels on a window of 1,000.
+WIDTH: Final = 1000.0
+LEFT: Final = 56.0
+RIGHT: Final = 84.0
+POOL_RIGHT: Final = 190.0  # where the pool is named too
+TOP: Final = 40.0
+BOTTOM: Final = 24.0
+LANE_HEIGHTS: Final = ((16, 26.0), (48, 18.0), (256, 13.0))  # up to so many lanes
+LANE_GAP: Final = 3.0
+
+DEADLINE_WITHIN: Final = 1.6  # times the longest lane; a farther one would flatten the picture
+HEADROOM: Final = 1.02
+TICKS: Final = 8
+STEPS_S: Final = (
+    *(0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30),
+    *(60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200),
+)
 
 MIN_WIDTH: Final = 1.5
 COARSENING: Final = 1.5
@@ -35,8 +45,72 @@ FILE_END_TOLERANCE: Final = (
 MAX_BLOCKS: Final = 6000  # about 1.2 MB
 NAME_WIDTH: Final = 100
 
-# "one" and "two" take turns from file to file.
-Kind = Literal["one", "two", "several", "guessed"]
+# "even" and "odd" take turns from file to file.
+Kind = Literal["even", "odd", "merged", "guessed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The part of a lane that is no unit's."""
+
+    x: float
+    width: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceLine:
+    """A line over all lanes, or a tick of the axis; `anchor` is SVG's, of its text."""
+
+    kind: str
+    x: float
+    label: str
+    anchor: str = "middle"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much fits on a lane: seconds, or units where no time is known."""
+
+    is_time: bool
+    maximum: float
+    right: float
+    lane_height: float
+
+    @classmethod
+    def of(cls, plan: Plan, *, is_time: bool) -> Scale:
+        if is_time:
+            longest = max(
+                max(shard.predicted.wall_s, shard.predicted.wall_p95_s) for shard in plan.shards
+            )
+            deadline_s = plan.policy.deadline_s
+            if deadline_s is not None and longest < deadline_s <= DEADLINE_WITHIN * longest:
+                longest = deadline_s
+        else:
+            longest = max(len(shard.units) for shard in plan.shards)
+        return cls(
+            is_time=is_time,
+            maximum=(longest or 1.0) * HEADROOM,
+            right=POOL_RIGHT if len(plan.pools) > 1 else RIGHT,
+            lane_height=next(
+                (height for most, height in LANE_HEIGHTS if len(plan.shards) <= most),
+                LANE_HEIGHTS[-1][1],
+            ),
+        )
+
+    @property
+    def room(self) -> float:
+        return WIDTH - LEFT - self.right
+
+    def to_width(self, value: float) -> float:
+        return value / self.maximum * self.room
+
+    def x(self, value: float) -> float:
+        return round(LEFT + self.to_width(value), 1)
+
+    def span(self, begin: float, end: float, title: str) -> Span | None:
+        width = round(self.to_width(end - begin), 1)
+        return Span(self.x(begin), width, title) if width > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +158,9 @@ class ShardChart:
         return frozenset(found | {"late" for lane in self.lanes if lane.p95_margin})
 
 
-def html(plan: Plan, split: Sequence[str]) -> str:
-    """The whole page: one file without scripts that opens offline."""
-    guessed = [(shard.key, unit) for shard in plan.shards for unit in shard.units if not unit.known]
-    return render(
-        TEMPLATE,
-        plan=plan,
-        headline=key_facts.headline(plan),
-        facts=key_facts.key_facts(plan, split, NAME_WIDTH),
-        picture=shard_chart(plan),
-        choice_head=key_facts.CHOICE_HEAD,
-        choices=list(zip(plan.choices, key_facts.choice_rows(plan), strict=False)),
-        notes=key_facts.choice_notes(plan, NAME_WIDTH),
-        guessed=guessed if key_facts.is_measured(plan) else [],
-        rows=MAX_LISTED,
-        name=lambda one: unit_name(UnitKey(one.suite, one.variant, one.unit), 200),
-    )
-
-
-def shard_chart(plan: Plan) -> ShardChart:
-    """Lay the plan out; without any history a unit is as wide as every other. O(units)."""
-    scale = Scale.of(plan)
+def shard_chart(plan: Plan, *, is_measured: bool) -> ShardChart:
+    """Lay the plan out. Where no time was measured, all tests are of one width. O(units)."""
+    scale = Scale.of(plan, is_time=is_measured)
     lanes = tuple(_lanes(plan, scale))
     bottom = TOP + len(lanes) * scale.lane_height
     marks, notes = reference_lines(plan, scale)
@@ -216,9 +272,9 @@ def _blocks(
         if scale.is_time and not any(unit.known for unit in units):
             kind: Kind = "guessed"
         elif len(set(files)) > 1:
-            kind = "several"
+            kind = "merged"
         else:
-            kind = "two" if turn % 2 else "one"
+            kind = "odd" if turn % 2 else "even"
         width = math.fsum(widths[begin:end])
         yield Block(round(x, 1), round(width, 1), kind, _title(units, files, scale))
         x += width
@@ -234,7 +290,7 @@ def _title(units: Sequence[PlannedUnit], homes: Sequence[str], scale: Scale) -> 
         parts += [] if known else ["guessed"]
     else:
         place = homes[0] if homes[0] == homes[-1] else f"{homes[0]} to {homes[-1]}"
-        name = f"{count_of(len(units), 'unit')}: {one_line(place, NAME_WIDTH)}"
+        name = f"{count_of(len(units), 'test')}: {one_line(place, NAME_WIDTH)}"
         parts = [f"{duration(wall_s)} together"]
         parts += [f"largest peak {size(max(peaks))}"] if peaks else []
         parts += [f"{len(units) - known:,} guessed"] if known < len(units) else []
@@ -243,12 +299,11 @@ def _title(units: Sequence[PlannedUnit], homes: Sequence[str], scale: Scale) -> 
 
 def _shard_title(shard: Shard, scale: Scale) -> str:
     text = f"shard {one_line(shard.key, 40)}, pool {one_line(shard.pool, 40)}: "
-    text += count_of(len(shard.units), "unit")
+    text += count_of(len(shard.units), "test")
     if not scale.is_time:
         return text
     walls = f"{duration(shard.predicted.wall_s)}, 95 % {duration(shard.predicted.wall_p95_s)}"
-    processes_suffix = f", {shard.processes} processes" if shard.processes > 1 else ""
-    return f"{text}\n{walls}, peak {key_facts.peak(shard)}{processes_suffix}"
+    return f"{text}\n{walls}" + (f", {shard.processes} processes" * (shard.processes > 1))
 
 
 def _overhead_title(shard: Shard, overhead_s: float) -> str:
@@ -258,5 +313,39 @@ def _overhead_title(shard: Shard, overhead_s: float) -> str:
 
 def _lane_label(plan: Plan, shard: Shard, scale: Scale) -> str:
     """Beside the lane."""
-    text = duration(shard.predicted.wall_s) if scale.is_time else count_of(len(shard.units), "unit")
+    text = duration(shard.predicted.wall_s) if scale.is_time else count_of(len(shard.units), "test")
     return f"{text}, {one_line(shard.pool, 16)}" if len(plan.pools) > 1 else text
+
+
+def reference_lines(plan: Plan, scale: Scale) -> tuple[list[ReferenceLine], list[str]]:
+    """The lower bound's and the deadline's lines, and what is said where one is out of sight."""
+    if not scale.is_time:
+        return [], ["No timings yet: all tests are drawn with the same width."]
+    marks = [_mark("bound", plan.lower_bound_s, "lower bound", scale)]
+    deadline_s = plan.policy.deadline_s
+    if deadline_s is None:
+        return marks, []
+    if deadline_s > scale.maximum:
+        note = f"The deadline, {duration(deadline_s)}, is to the right of the chart."
+        return marks, [note]
+    return [*marks, _mark("deadline", deadline_s, "deadline", scale)], []
+
+
+def _mark(kind: str, value_s: float, label: str, scale: Scale) -> ReferenceLine:
+    anchor = "end" if scale.to_width(value_s) > scale.room / 2 else "start"
+    return ReferenceLine(kind, scale.x(value_s), f"{label} {duration(value_s)}", anchor)
+
+
+def ticks(scale: Scale) -> Iterator[ReferenceLine]:
+    step_s = next((step for step in STEPS_S if scale.maximum / step <= TICKS), scale.maximum)
+    for number in range(int(scale.maximum / step_s) + 1):
+        yield ReferenceLine("tick", scale.x(number * step_s), _axis(number * step_s, step_s))
+
+
+def _axis(value_s: float, step_s: float) -> str:
+    """Short, as the steps are round."""
+    if step_s >= 3600:  # noqa: PLR2004
+        return f"{value_s / 3600:.3g} h"
+    if step_s >= 60:  # noqa: PLR2004
+        return f"{value_s / 60:g} min"
+    return f"{value_s:g} s"

@@ -1,211 +1,369 @@
-"""A plan for people: table and bars for the terminal, Markdown for the job's summary. Pure."""
+"""What `ciguard plan` shows, as blocks: facts, warnings, shards, other numbers of shards. Pure."""
 
 from __future__ import annotations
 
-import textwrap
-from typing import TYPE_CHECKING, Final
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.model import UnitKey
-from ciguard.plan import key_facts
-from ciguard.plan.wall_time_chart import mermaid
-from ciguard.text import (
-    code,
-    count_of,
-    distinct_lines,
-    duration,
-    escaped,
-    one_line,
-    table,
-    unit_name,
+from ciguard.document import (
+    Block,
+    Bullets,
+    Chart,
+    Code,
+    Column,
+    Facts,
+    Headline,
+    Item,
+    Section,
+    Strong,
+    Table,
+    join,
 )
+from ciguard.mermaid import bar_chart
+from ciguard.model import UnitKey
+from ciguard.plan.svg import shard_chart
+from ciguard.text import count_of, distinct_lines, duration, one_line, price, size, whole_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.model import CulpritCandidate, MovedUnit, Plan, Prediction, Shard
+    from ciguard.document import Content, Row
+    from ciguard.model import (
+        CulpritCandidate,
+        MovedUnit,
+        Plan,
+        PlannedUnit,
+        PlanNote,
+        PlanNoteKind,
+        Prediction,
+        Shard,
+    )
 
-WIDTH: Final = 80
-POOL_WIDTH: Final = 18
-KEY_WIDTH: Final = 12
-FACT_WIDTH: Final = WIDTH - 13  # "lower bound" and two spaces
-HEAD: Final = ("shard", "units", "predicted wall", "95 %", "peak", "pool")
-RIGHT: Final = frozenset({1, 2, 3, 4})
-
-BLOCKS: Final = ("█", "▌", "░")  # a whole, a half, and what the 95 % add
-ASCII_BLOCKS: Final = ("#", "", ".")
-BAR_HEAD: Final = "wall, then to 95 %"
-WIDEST_BAR: Final = 24
-NARROW_BAR: Final = 12
-NARROW_FROM: Final = 40  # shards: less ink where there are so many rows
-MIN_BAR: Final = 6
-
+MIN_MEASURED_RATIO: Final = 0.5  # of a shard's tests: with fewer, its peak is a lower bound
+SMALL_RISK: Final = 0.001  # nobody has seen enough runs to predict less
+MAX_NAMED: Final = 5  # names in a sentence
+MAX_LISTED: Final = 200  # rows of a table of tests
 FOLDED_FROM: Final = 20  # shards
-MAX_LISTED: Final = 20  # moved units and suspects
+KEY_WIDTH: Final = 12
+NAME_WIDTH: Final = 60
+BAR_WIDTH: Final = 12
+
+# The words of every note; a fact's value is shown by the unit at the end of its key.
+WORDS: Final[Mapping[PlanNoteKind, str]] = {
+    "history_unusable": "the history at {location} cannot be used: {problem}. "
+    "No timings, so tests are split evenly by count",
+    "history_missing": "there is no history at {location} yet: no timings, "
+    "so tests are split evenly by count",
+    "history_unrelated": "the history at {location} has none of these tests: no timings, "
+    "so tests are split evenly by count",
+    "suite_renamed": 'the history has {tests} tests of suite "{suite}" under the name '
+    '"{old_suite}": use that name to keep their history',
+    "retries_without_effect": "policy.tries has no effect on suite {suite}: "
+    "its results come from files",
+    "larger_pool": "tests too large for the memory of pool {pool}, and run in pool "
+    "{larger_pool}: {tests}",
+    "fewer_shards": "{requested} shards requested, {planned} planned: there are no more tests, "
+    "or groups of tests that stay together",
+    "base_unrelated": "the base's shards ({base}) have none of these tests",
+    "target_missed_by_test": "the target of {target_s} cannot be met: "
+    "a shard of {test} alone takes {wall_s}",
+    "target_missed": "the target of {target_s} cannot be met: {shards} shards take {wall_s}",
+    "deadline_exceeded": "predicted to exceed the deadline of {deadline_s}: shard {shards_s}; "
+    "longest tests: {tests_s}",
+    "risk_exceeded": "above the accepted risk of {risk_ratio} to exceed the deadline of "
+    "{deadline_s}: shard {shards_s}; longest tests: {tests_s}",
+    "memory_exceeded": "tests that need more than the {budget_bytes} that pool {pool} has for "
+    "them: {tests_bytes}",
+    "tests_in_several_shards": "tests in more than one shard: {tests}",
+    "empty_shards": "shards without a test, left out: {shards}",
+    "requested": "the number was requested",
+    "target_met": "they meet the target of {target_s}",
+    "deadline_met": "they meet the deadline of {deadline_s}; tests that exceed it alone: {tests}",
+    "longest_test": "the longest test alone takes as long",
+    "group": "tests that stay together take as long",
+    "matrix": "a matrix has no more jobs",
+    "indivisible": "there is nothing more to divide",
+    "concurrency": "pool {pool} runs {jobs} jobs at once",
+    "no_gain": "more would save nothing",
+}
 
 
-def terminal(plan: Plan, split: Sequence[str], *, encoding: str = "utf-8") -> str:
-    """Shards with their bars, what bounds them, and what other numbers of shards would cost.
+def note_text(note: PlanNote) -> str:
+    """A note in words, without its full stop."""
+    text = WORDS[note.kind].format(**{name: _shown(name, one) for name, one in note.facts.items()})
+    if "suites" in note.facts:
+        return f"{_shown('', note.facts['suites'])} in {note.facts['pool']}: {text}"
+    return text
 
-    80 columns unless a size is absurd. Every shard has its row, however many there are; the facts
-    come last, where a long table leaves them in sight; a history that cannot be used comes first.
+
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        worst = sorted(value.items(), key=lambda pair: (-pair[1], pair[0]))
+        return _some([f"{one_line(key)} ({_number(name, number)})" for key, number in worst])
+    if isinstance(value, (list, tuple)):
+        return _some([one_line(one) for one in value])
+    return one_line(value, 600) if isinstance(value, str) else _number(name, value)
+
+
+def _number(name: str, value: float) -> str:
+    if name.endswith("_s"):
+        return duration(value)
+    if name.endswith("_bytes"):
+        return size(value)
+    return f"{100 * value:g}%" if name.endswith("_ratio") else f"{value:,}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MAX_NAMED
+    return ", ".join(names[:MAX_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def is_measured(plan: Plan) -> bool:
+    """Whether any time was measured: without one, all are nominal, and none is shown."""
+    return any(unit.known for shard in plan.shards for unit in shard.units)
+
+
+def document(plan: Plan, split: Sequence[str]) -> tuple[Block, ...]:
+    """The plan for all formats.
 
     Args:
-        encoding: of what it is written to; bars are ASCII where it has no blocks.
+        split: groups that are in several shards.
     """
-    units = f"{key_facts.unit_count(plan):,} in {count_of(len(plan.shards), 'shard')}"
-    found: list[tuple[str, ...]] = [("units", units), *key_facts.key_facts(plan, split, FACT_WIDTH)]
-    problem = (
-        f"warning: {one_line(key_facts.history_problem(plan), 600)}"
-        if key_facts.history_problem(plan)
-        else ""
+    measured = is_measured(plan)
+    warnings = tuple(Item(note_text(note)) for note in plan.warnings)
+    chart = Chart(
+        "shards", shard_chart(plan, is_measured=measured), _mermaid(plan) if measured else ""
     )
-    problem = textwrap.fill(problem, WIDTH, break_on_hyphens=False)
-    parts = [problem, _shards(plan, _marks(encoding)), table(found), _choices(plan)]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _marks(encoding: str) -> tuple[str, str, str]:
-    try:
-        "".join(BLOCKS).encode(encoding)
-    except UnicodeEncodeError:
-        return ASCII_BLOCKS
-    return BLOCKS
-
-
-def _columns(plan: Plan) -> int:
-    """The pool is worth a column where there are several."""
-    return len(HEAD) if len(plan.pools) > 1 else len(HEAD) - 1
-
-
-def _rows(plan: Plan, measured: bool) -> list[tuple[str, ...]]:
-    keys = distinct_lines([shard.key for shard in plan.shards], KEY_WIDTH)
-    shards = zip(keys, plan.shards, strict=True)
-    return [_row(key, shard, measured) for key, shard in shards]
-
-
-def _row(key: str, shard: Shard, measured: bool) -> tuple[str, ...]:
-    predicted = shard.predicted
+    many = len(plan.shards) >= FOLDED_FROM
     return (
-        key,
-        f"{len(shard.units):,}",
-        duration(predicted.wall_s if measured else None),
-        duration(predicted.wall_p95_s if measured else None),
-        key_facts.peak(shard),
-        one_line(shard.pool, POOL_WIDTH),
+        Headline(_headline(plan, measured=measured)),
+        Section("warnings", (Bullets(warnings, "warning"),), "Warnings"),
+        _shard_table(plan, measured=measured, bars=True, formats=("text",)),
+        Facts(tuple(_facts(plan, split, measured=measured))),
+        Section("chart", (chart,)),
+        *_alternatives(plan, measured=measured),
+        _shard_table(plan, measured=measured, formats=("markdown", "html"), folded=many),
+        *_unit_tables(plan, measured=measured),
     )
 
 
-def _shards(plan: Plan, marks: tuple[str, str, str]) -> str:
-    measured = key_facts.is_measured(plan)
-    columns = _columns(plan)
-    rows = [HEAD, *_rows(plan, measured)]
-    lines = table([row[:columns] for row in rows], right=RIGHT).splitlines()
-    room = WIDTH - max(map(len, lines)) - 2
-    width = min(room, NARROW_BAR if len(plan.shards) > NARROW_FROM else WIDEST_BAR)
-    if not measured or width < MIN_BAR:
-        return "\n".join(lines)
+def _headline(plan: Plan, *, measured: bool) -> str:
+    text = f"{count_of(_unit_count(plan), 'test')} in {count_of(len(plan.shards), 'shard')}"
+    if not measured:
+        return f"{text}; no timings yet"
+    wall_s = max(shard.predicted.wall_s for shard in plan.shards)
+    return f"{text}, {duration(wall_s)} predicted, {plan.gap:.1%} over the lower bound"
+
+
+def _unit_count(plan: Plan) -> int:
+    return sum(len(shard.units) for shard in plan.shards)
+
+
+def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tuple[str, Content]]:
+    yield "plan", ", ".join(filter(None, (plan.id, plan.repository, plan.workflow, plan.head_sha)))
+    if len(plan.pools) == 1:
+        yield "pool", Code(next(iter(plan.pools)), NAME_WIDTH)
+    if plan.inventory.excluded:
+        yield "excluded", f"{count_of(len(plan.inventory.excluded), 'test')}, by rules"
+    yield "history", _history(plan)
+    if measured:
+        yield from _times(plan)
+    if plan.policy.deadline_s is not None:
+        yield "deadline", _deadline(plan, plan.policy.deadline_s)
+        if measured and plan.risk is not None:
+            risk = "under 0.1%" if plan.risk < SMALL_RISK else f"{plan.risk:.1%}"
+            yield "risk", f"{risk} that a shard exceeds the deadline"
+    if measured and (tight := _least_headroom(plan)) is not None:
+        yield "memory", f"{_peak(tight)} of {size(tight.budget_bytes)}, shard {tight.key}"
+    if split:
+        yield "divided", _named(split)
+    if plan.base is not None:
+        moved = f"{len(plan.moved):,} of {count_of(_unit_count(plan), 'test')} moved from"
+        yield "base", (f"{moved} the shards of ", Code(plan.base, NAME_WIDTH))
+    yield from (("candidates", text) for text in _candidates(plan))
+
+
+def _history(plan: Plan) -> Content:
+    if not plan.history.get("source"):
+        return "none: tests are split evenly by count"
+    known = [unit.known for shard in plan.shards for unit in shard.units]
+    newest = str(plan.history.get("newest") or "")[:10]
+    share = "all" if all(known) else f"{sum(known) / len(known):.1%} of the"
+    return (
+        f"{count_of(int(plan.history.get('runs', 0)), 'run')} at ",
+        Code(str(plan.history["source"]), NAME_WIDTH),
+        f"{f', newest {newest}' if newest else ''}; has timings of {share} tests",
+    )
+
+
+def _times(plan: Plan) -> Iterator[tuple[str, Content]]:
+    longest = max(plan.shards, key=lambda shard: shard.predicted.wall_s)
+    yield "makespan", f"{duration(longest.predicted.wall_s)}, shard {longest.key}"
+    yield "lower bound", f"{duration(plan.lower_bound_s)}; gap {plan.gap:.1%}"
+    if plan.floor is not None:
+        estimated = "" if plan.floor.known else ", estimated"
+        name = Code(plan.floor.unit, NAME_WIDTH)
+        yield "longest test", (f"{duration(plan.floor.wall_s)}{estimated}, ", name)
+
+
+def _deadline(plan: Plan, deadline_s: float) -> str:
+    """With the tests that have no other limit: one that hangs keeps its job until then."""
+    text = f"{duration(deadline_s)}, then a job stops itself"
+    free = sum(unit.timeout_s is None for shard in plan.shards for unit in shard.units)
+    if not free:
+        return text
+    if free == _unit_count(plan):
+        return f"{text}; no test has a timeout"
+    return f"{text}; {count_of(free, 'test')} without a timeout"
+
+
+def _least_headroom(plan: Plan) -> Shard | None:
+    """The shard that comes nearest to its budget."""
+    ratios = [
+        (shard.predicted.peak_bytes / shard.budget_bytes, shard)
+        for shard in plan.shards
+        if shard.predicted.peak_bytes is not None and shard.budget_bytes
+    ]
+    return max(ratios, key=lambda one: one[0])[1] if ratios else None
+
+
+def _peak(shard: Shard) -> str:
+    measured = sum(unit.peak_delta_bytes is not None for unit in shard.units)
+    is_partial = 0 < measured < MIN_MEASURED_RATIO * len(shard.units)
+    return ">" * is_partial + size(shard.predicted.peak_bytes)
+
+
+def _named(names: Sequence[str]) -> Content:
+    found = join([Code(name, NAME_WIDTH) for name in names[:MAX_NAMED]])
+    more = len(names) - MAX_NAMED
+    return join((found, f"{more:,} more"), " and ") if more > 0 else found
+
+
+def _candidates(plan: Plan) -> Iterator[str]:
+    """For each number of losses: how many are spread, how many isolated, and where."""
+    candidates = {UnitKey(one.suite, one.variant, one.unit): one for one in plan.suspects}
+    spread: dict[int, int] = defaultdict(int)
+    isolated: dict[int, list[str]] = defaultdict(list)
+    for shard in plan.shards if candidates else ():
+        here = [candidates.get(unit.key) for unit in shard.units]
+        is_own = all(one is not None and one.alone for one in here)
+        for one in filter(None, here):
+            if is_own:
+                isolated[one.losses].append(shard.key)
+            else:
+                spread[one.losses] += 1
+    for losses in sorted({*spread, *isolated}):
+        lost = f"from {count_of(losses, 'lost shard')}"
+        if spread[losses]:
+            tests = count_of(spread[losses], "test")
+            yield f"{tests} {lost}, spread over the shards to find the culprit"
+        if keys := isolated[losses]:
+            tests = count_of(len(keys), "test")
+            yield f"{tests} {lost}, isolated in shard {_some(sorted(set(keys)))}"
+
+
+def _shard_table(
+    plan: Plan, *, measured: bool, bars: bool = False, folded: bool = False, formats: Any
+) -> Section:
+    """All shards; bars of the wall time, then of the 95 %, where there are no charts."""
+    columns = [
+        Column("shard"),
+        *(Column(title, "right") for title in ("tests", "predicted wall", "95 %", "peak")),
+        *([Column("pool")] if len(plan.pools) > 1 else []),
+        *([Column("wall to 95 %", drop=1)] if bars and measured else []),
+    ]
     scale_s = max(shard.predicted.wall_p95_s for shard in plan.shards)
-    head = BAR_HEAD if len(BAR_HEAD) <= room else ""
-    bars = [head, *(_bar(shard.predicted, scale_s, width, marks) for shard in plan.shards)]
-    pairs: list[tuple[str, ...]] = [(line, bar) for line, bar in zip(lines, bars, strict=True)]
-    return table(pairs)
+    keys = distinct_lines([shard.key for shard in plan.shards], KEY_WIDTH)
+    rows: list[Row] = []
+    for key, shard in zip(keys, plan.shards, strict=True):
+        walls_s = (shard.predicted.wall_s, shard.predicted.wall_p95_s) if measured else (None,) * 2
+        cells = (key, f"{len(shard.units):,}", *map(duration, walls_s), _peak(shard))
+        more = (one_line(shard.pool, 18), _bar(shard.predicted, scale_s) if bars else "")
+        pool_and_bar = more if len(plan.pools) > 1 else more[1:]
+        rows.append((*cells, *pool_and_bar)[: len(columns)])
+    table = Table(tuple(columns), tuple(rows), "shard")
+    name = "bars" if bars else "shards"
+    title = "" if bars else count_of(len(rows), "shard")
+    return Section(name, (table,), title, formats=formats, folded=folded)
 
 
-def _bar(predicted: Prediction, scale_s: float, width: int, marks: tuple[str, str, str]) -> str:
-    """As long as the wall time, then lighter up to the 95 %; `scale_s` is the whole width."""
-    full, half, light = marks
-    wall = predicted.wall_s / scale_s * width if scale_s else 0.0
-    bar = full * int(wall) + half * (wall % 1 >= 0.5) if half else full * round(wall)  # noqa: PLR2004
-    end = round(predicted.wall_p95_s / scale_s * width) if scale_s else 0
-    return bar + light * (end - len(bar))
+def _bar(predicted: Prediction, scale_s: float) -> str:
+    """In ASCII, which every log can show."""
+    wall, end = (
+        round(value_s / scale_s * BAR_WIDTH) if scale_s else 0
+        for value_s in (predicted.wall_s, predicted.wall_p95_s)
+    )
+    return "#" * wall + "." * (end - wall)
 
 
-def _choices(plan: Plan) -> str:
-    rows = key_facts.choice_rows(plan)
-    if not rows:
-        return ""
-    head = ("", *key_facts.CHOICE_HEAD[: len(rows[0])])
-    marked = [
-        (">" if one.chosen else "", *row) for one, row in zip(plan.choices, rows, strict=True)
-    ]
-    right = frozenset(range(1, len(head)))
-    return "\n".join([table([head, *marked], right=right), *key_facts.choice_notes(plan, WIDTH)])
+def _mermaid(plan: Plan) -> str:
+    return bar_chart(
+        "Predicted wall by shard",
+        "lower bound",
+        [shard.key for shard in plan.shards],
+        [shard.predicted.wall_s for shard in plan.shards],
+        [plan.lower_bound_s] * len(plan.shards),
+    )
 
 
-def markdown(plan: Plan, split: Sequence[str]) -> str:
-    """The same for `$GITHUB_STEP_SUMMARY`, with the warnings; every text from outside escaped."""
-    found = key_facts.key_facts(plan, split, FACT_WIDTH)
-    problem = key_facts.history_problem(plan)
-    blocks = [
-        f"### Plan {plan.id}",
-        f"> :warning: **{escaped(problem)}**" if problem else "",
-        f"**{escaped(key_facts.headline(plan))}**",
-        "\n".join(f"- **{word}**: {escaped(text)}" for word, text in found),
-        "\n>\n".join(f"> :warning: {escaped(text)}" for text in plan.warnings if text != problem),
-        mermaid(plan) if key_facts.is_measured(plan) else "",
-        *_choice_blocks(plan),
-        *_shard_blocks(plan),
-        *_moved_blocks(plan),
-        *_suspect_blocks(plan),
-    ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
-
-
-def _choice_blocks(plan: Plan) -> Iterator[str]:
-    rows = key_facts.choice_rows(plan)
-    if not rows:
+def _alternatives(plan: Plan, *, measured: bool) -> Iterator[Block]:
+    """Other numbers of shards, and why there are not more; none without times."""
+    if not measured:
         return
-    head = key_facts.CHOICE_HEAD[: len(rows[0])]
-    lines = [f"| {' | '.join(head)} | |", f"|{'--:|' * len(head)}---|"]
-    for one, row in zip(plan.choices, rows, strict=True):
-        cells = [f"**{cell}**" if one.chosen else cell for cell in row]
-        lines.append(f"| {' | '.join(cells)} | {'chosen' if one.chosen else ''} |")
-    yield "\n".join(lines)
-    yield "\n".join(f"- {escaped(note)}" for note in key_facts.choice_notes(plan, WIDTH))
+    priced = any(one.price_usd is not None for one in plan.choices)
+    titles = ("shards", "wall of the run", "billed minutes", *(["price"] if priced else []))
+    columns = (*(Column(title, "right") for title in titles), Column(""))
+    rows: list[Row] = []
+    for one in plan.choices:
+        cells = (f"{one.shards:,}", duration(one.wall_s), f"{one.minutes:,}", price(one.price_usd))
+        shown = cells[: len(titles)]
+        rows.append((*map(Strong, shown), "chosen") if one.chosen else (*shown, ""))
+    notes = Bullets(tuple(map(Item, _alternative_notes(plan))), "note")
+    table = Table(columns, tuple(rows), "alternative")
+    yield Section("alternatives", (table, notes), "Other numbers of shards")
 
 
-def _shard_blocks(plan: Plan) -> Iterator[str]:
-    measured = key_facts.is_measured(plan)
-    columns = _columns(plan)
-    align = ("---", "--:", "--:", "--:", "--:", "---")
-    lines = [f"| {' | '.join(HEAD[:columns])} |", f"|{'|'.join(align[:columns])}|"]
-    rows = [row[:columns] for row in _rows(plan, measured)]
-    lines += [f"| {' | '.join(map(escaped, row))} |" for row in rows]
-    text = "\n".join(lines)
-    if len(plan.shards) > FOLDED_FROM:
-        yield _details(count_of(len(plan.shards), "shard"), text)
-    else:
-        yield text
+def _alternative_notes(plan: Plan) -> Iterator[str]:
+    if plan.stopped_by:
+        why = "; ".join(map(note_text, plan.stopped_by))
+        yield f"why {count_of(len(plan.shards), 'shard')}: {why}"
+    for name, pool in plan.pools.items():
+        if pool.concurrency is not None:
+            yield f"pool {name}: {count_of(pool.concurrency, 'job')} at once"
+    silent = [f"pool.{name}.setup" for name, pool in plan.pools.items() if pool.setup_s is None]
+    if silent:
+        yield f"job set-up is not counted: set {_some(silent)}"
+    if len(plan.choices) > 1:
+        yield "alternatives are sums of times, without the limits of memory"
 
 
-def _moved_blocks(plan: Plan) -> Iterator[str]:
-    lines = [
-        f"- {_name(one)}: shard {escaped(one.before)} → {escaped(one.now)}"
-        for one in plan.moved[:MAX_LISTED]
-    ]
-    if lines:
-        text = f"{count_of(len(plan.moved), 'unit')} moved from the base's shards"
-        yield _details(text, _truncated(lines, len(plan.moved)))
-
-
-def _suspect_blocks(plan: Plan) -> Iterator[str]:
+def _unit_tables(plan: Plan, *, measured: bool) -> Iterator[Section]:
+    moved: list[Row] = [(_name(one), one.before, one.now) for one in plan.moved]
+    yield _unit_table("moved", "moved from the base's shards", ("base", "now"), moved)
     ordered = sorted(plan.suspects, key=lambda one: -one.losses)
-    lines = [
-        f"- {_name(one)}: in {count_of(one.losses, 'lost shard')}" for one in ordered[:MAX_LISTED]
+    lost: list[Row] = [(_name(one), f"{one.losses:,}") for one in ordered]
+    yield _unit_table("candidates", "from lost shards", ("lost shards",), lost)
+    guessed: list[Row] = [
+        (_name(unit), duration(unit.wall_s), shard.key)
+        for shard in plan.shards
+        for unit in shard.units
+        if measured and not unit.known
     ]
-    if lines:
-        text = f"{count_of(len(ordered), 'unit')} that were in lost shards"
-        yield _details(text, _truncated(lines, len(ordered)))
+    titles = ("estimated from similar tests", "shard")
+    yield _unit_table("unmeasured", "without history", titles, guessed)
 
 
-def _name(one: MovedUnit | CulpritCandidate) -> str:
-    return code(unit_name(UnitKey(one.suite, one.variant, one.unit)))
+def _unit_table(name: str, what: str, titles: Sequence[str], rows: Sequence[Row]) -> Section:
+    columns = (Column("test"), *(Column(title, "right") for title in titles))
+    first = f", the first {MAX_LISTED}" if len(rows) > MAX_LISTED else ""
+    return Section(
+        name,
+        (Table(columns, tuple(rows[:MAX_LISTED]), "test"),),
+        f"{count_of(len(rows), 'test')} {what}{first}",
+        formats=("markdown", "html"),
+        folded=True,
+    )
 
 
-def _truncated(lines: list[str], count: int) -> str:
-    more = count - len(lines)
-    return "\n".join([*lines, f"- and {more:,} more"] if more else lines)
-
-
-def _details(summary_text: str, text: str) -> str:
-    return f"<details><summary>{summary_text}</summary>\n\n{text}\n\n</details>"
+def _name(one: MovedUnit | CulpritCandidate | PlannedUnit) -> Code:
+    return Code(whole_name(UnitKey(one.suite, one.variant, one.unit)))

@@ -24,6 +24,7 @@ from ciguard.model import (
     LegPolicy,
     Plan,
     PlannedUnit,
+    PlanNote,
     Pool,
     Prediction,
     Shard,
@@ -80,7 +81,8 @@ def plan(units: tuple[PlannedUnit, ...] = UNITS) -> Plan:
         repository="o/r",
         workflow="tests.yml",
         head_sha="a" * 40,
-        warnings=("one",),
+        stopped_by=(PlanNote("longest_test"),),
+        warnings=(PlanNote("fewer_shards", {"requested": 3, "planned": 2}),),
     )
 
 

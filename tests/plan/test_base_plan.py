@@ -10,7 +10,7 @@ from ciguard.codec.base_runs import BaseQuery
 from ciguard.codec.history import History
 from ciguard.codec.history_runs import HistoryLeg, HistoryRun
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.model import CaseKey, InventorySummary, MovedUnit, Runner, UnitKey
+from ciguard.model import CaseKey, InventorySummary, MovedUnit, PlanNote, Runner, UnitKey
 from ciguard.plan.base_plan import (
     BaseCount,
     BasePlan,
@@ -156,7 +156,7 @@ def test_one_suite_that_grows_does_not_renumber_another() -> None:
     assert not [one for one in after.moved if one.suite == "two"]
     assert made(
         20, BasePlan("x", (BaseShard("01", "linux", (UnitKey("", "", "y"),)),))
-    ).warnings == ("the base's shards (x) have none of these units",)
+    ).warnings == (PlanNote("base_unrelated", {"base": "x"}),)
 
 
 def test_a_suite_that_is_spread_over_many_shards_is_kept_or_made_anew_in_time() -> None:

@@ -11,13 +11,15 @@ from ciguard.errors import InputError
 from ciguard.model import UnitKey
 from ciguard.plan.base_plan import BasePlan, BaseShard
 from ciguard.plan.estimates import Observations, estimate_units, no_observations
-from ciguard.plan.explain import Explained, explain, find_unit
+from ciguard.plan.explain import Explained, find_unit
+from ciguard.plan.explanation import explanation
 from ciguard.plan.inventory import inventory
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
 from ciguard.plan.planner import Provenance, plan
 from ciguard.plan.problem_builder import PlanInputs, PlanOptions
 from ciguard.plan.risk import time_limits
+from ciguard.render.plaintext import as_text
 
 if TYPE_CHECKING:
     from typing import Any
@@ -51,27 +53,28 @@ def explain_unit(observations: Observations, unit: str, **basis: Any) -> str:
     )
     options = PlanOptions(time_limits(2700.0, 300.0), {"": "linux"}, shards=2)
     made = plan(found, options, Provenance())
-    return explain(Explained(made.plan, found, observations, find_unit(found, unit)))
+    case = Explained(made.plan, found, observations, find_unit(found, unit))
+    return as_text(explanation(case))
 
 
 def test_its_values_and_its_place() -> None:
     text = explain_unit(past((0, 2.0, False), (0, 3.0, False), (0, 9.0, True), peak=GIB), "one")
-    assert text.startswith("a.py::one\n\nshard   0")
-    assert "time    9.00 s, give or take" in text
+    assert text.startswith("a.py::one\n\nshard    0")
+    assert "time     9.00 s, give or take" in text
     assert "2.00 s, 3.00 s, over 9.00 s" in text
-    assert "memory  1.00 GiB over 100 MiB of its process" in text
-    assert "512 MiB of them stay behind" in text
-    assert "file    a.py: 2 units, divided over 2 shards" in text
-    assert "limit   1 min 00 s: over it, the leg stops it" in text
-    assert "guessed" not in text
-    assert "raised  to what it took at least, for it was stopped" in text
+    assert "memory   1.00 GiB above 100 MiB of its process" in text
+    assert "512 MiB of it is retained after the test" in text
+    assert "file     a.py: 2 tests, divided over 2 shards" in text
+    assert "timeout  1 min 00 s, then it is stopped" in text
+    assert "estimated" not in text
+    assert "raised   to the time after which it was stopped" in text
 
 
 @pytest.mark.parametrize(
     ("rows", "word"),
     [
         ([(0, 9.0, True)], "raised"),
-        ([(0, 9.0, True), (1, 50.0, False)], "guessed"),
+        ([(0, 9.0, True), (1, 50.0, False)], "estimated"),
         ([(0, 9.0, True), (0, 2.0, False)], ""),
         ([(0, 2.0, False)], ""),
     ],
@@ -81,16 +84,16 @@ def test_a_time_is_raised_or_guessed_or_measured(
 ) -> None:
     """A sibling took longer than the unit had run; or it has completed since."""
     text = explain_unit(past(*rows), "one")
-    assert [one for one in ("raised", "guessed") if f"\n{one} " in text] == [word] * bool(word)
+    assert [one for one in ("raised", "estimated") if f"\n{one} " in text] == [word] * bool(word)
 
 
 def test_whose_mean_a_new_unit_has() -> None:
     reported = past((0, 2.0, False), (3, 8.0, False))
-    assert "the mean of 1 measured unit below a.py" in explain_unit(reported, "two")
-    assert "the mean of 1 measured unit below b.py" in explain_unit(reported, "b.py::three")
+    assert "mean of 1 measured test below a.py" in explain_unit(reported, "two")
+    assert "mean of 1 measured test below b.py" in explain_unit(reported, "b.py::three")
     no_one = explain_unit(no_observations(), "two")
-    assert "nobody has measured anything: all units are taken for equal" in no_one
-    assert "memory   not known: 50.0 MiB are kept free for it," in no_one
+    assert "no timings yet: every test is assumed to take the same time" in no_one
+    assert "memory     not measured: 50.0 MiB reserved, above" in no_one
 
 
 def test_what_comes_on_top_and_who_is_suspected_and_where_it_was() -> None:
@@ -104,20 +107,23 @@ def test_what_comes_on_top_and_who_is_suspected_and_where_it_was() -> None:
         candidate_sets=(CandidateSet((0, 2), 2),),
         base=base,
     )
-    assert "of its shard, beside its tests:" in text
-    assert "0.40 s start, 0.10 s end of the leg" in text
-    assert "2.1 ms behind each unit of its suite" in text
-    assert "fixtures  0.50 s, shared by its file, paid once a process" in text
-    assert "one of 2 units of which one may have killed 2 shards" in text
-    assert "they run apart from all others" in text
-    assert "run 7 had it in shard 09" in text
+    assert "of its shard, besides its tests:" in text
+    assert "0.40 s to start and 0.10 s to end the job" in text
+    assert "2.1 ms after each test of its suite" in text
+    assert "fixtures   0.50 s, shared by its file, once a process" in text
+    assert "one of 2 tests may have killed 2 shards" in text
+    assert "isolated from all other tests" in text
+    assert "in shard 09 of run 7" in text
 
 
-@pytest.mark.parametrize(("losses", "where"), [(1, "among others"), (2, "apart from all others")])
+@pytest.mark.parametrize(
+    ("losses", "where"), [(1, "spread over the shards"), (2, "isolated from all other tests")]
+)
 def test_the_only_suspect_is_named_as_one(losses: int, where: str) -> None:
     text = explain_unit(past((0, 2.0, False)), "one", candidate_sets=(CandidateSet((0,), losses),))
     killed = "1 shard" if losses == 1 else "2 shards"
-    assert f"it may have killed {killed}, and runs {where}" in text
+    assert f"this test may have killed {killed}" in text
+    assert where in text
 
 
 def test_a_part_of_an_id_will_do_where_one_has_it() -> None:

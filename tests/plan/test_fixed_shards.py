@@ -39,7 +39,8 @@ def test_the_plan_has_them_as_they_are(tmp_path: Path, ciguard: Ciguard) -> None
     held = {one["key"]: [unit["unit"] for unit in one["units"]] for one in plans[0]["shards"]}
     assert {key: sorted(units) for key, units in held.items()} == listed
     assert plans[0]["inventory"]["collected"] == 4
-    assert "1 unit in more than one shard: x.py::t0" in plans[0]["warnings"]
+    note = {"kind": "tests_in_several_shards", "facts": {"tests": ["x.py::t0"]}}
+    assert note in plans[0]["warnings"]
     words = ("plan", "--inventory", "units.json", "--shards", "2")
     done = ciguard(*words, cwd=tmp_path, expect=2)
     assert "--shards: the inventory says in which shard each unit is" in done.stderr
@@ -68,7 +69,7 @@ def test_lists_with_history_have_a_risk_and_warn_above_the_deadline(
     done = ciguard(*words, cwd=tmp_path)
     plan = json.loads(done.stdout)
     assert plan["risk"] > 0.5
-    assert "shard web0 (50 min 00 s), over the 43 min 30 s" in done.stderr
+    assert "exceed the deadline of 43 min 30 s: shard web0 (50 min 00 s)" in done.stderr
     assert plan["lower_bound_s"] == 3000.0
     assert plan["gap"] == 0.0
     assert plan["floor"]["unit"] == "w.py::t0"

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def test_the_table_says_that_nothing_is_known(listed: Path, ciguard: Ciguard) -> None:
     done = ciguard("plan", "--inventory", "units.txt", *NONE, "--shards", "3", cwd=listed)
-    assert "warning: there is no history at none.ciguard yet" in done.stderr
+    assert "- there is no history at none.ciguard yet" in done.stdout
     assert "the plan was not written" in done.stderr
-    assert done.stdout.startswith("shard  units  predicted wall")
+    assert "\nshard  tests  predicted wall" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "[" not in done.stdout, "no colour in a pipe"
 
@@ -33,7 +33,7 @@ def test_a_history_that_cannot_be_reached_is_said_and_planned_without(
     output = "the history at branch:ciguard-history cannot be used: the current folder is in no git"
     assert f"warning: {output}" in done.stderr
     plan = plan_of(done.stdout)
-    assert output in plan["warnings"][0]
+    assert plan["warnings"][0]["kind"] == "history_unusable"
     assert [len(shard["units"]) for shard in plan["shards"]] == [10, 10, 10]
 
 
@@ -44,7 +44,7 @@ def test_a_history_that_cannot_be_used_is_said_once_to_who_sees_both_streams(
     words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "3")
     output = "the history at past cannot be used"
     done = ciguard(*words, cwd=listed)
-    assert done.stdout.startswith(f"warning: {output}")
+    assert done.stdout.count(output) == 1
     assert output not in done.stderr
     for more in (
         ("--format", "markdown"),
@@ -90,18 +90,16 @@ def test_a_history_that_cannot_be_used_is_said_first_and_stops_no_plan(
         GITHUB_OUTPUT=str(listed / "outputs"),
         GITHUB_STEP_SUMMARY=str(listed / "summary.md"),
     )
-    output = f"the history at past cannot be used: {what}; the units are taken for equal"
+    output = f"the history at past cannot be used: {what} (fix: {fix}"
     assert f"::warning title=ciguard plan::{output}" in done.stderr
-    first = done.stdout.partition("\n\n")[0]
-    assert " ".join(first.split()).startswith(f"warning: {output}")
+    first = done.stdout.split("\n\n")[1]
+    assert " ".join(first.split()).startswith(f"Warnings: - {output}")
     assert max(map(len, first.splitlines())) <= 80
-    head = (listed / "summary.md").read_text("utf-8").splitlines()[2]
-    assert head.startswith("> :warning: **the history at past cannot be used")
+    head = (listed / "summary.md").read_text("utf-8").splitlines()[4]
+    assert head.startswith("- the history at past cannot be used")
     plan = json.loads((listed / "plan.json").read_text("utf-8"))
     assert plan["history"]["source"] is None
-    assert plan["history"]["problem"].startswith(output)
-    assert f"Fix: {fix}" in plan["history"]["problem"]
-    assert plan["warnings"][0] == plan["history"]["problem"]
+    assert plan["warnings"][0]["kind"] == "history_unusable"
     assert [len(shard["units"]) for shard in plan["shards"]] == [10, 10, 10]
     if content is not None:
         assert past.read_bytes() == content

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plan.plan_factories import planned
 
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.model import PlanNote
 from ciguard.plan.base_plan import from_plan
 
 if TYPE_CHECKING:
@@ -39,10 +40,14 @@ def test_only_the_shard_of_the_endless_unit_is_late(
     assert plan.shards[0].units[0].unit == "file::endless", "the first shards start first"
     assert len(plan.shards) < 20
     if target_wall_s > 3000.0:
-        assert plan.stopped_by == "they keep 1 h 00 min"
+        assert plan.stopped_by == (PlanNote("target_met", {"target_s": target_wall_s}),)
     else:
-        assert plan.stopped_by == "all but 1 unit keep 43 min 30 s"
-    assert "shard 01 (50 min 00 s), over the 43 min 30 s" in plan.warnings[-1]
+        facts: dict[str, Any] = {"tests": 1, "deadline_s": DEADLINE_S}
+        assert plan.stopped_by == (PlanNote("deadline_met", facts),)
+    facts = {"deadline_s": DEADLINE_S, "shards_s": {"01": 3000.0}}
+    assert plan.warnings[-1] == PlanNote(
+        "deadline_exceeded", {**facts, "tests_s": {"file::endless": 3000.0}}
+    )
 
 
 def test_a_long_file_beside_it_is_divided_all_the_same() -> None:
@@ -58,7 +63,7 @@ def test_a_group_of_the_suite_is_hopeless_as_a_whole() -> None:
     pairs += [(InventoryUnit(unit), wall_s) for unit, wall_s in MANY.items()]
     plan = planned(pairs, target_wall_s=3600.0).plan
     assert late(plan) == [[f"db::t{n}" for n in range(10)]]
-    assert plan.stopped_by == "they keep 1 h 00 min"
+    assert plan.stopped_by == (PlanNote("target_met", {"target_s": 3600.0}),)
 
 
 def test_where_most_units_are_hopeless_the_limit_is_wrong_and_the_target_decides() -> None:
@@ -66,8 +71,9 @@ def test_where_most_units_are_hopeless_the_limit_is_wrong_and_the_target_decides
     units = {f"t{n:02}": 5.0 for n in range(69)}
     plan = planned(units, limit_s=4.0, target_wall_s=100.0).plan
     assert len(plan.shards) == 4
-    assert plan.stopped_by == "they keep 1 min 40 s"
-    assert "over the 3.20 s after which a leg stops itself" in plan.warnings[0]
+    assert plan.stopped_by == (PlanNote("target_met", {"target_s": 100.0}),)
+    assert plan.warnings[0].kind == "deadline_exceeded"
+    assert plan.warnings[0].facts["deadline_s"] == pytest.approx(3.2)
     some = {f"t{n:02}": 5.0 if n < 30 else 1.0 for n in range(69)}
     plan = planned(some, limit_s=4.0, target_wall_s=100.0, risk=0.05).plan
     assert [len(shard.units) for shard in plan.shards[:30]] == [1] * 30

@@ -10,7 +10,7 @@ from plan.plan_factories import suite
 from ciguard.codec.history import ExternalName, History, of_columns
 from ciguard.codec.history_runs import HistoryLeg, HistoryRun, SuiteOverhead
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.model import CaseKey
+from ciguard.model import CaseKey, PlanNote
 from ciguard.plan.estimates import WINDOW
 from ciguard.plan.inventory import Inventory, inventory
 from ciguard.plan.observations import JoinCoverage, join_history, renamed_suites, with_process_costs
@@ -108,7 +108,8 @@ def test_a_suite_that_got_a_name_is_told_where_its_past_is() -> None:
     named = inventory([InventoryUnit(unit, "unit") for unit in "abc"], exclude={}, ordered=True)
     reported = history([("a", 0, 1.0), ("b", 0, 1.0), ("gone", 0, 1.0)])
     (output,) = renamed_suites(reported, named)
-    assert output.startswith('suite "" of the history has 2 of the units of suite "unit": give')
+    facts = {"tests": 2, "suite": "unit", "old_suite": ""}
+    assert output == PlanNote("suite_renamed", facts)
     assert renamed_suites(reported, there("a", "b", "c")) == []
     assert renamed_suites(history([("a", 0, 1.0)]), named) == [], "one of three is no renaming"
 

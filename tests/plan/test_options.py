@@ -57,7 +57,9 @@ def test_a_limit_that_cannot_be_kept_is_a_warning(listed: Path, ciguard: Ciguard
     plan = plan_of(done.stdout)
     assert len(ids(plan)) == 30
     assert "tests/test_a.py::test_0" in done.stderr
-    assert any("over the 3 min 30 s after which a leg stops" in text for text in plan["warnings"])
+    kinds = {one["kind"]: one["facts"] for one in plan["warnings"]}
+    assert kinds["deadline_exceeded"]["deadline_s"] == 210.0
+    assert "predicted to exceed the deadline of 3 min 30 s" in done.stderr
     assert {shard["timeout_minutes"] for shard in plan["shards"]} == {5}
     assert plan["policy"]["deadline_s"] == 210.0
 

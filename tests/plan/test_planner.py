@@ -11,9 +11,11 @@ from plan.plan_factories import GIB, planned, suite
 from ciguard.codec import plan_file as codec
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import UsageError
+from ciguard.model import PlanNote
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
 from ciguard.plan.shard_count import MIN_GAIN
+from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
 
 if TYPE_CHECKING:
     import random
@@ -76,7 +78,7 @@ def test_a_target_is_kept_or_the_warning_says_why(
     plan = planned(walls_s, target_wall_s=target_wall_s, group=group, processes=processes).plan
     assert sorted(key.unit for key in keys(plan)) == sorted(walls_s)
     stored = max(shard.predicted.wall_s for shard in plan.shards) <= target_wall_s * (1 + 1e-9)
-    assert stored or "the target of" in plan.warnings[0]
+    assert stored or plan.warnings[0].kind.startswith("target_missed")
 
 
 def test_units_run_in_the_order_in_which_they_were_collected() -> None:
@@ -121,7 +123,7 @@ def test_out_of_reach_the_last_hundredth_is_not_worth_a_shard() -> None:
     walls_s = {"long": 5.97} | {f"t{number:02}": 1.0 for number in range(18)}
     made = planned(walls_s, target_wall_s=5.0, group="none").plan
     assert len(made.shards) == 4
-    assert made.stopped_by == "the floor unit alone takes as long"
+    assert made.stopped_by == (PlanNote("longest_test"),)
     within = planned(walls_s, target_wall_s=5.98, group="none").plan
     assert len(within.shards) == 5, "a target that can be kept is kept"
 
@@ -129,9 +131,8 @@ def test_out_of_reach_the_last_hundredth_is_not_worth_a_shard() -> None:
 def test_a_target_may_be_out_of_reach_for_what_is_beside_the_test() -> None:
     overheads = Overheads(legs={"linux": LegCost(1.5, 0.42)})
     made = planned({"a": 4.05}, target_wall_s=5.0, overheads=overheads).plan
-    assert made.warnings == (
-        "the target of 5.00 s cannot be kept: a alone takes 4.05 s and 1.92 s to start and end",
-    )
+    facts = {"target_s": 5.0, "test": "a", "wall_s": 5.97}
+    assert made.warnings == (PlanNote("target_missed_by_test", facts),)
 
 
 def test_only_files_with_dear_fixtures_stay_together() -> None:
@@ -163,10 +164,10 @@ def test_file_strict_never_divides_a_file() -> None:
     assert strict.split == ()
     five = planned(walls_s, shards=5, group="file-strict").plan
     assert [len(shard.units) for shard in five.shards] == [8, 3, 3]
-    assert five.warnings[0].startswith("5 shards requested, 3 planned: ")
+    assert five.warnings[0] == PlanNote("fewer_shards", {"requested": 5, "planned": 3})
     target = planned(walls_s, target_wall_s=30.0, group="file-strict").plan
     assert len(target.shards) == 2
-    assert target.stopped_by == "a group that stays together takes as long"
+    assert target.stopped_by == (PlanNote("group"),)
 
 
 def test_a_group_in_several_files_joins_them_where_files_are_strict() -> None:
@@ -194,7 +195,8 @@ def test_never_beyond_the_floor() -> None:
     assert made.floor is not None
     assert made.floor.unit == "long"
     assert made.gap == 0.0
-    assert made.warnings == ("the target of 20 s cannot be kept: long alone takes 1 min 40 s",)
+    facts = {"target_s": 20.0, "test": "long", "wall_s": 100.0}
+    assert made.warnings == (PlanNote("target_missed_by_test", facts),)
 
 
 def test_shards_are_counted_by_what_memory_lets_run_at_once() -> None:
@@ -232,28 +234,28 @@ def test_a_limit_that_cannot_be_kept_names_the_units_and_plans_all_of_them() -> 
     plan = planned({"endless": 4000.0, "short": 1.0}, shards=2).plan
     assert len(keys(plan)) == 2
     (warning,) = plan.warnings
-    assert "shard 01 (1 h 07 min)" in warning
-    assert "over the 43 min 30 s after which a leg stops itself" in warning
-    assert "endless" in warning
+    facts = {"shards_s": {"01": 4000.0}, "tests_s": {"endless": 4000.0}}
+    assert warning == PlanNote("deadline_exceeded", {"deadline_s": 2610.0, **facts})
 
 
 def test_a_risk_that_cannot_be_kept_is_a_warning() -> None:
     plan = planned({"a": 2000.0, "b": 1.0}, shards=2, spread=0.2, risk=0.01).plan
     (warning,) = plan.warnings
-    assert warning.startswith("too long at the accepted risk of 0.01: shard 01 (")
+    assert (warning.kind, warning.facts["risk_ratio"]) == ("risk_exceeded", 0.01)
+    assert list(warning.facts["shards_s"]) == ["01"]
 
 
 def test_a_unit_too_large_for_its_pool_is_named() -> None:
     plan = planned({"a": 1.0, "b": 1.0}, shards=1, peaks={"a": 9 * GIB, "b": 1}).plan
     (warning,) = plan.warnings
-    assert "more memory than pool linux gives to tests (7168 MiB; the most is 9266 MiB)" in warning
-    assert warning.endswith("is needed by a")
+    facts = {"budget_bytes": 7 * GIB, "tests_bytes": {"a": 9 * GIB + UNKNOWN_BASE_BYTES}}
+    assert warning == PlanNote("memory_exceeded", {"pool": "linux", **facts})
 
 
 def test_fewer_units_than_shards_is_said() -> None:
     plan = planned({"a": 1.0}, shards=3).plan
     (warning,) = plan.warnings
-    assert warning.startswith("3 shards requested, 1 planned: ")
+    assert warning == PlanNote("fewer_shards", {"requested": 3, "planned": 1})
 
 
 def test_keys_have_one_width_and_count_from_one() -> None:
@@ -327,17 +329,17 @@ def test_a_marked_group_is_the_floor_and_never_divided() -> None:
     pairs += [(InventoryUnit(f"u{n}"), 60.0) for n in range(5)]
     made = planned(pairs, group="none", target_wall_s=180.0)
     assert len(made.plan.shards) == 2
-    assert made.plan.stopped_by == "a group that stays together takes as long"
+    assert made.plan.stopped_by == (PlanNote("group"),)
     assert made.split == ()
     queried = planned(pairs, group="none", shards=12)
     assert len(queried.plan.shards) == 6, "the group, and five single units"
-    assert any("12 shards requested, 6 planned" in text for text in queried.plan.warnings)
+    assert PlanNote("fewer_shards", {"requested": 12, "planned": 6}) in queried.plan.warnings
 
 
 def test_a_matrix_has_no_more_jobs() -> None:
     made = planned({f"t{n:04}": 60.0 for n in range(1000)}, group="none", target_wall_s=61.0).plan
     assert len(made.shards) == 256
-    assert made.stopped_by == "a matrix has no more jobs"
+    assert made.stopped_by == (PlanNote("matrix"),)
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3])

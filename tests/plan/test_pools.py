@@ -10,7 +10,7 @@ from ciguard.codec.history import History, of_columns
 from ciguard.codec.history_runs import HistoryLeg, HistoryRun
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import UsageError
-from ciguard.model import Pool, Runner
+from ciguard.model import PlanNote, Pool, Runner
 from ciguard.plan.pools import with_observed_capacity
 
 SMALL = Pool("small", memory_bytes=8 * GIB, reserve_bytes=GIB, usd_per_minute=0.01)
@@ -26,13 +26,15 @@ def test_what_is_too_big_goes_to_the_smallest_pool_that_has_enough() -> None:
         ("large", 1),
         ("small", 1),
     ]
-    assert made.plan.warnings == ("1 unit too big for the memory of pool small run in large",)
+    facts = {"tests": 1, "pool": "small", "larger_pool": "large"}
+    assert made.plan.warnings == (PlanNote("larger_pool", facts),)
 
 
 def test_what_fits_nowhere_stays_and_is_named() -> None:
     made = planned({"a": 1.0}, peaks={"a": 90 * GIB}, pools=POOLS, pool_of={"": "small"})
     assert [shard.pool for shard in made.plan.shards] == ["small"]
-    assert "more memory than pool small gives to tests" in made.plan.warnings[0]
+    (warning,) = made.plan.warnings
+    assert (warning.kind, warning.facts["pool"]) == ("memory_exceeded", "small")
 
 
 def test_the_cheapest_pool_that_keeps_the_target() -> None:
@@ -55,7 +57,7 @@ def test_more_jobs_than_run_at_once_are_not_worth_planning() -> None:
     pools = {"small": replace(SMALL, concurrency=3)}
     made = planned(units, pools=pools, pool_of=FREE, target_wall_s=60.0).plan
     assert len(made.shards) == 3
-    assert made.stopped_by == "pool small runs 3 jobs at once"
+    assert made.stopped_by == (PlanNote("concurrency", {"pool": "small", "jobs": 3}),)
     (taken,) = (one for one in made.choices if one.chosen)
     assert (taken.shards, taken.wall_s, taken.minutes) == (3, 240.0, 12)
     assert taken.price_usd == pytest.approx(0.12)
@@ -85,7 +87,8 @@ def test_a_pool_keeps_a_target_with_its_own_set_up() -> None:
         limit_s=400.0,
     ).plan
     (warning,) = made.warnings
-    assert f"{len(made.shards)} shards take 12 min 00 s" in warning
+    facts = {"target_s": 120.0, "shards": len(made.shards), "wall_s": 720.0}
+    assert warning == PlanNote("target_missed", facts)
 
 
 def test_a_shard_holds_one_command() -> None:
@@ -148,5 +151,6 @@ def test_commands_of_one_pool_share_its_cap() -> None:
     (taken,) = (one for one in made.choices if one.chosen)
     assert taken.shards == 4
     assert taken.wall_s == 3000.0
-    assert "4 shards take 50 min 00 s" in made.warnings[-1]
-    assert made.stopped_by == "pool small runs 2 jobs at once"
+    assert made.warnings[-1].kind == "target_missed"
+    assert made.warnings[-1].facts["wall_s"] == pytest.approx(3000.0)
+    assert made.stopped_by == (PlanNote("concurrency", {"pool": "small", "jobs": 2}),)

@@ -14,22 +14,33 @@ from hypothesis import strategies as st
 from plan.plan_factories import planned, suite
 from plan.test_view import CASES, SAMPLES, hostile, unknown, usual
 
+from ciguard.model import PlanNote
 from ciguard.plan.planner import Provenance
-from ciguard.plan.svg import MAX_BLOCKS, html, shard_chart
-from ciguard.plan.svg_axis import LEFT, WIDTH
+from ciguard.plan.svg import LEFT, MAX_BLOCKS, WIDTH, ShardChart
+from ciguard.plan.svg import shard_chart as draw
+from ciguard.plan.view import document, is_measured
+from ciguard.render.html import as_html
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from conftest import Golden
 
+    from ciguard.model import Plan
     from ciguard.plan.planner import PlanResult
-    from ciguard.plan.svg import Block
-    from ciguard.plan.svg_axis import Span
+    from ciguard.plan.svg import Block, Span
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 SEEN = Provenance(history={"source": "past.ciguard", "runs": 3})
+
+
+def html(plan: Plan, split: Sequence[str]) -> str:
+    return as_html(document(plan, split))
+
+
+def shard_chart(plan: Plan) -> ShardChart:
+    return draw(plan, is_measured=is_measured(plan))
 
 
 class Page(HTMLParser):
@@ -72,12 +83,16 @@ def test_the_page(case: str, golden: Golden) -> None:
 def test_nothing_from_outside_becomes_markup() -> None:
     made = hostile()
     shard = replace(made.plan.shards[0], key='"><script>x</script>', pool="</title><b>")
-    plan = replace(made.plan, shards=(shard, *made.plan.shards[1:]), warnings=("<img src=x>",))
+    plan = replace(
+        made.plan,
+        shards=(shard, *made.plan.shards[1:]),
+        warnings=(PlanNote("base_unrelated", {"base": "<img src=x>"}),),
+    )
     page = Page(html(plan, made.split))
-    assert not {"script", "img", "a", "b"} & {
-        tag for tag, given in page.tags if (tag, "class" in given) != ("b", True)
-    }
-    assert "<img src=x>" in page.text
+    tags = [tag for tag, given in page.tags if (tag, "class" in given) != ("b", True)]
+    assert not {"img", "a", "b"} & set(tags)
+    assert tags.count("script") == 1, "our own"
+    assert any("<img src=x>" in text for text in page.text)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -159,14 +174,14 @@ def test_no_lane_leaves_the_frame(
 
 def _units_in(blocks: Iterable[Block]) -> int:
     """As their titles tell."""
-    reported = (re.match(r"([\d,]+) units?: ", block.title) for block in blocks)
+    reported = (re.match(r"([\d,]+) tests?: ", block.title) for block in blocks)
     return sum(int(found[1].replace(",", "")) if found else 1 for found in reported)
 
 
 def test_neighbours_of_one_file_are_of_one_shade() -> None:
     walls_s = {f"tests/test_{file}.py::test_{n}": 10.0 for file in "abc" for n in range(3)}
     (lane,) = shard_chart(planned(walls_s, shards=1, origin=SEEN, group="file").plan).lanes
-    assert [block.kind for block in lane.blocks] == ["one"] * 3 + ["two"] * 3 + ["one"] * 3
+    assert [block.kind for block in lane.blocks] == ["even"] * 3 + ["odd"] * 3 + ["even"] * 3
 
 
 def test_narrow_neighbours_are_one_rectangle_that_says_what_it_is() -> None:
@@ -175,10 +190,10 @@ def test_narrow_neighbours_are_one_rectangle_that_says_what_it_is() -> None:
     peaks = {"a.py::t3": 300 << 20, "a.py::long": 100 << 20}
     (lane,) = shard_chart(planned(walls_s, shards=1, peaks=peaks, origin=SEEN).plan).lanes
     assert [(block.kind, block.title) for block in lane.blocks] == [
-        ("one", "a.py::long\n16 min 40 s, peak 100 MiB"),
-        ("one", "9 units: a.py\n0.09 s together, largest peak 300 MiB"),
-        ("two", "b.py::long\n16 min 40 s, peak not measured"),
-        ("several", "8 units: c.py to d.py\n0.08 s together"),
+        ("even", "a.py::long\n16 min 40 s, peak 100 MiB"),
+        ("even", "9 tests: a.py\n0.09 s together, largest peak 300 MiB"),
+        ("odd", "b.py::long\n16 min 40 s, peak not measured"),
+        ("merged", "8 tests: c.py to d.py\n0.08 s together"),
     ]
 
 
@@ -203,8 +218,8 @@ def test_what_was_never_measured_is_marked_and_listed() -> None:
     guessed = replace(shard.units[1], known=False)
     plan = replace(made.plan, shards=(replace(shard, units=(shard.units[0], guessed)),))
     (lane,) = shard_chart(plan).lanes
-    assert [block.kind for block in lane.blocks] == ["one", "guessed"]
-    assert "1 unit without history" in html(plan, ())
+    assert [block.kind for block in lane.blocks] == ["even", "guessed"]
+    assert "1 test without history" in html(plan, ())
 
 
 def test_without_history_no_time_is_shown() -> None:
@@ -215,7 +230,7 @@ def test_without_history_no_time_is_shown() -> None:
     page = Page(html(made.plan, made.split))
     times = re.compile(r"\d (s|min|h)\b")
     shown = [text for text in page.text if times.search(text) and "{" not in text]
-    assert [text for text in shown if "when a leg stops itself" not in text] == []
+    assert [text for text in shown if "a job stops itself" not in text] == []
 
 
 def test_without_a_deadline_only_the_bound_is_drawn() -> None:
@@ -229,7 +244,7 @@ def test_without_a_deadline_only_the_bound_is_drawn() -> None:
 def test_classes_stand_for_files_where_ids_name_none() -> None:
     walls_s = {f"Space.{name}.Test{n}": 10.0 for name in ("A", "B") for n in range(2)}
     (lane,) = shard_chart(planned(walls_s, shards=1, origin=SEEN).plan).lanes
-    assert [block.kind for block in lane.blocks] == ["one", "one", "two", "two"]
+    assert [block.kind for block in lane.blocks] == ["even", "even", "odd", "odd"]
 
 
 @pytest.mark.parametrize(("limit_s", "is_drawn"), [(600.0, True), (6000.0, False)])
@@ -266,7 +281,7 @@ def contrast(one: str, other: str) -> float:
 
 def test_every_colour_is_readable_in_both_schemes() -> None:
     style, own = (
-        (TEMPLATES / name).read_text("utf-8") for name in ("page.html.j2", "plan.html.j2")
+        (TEMPLATES / name).read_text("utf-8") for name in ("page.html.j2", "charts.html.j2")
     )
     light, dark = (
         dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
