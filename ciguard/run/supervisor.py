@@ -30,7 +30,7 @@ from ciguard.run.memory.sampler import MemorySampler
 from ciguard.run.missing_results import not_run_events
 from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S
 from ciguard.run.output.progress import Progress
-from ciguard.run.platforms.base import NOT_STARTED
+from ciguard.run.platforms.base import NOT_STARTED, REAPER_LOST
 from ciguard.run.policy.actions import Finish, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import State
@@ -194,8 +194,10 @@ class Supervisor:
         if hurry or now_s - self._followed_s >= FOLLOW_EVERY_S:
             self._followed_s = now_s
             for number, live in tuple(self._handles.items()):
-                self._follow(live)
                 live.process.poll()
+                if not live.is_started and live.process.pid is not None:
+                    self._process_started(live)
+                self._follow(live)
                 if live.process.ended is not None:
                     self._process_ended(number, live, live.process.ended)
             if self._is_record_removed():
@@ -283,8 +285,25 @@ class Supervisor:
         for sample in self._memory.flush():
             self._record.append(sample)
 
+    def _process_started(self, live: ProcessHandle) -> None:
+        """Its program runs: where that says no starts, a unit that is alone begins now."""
+        live.is_started, now_s = True, self._now_s()
+        start = self._state.running[live.batch.process].start
+        if len(start.units) == 1 and not self._job.executor(start.suite).REPORTS_STARTS:
+            suite, variant, unit = self._job.shard.units[start.units[0]].key
+            assumed = None if self._job.is_command else True
+            self._record_and_observe(StartLine(unit, suite, variant, start.process, now_s, assumed))
+        self._report_limitations(now_s, live.process.limitation)
+
     def _process_ended(self, number: int, live: ProcessHandle, ended: ExitInfo) -> None:
-        """Take in the end of a process, with what it wrote last."""
+        """Take in the end of a process, with what it wrote last.
+
+        Raises:
+            UsageError: the one command of the leg is no program.
+        """
+        if self._job.is_command and not live.is_started and ended.error != REAPER_LOST:
+            fix = "begin a script with #!, or name the program that reads it first"
+            raise UsageError(ended.error, where="COMMAND", fix=fix)
         self._write_samples()
         self._follow(live, last=True)
         concurrent = [one.batch for one in self._handles.values() if one is not live]
@@ -362,19 +381,7 @@ class Supervisor:
             )
             return
         self._handles[action.process] = live
-        self._record.append(replace(line, pid=live.process.pid))
-        if live.process.pid is None:
-            if self._job.is_command and live.process.ended is not None:
-                fix = "begin a script with #!, or name the program that reads it first"
-                raise UsageError(live.process.ended.error, where="COMMAND", fix=fix)
-            return
-        if len(action.units) == 1 and not self._job.executor(action.suite).REPORTS_STARTS:
-            suite, variant, unit = self._job.shard.units[action.units[0]].key
-            assumed = None if self._job.is_command else True
-            self._record_and_observe(
-                StartLine(unit, suite, variant, action.process, now_s, assumed)
-            )
-        self._report_limitations(now_s, live.process.limitation)
+        self._record.append(replace(line, pid=live.process.root))
 
     def _report_limitations(self, now_s: float, *limitations: str) -> None:
         """Say once what cannot be measured or guarded here."""

@@ -15,6 +15,8 @@ import pytest
 from run.leg_runner import LEG, MARK, build_pyz, no_survivor, pids_with, plan_of, start_shard, until
 from run.replay import replays
 
+from ciguard.model import PlannedUnit
+from ciguard.run.process.reaper import tree
 from ciguard.run.process.spawn import SILENT_S, SupervisedProcess
 
 if TYPE_CHECKING:
@@ -208,6 +210,38 @@ def test_a_keeper_that_stays_stopped_is_ended_with_all_that_it_keeps(tmp_path: P
 def test_the_kernel_takes_a_test_before_the_leg(tmp_path: Path) -> None:
     with running(tmp_path) as leg:
         (process,) = leg.record().processes
-        assert Path(f"/proc/{process.pid}/oom_score_adj").read_text().strip() == "1000"
+        assert process.pid is not None
+        pids = tree(process.pid)
+        assert pids
+        assert {int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in pids} == {1000}
         leg.process.kill()
         leg.wait()
+
+
+SLOW_START = """
+import os, sys, time
+from ciguard.run import leg
+sys.executable = os.path.abspath("python")
+found = leg.run_shard(
+    leg.read_plan("plan.json"), "01", "record", dict(os.environ), origin_s=time.monotonic()
+)
+sys.exit(int(found.exit_code))
+"""
+
+
+def test_a_process_that_starts_slowly_holds_up_no_limit(tmp_path: Path) -> None:
+    """The second interpreter waits until the first process's test has exceeded its limit."""
+    (tmp_path / "python").write_text(f"""#!/bin/sh
+mkdir first 2>&- || until grep -q '"timeout"' record/supervisor.jsonl; do sleep 0.05; done
+exec "{sys.executable}" "$@"
+""")
+    (tmp_path / "python").chmod(0o755)
+    (tmp_path / "test_a.py").write_text("import time\ndef test(): time.sleep(600)\n")
+    (tmp_path / "test_b.py").write_text("def test(): pass\n")
+    units = [PlannedUnit("test_a.py::test", timeout_s=0.5), PlannedUnit("test_b.py::test")]
+    plan = plan_of(units, processes=2)
+    leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", SLOW_START)).wait(10)
+    assert leg.outcomes() == {"test_a.py::test": "died", "test_b.py::test": "passed"}
+    assert [end.ending for end in leg.record().process_ends] == ["timeout", "completed"]
+    replays(leg.record_folder, plan)
+    no_survivor(leg)

@@ -125,7 +125,7 @@ if TYPE_CHECKING:
         """A running program and all that it starts, its end, and the ways to bring that about."""
 
         root: int  # the process whose descendants are the tree; itself may be ours
-        pid: Optional[int]  # None: it could not be started, and `ended` says why
+        pid: Optional[int]  # None until `poll` learns of its start; or `ended` says why not
         ended: Optional[ExitInfo]
         stop_requested_s: Optional[float]  # when it was first told to end
         limitation: str  # what may outlive it here, and why; "" where nothing can

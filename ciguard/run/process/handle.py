@@ -58,6 +58,7 @@ class ProcessHandle:
         windows: Optional[PeakTracker] = None,
     ) -> None:
         self.process = process
+        self.is_started = False  # as the leg has taken it in
         self.batch = batch
         self.started_s = started_s
         self.oom_kills = oom_kills

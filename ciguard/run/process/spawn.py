@@ -14,6 +14,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Iterator, Mapping, Sequence, Set
 
 from ciguard.errors import ExitCode
@@ -31,7 +32,8 @@ EXIT_CODE_BY_SIGNAL: Final[Mapping[signal.Signals, ExitCode]] = {
     signal.SIGINT: ExitCode.INTERRUPTED,
     signal.SIGTERM: ExitCode.TERMINATED,
 }
-START_S = 20.0  # a keeper that has not started anything by then is lost (one takes 0.02 s)
+START_S = 20.0  # a reaper that has not started anything by then is lost (one takes 0.02 s)
+CLOSE_S = 20.0  # with a tree that is still alive, at the end of the leg
 # How long behind SIGKILL a keeper may be silent: it gives up a tree after KILL_S.
 SILENT_S = reaper.KILL_S + 2.0
 REAPER_ITSELF = "the reaper itself"  # what is ended then
@@ -131,22 +133,18 @@ class SupervisedProcess:
         locale = env.get(reaper.LOCALE)
         job = {"argv": argv, "log": log, "stdin": handed, "locale": locale, "bare": bare}
         self._send(json.dumps(job))
-        self._wait_for_start()
+        self._lost_s = time.monotonic() + START_S
 
     def fileno(self) -> int:
         """Readable when there is something for `poll`."""
         return self._status.fileno()
 
-    def _wait_for_start(self) -> None:
-        while self.pid is None and self.ended is None:
-            if not select.select([self], [], [], START_S)[0]:
-                self._reaper.kill()
-            self.poll()
-
     def poll(self) -> None:
-        """Take in what the keeper says, without waiting."""
+        """Take in what the reaper reports, its start first, without waiting."""
         if self.ended is not None:
             return
+        if self.pid is None and time.monotonic() > self._lost_s:
+            self._reaper.kill()
         try:
             piece = os.read(self._status.fileno(), 4096)
         except BlockingIOError:
@@ -172,8 +170,8 @@ class SupervisedProcess:
         """The keeper itself was killed; what it kept is ours to end."""
         if self.pid is not None:
             reaper.signal_quietly(-self.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._reaper.wait(START_S)
+        self._reaper.kill()
+        self._reaper.wait()
         # What it was the subreaper of is now a child of the leg, where the leg is one too.
         if not self._bare:
             reaper.kill_orphans(self._roots)
@@ -214,9 +212,12 @@ class SupervisedProcess:
     def close(self) -> None:
         """Give the pipes back; a tree that is still alive dies of it."""
         self._control.close()
-        self._continue_reaper()
+        if self.ended is None:
+            self._continue_reaper()
+        else:
+            self._reaper.kill()  # it has reported all; to wait for its exit would hold up others
         try:
-            self._reaper.wait(START_S)
+            self._reaper.wait(CLOSE_S)
         except subprocess.TimeoutExpired:
             self._reaper.kill()
             self._reaper.wait()
