@@ -245,3 +245,20 @@ exec "{sys.executable}" "$@"
     assert [end.ending for end in leg.record().process_ends] == ["timeout", "completed"]
     replays(leg.record_folder, plan)
     no_survivor(leg)
+
+
+def test_a_killed_reaper_costs_no_process_that_others_started(tmp_path: Path) -> None:
+    """A step's shell starts a server, and becomes the leg by `exec`: its child is the leg's."""
+    (tmp_path / "test_slow.py").write_text("""
+import os, signal, time
+def test_slow():
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(600)
+""")
+    script = 'sleep 600 >&- 2>&- & echo $! >server; exec "$0" -m ciguard run "$@"'
+    program = ("bash", "-c", script, sys.executable)
+    leg = start_shard(tmp_path, plan_of(UNITS[1:2]), program=program).wait(10)
+    server = int((tmp_path / "server").read_text())
+    assert "its keeper was killed" in leg.printed
+    assert leg.survivors() == [server]
+    os.kill(server, signal.SIGKILL)

@@ -11,11 +11,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Collection, Final, Mapping, Sequence
 
 assert sys.platform != "win32"
 
 from ciguard.run.process.reaper import signal_quietly
+from ciguard.run.process.spawn import own_children
 
 if TYPE_CHECKING:
     from typing import Dict, List, Optional
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 PROGRAM: Final = "nvidia-smi"
 EVERY_S: Final = 5.0
 TIMEOUT_S: Final = 20.0
+CLOSE_S: Final = 0.1
 FORMAT: Final = "--format=csv,noheader,nounits"  # then memory is in MiB
 GPUS: Final = "--query-gpu=uuid,index"
 APPS: Final = "--query-compute-apps=gpu_uuid,pid,used_gpu_memory"
@@ -88,11 +91,14 @@ class Gpus:
             )
         except OSError:
             self._program = None
+        else:
+            own_children.add(self._query_process.pid)
 
     def _read_answer(
         self, process: subprocess.Popen[bytes], pids: Collection[int]
     ) -> Mapping[str, int]:
         self._query_process = None
+        own_children.discard(process.pid)
         assert process.stdout is not None
         with process.stdout as stream:
             rows = parse_rows(stream.read())
@@ -125,5 +131,7 @@ class Gpus:
             )  # it may be a script that waits for another
             assert self._query_process.stdout is not None
             self._query_process.stdout.close()
-            self._query_process.wait()  # killed, so that this is short
+            # Killed: it takes no time, but where a broken driver holds it for ever.
+            with suppress(subprocess.TimeoutExpired):
+                self._query_process.wait(CLOSE_S)
             self._query_process = None

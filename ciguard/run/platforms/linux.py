@@ -13,8 +13,13 @@ from ciguard.run.memory.gpus import Gpus
 from ciguard.run.memory.headroom import LinuxHeadroom
 from ciguard.run.memory.process_tree import Pressure, TreeMemory
 from ciguard.run.platforms.base import MemoryInstruments
-from ciguard.run.process.reaper import become_subreaper
-from ciguard.run.process.spawn import EXIT_CODE_BY_SIGNAL, SupervisedProcess, wait, wakeup
+from ciguard.run.process.spawn import (
+    EXIT_CODE_BY_SIGNAL,
+    SupervisedProcess,
+    adopt_orphans,
+    wait,
+    wakeup,
+)
 
 if TYPE_CHECKING:
     from typing import List
@@ -62,11 +67,6 @@ class LinuxInstruments(MemoryInstruments):
 start = SupervisedProcess
 headroom = LinuxHeadroom
 instruments = LinuxInstruments
-
-
-def adopt_orphans() -> None:
-    """Of a keeper that is itself killed."""
-    become_subreaper()
 
 
 def tree(process: Process) -> Tree:

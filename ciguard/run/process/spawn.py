@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Sequence, Set
 
 from ciguard.errors import ExitCode
 from ciguard.run.platforms.base import NOT_STARTED, REAPER_LOST, ExitInfo
@@ -88,6 +88,17 @@ def start_reaper(
     return process
 
 
+# Children of the leg that are no orphans of a reaper: live reapers, what the leg asks itself, and
+# what ran before it: a shell that becomes the leg by `exec` leaves its background jobs to it.
+own_children: Final[Set[int]] = set()
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what a killed reaper leaves; to be called before anything is started."""
+    own_children.update(reaper.children())
+    reaper.become_subreaper()
+
+
 class SupervisedProcess:
     """A running program, its end, and the signals that bring it about.
 
@@ -99,7 +110,6 @@ class SupervisedProcess:
         OSError: the keeper could not be started (no memory, no process left).
     """
 
-    _roots: ClassVar[Set[int]] = set()  # live keepers: the children that a leg means to have
     __test__ = False  # no test class, whatever its name says to a collector
 
     def __init__(
@@ -122,7 +132,7 @@ class SupervisedProcess:
         self._control, self._status = self._reaper.stdin, self._reaper.stdout
         os.set_blocking(self._status.fileno(), False)
         self.root = self._reaper.pid
-        self._roots.add(self.root)
+        own_children.add(self.root)
         self._bare = bare
         self.pid: Optional[int] = None
         self.limitation = ""
@@ -174,7 +184,7 @@ class SupervisedProcess:
         self._reaper.wait()
         # What it was the subreaper of is now a child of the leg, where the leg is one too.
         if not self._bare:
-            reaper.kill_orphans(self._roots)
+            reaper.kill_orphans(own_children)
         self.ended = ExitInfo(-signal.SIGKILL, error=REAPER_LOST)
 
     def request_stacks(self, path: str) -> None:
@@ -223,7 +233,7 @@ class SupervisedProcess:
             self._reaper.wait()
             if self.ended is None:
                 self._reaper_lost()
-        self._roots.discard(self.root)
+        own_children.discard(self.root)
         self._status.close()
 
 

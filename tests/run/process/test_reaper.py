@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from run.leg_runner import MARK, pids_with, until
 
-from ciguard.run.process.reaper import exit_code_of, tree
+from ciguard.run.process.reaper import collect, exit_code_of, tree
 from ciguard.run.process.spawn import start_reaper
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
@@ -111,3 +111,17 @@ def test_a_log_that_cannot_be_opened_stops_nothing(
 
 def test_exit_codes_are_those_of_subprocess() -> None:
     assert (exit_code_of(0), exit_code_of(7 << 8), exit_code_of(9)) == (0, 7, -9)
+
+
+def test_an_ended_program_keeps_its_number_until_its_group_is_gone() -> None:
+    """Else the number could be another program's when the group is killed."""
+    child = subprocess.Popen(["sleep", "0.1"])
+    seen: list[bool] = []
+
+    def look() -> None:
+        state = Path(f"/proc/{child.pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+        seen.append(state == b"Z")
+
+    until(lambda: collect(child.pid, look) is not None, what="it has ended")
+    assert seen == [True]
+    child.returncode = 0  # collected
