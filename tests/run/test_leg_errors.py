@@ -203,10 +203,10 @@ def test_fills():
         while True:
             os.write(ballast, b"x" * 4096)
     os.close(ballast)
-@pytest.mark.parametrize("n", range(40))
+@pytest.mark.parametrize("n", range(100))
 def test_after(n): pass
 """)
-    names = ["before", "fills", *(f"after[{n}]" for n in range(40))]
+    names = ["before", "fills", *(f"after[{n}]" for n in range(100))]
     units = [f"test_full.py::test_{name}" for name in names]
     leg = start_shard(small_disk, plan_of(units)).wait(13)
     assert "No space left on device" in leg.printed
