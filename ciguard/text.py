@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # All but what no Markdown reader takes for markup within a line: "_" inside a word is none, and ":"
 # makes an address a link only before a slash.
 _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
+NARROW_INTERVAL: Final = 0.03  # below this width whole percents hide an interval
 ROUND_FROM_USD: Final = 1.0  # from here on, cents will do
 _BLANK: Final = re.compile(r"\n[ \t]*\n\s*\n")
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9-]{1,50})?")
@@ -61,6 +62,22 @@ def price(value_usd: float | None) -> str:
     if value_usd is None:
         return "-"
     return f"{value_usd:,.{2 if value_usd >= ROUND_FROM_USD else 3}f} USD"
+
+
+def percent(ratio: float) -> str:
+    """ "+25 %", "-3.0 %", "+1,200 %"; a change from 0 has no percentage."""
+    if ratio == float("inf"):
+        return "from nothing"
+    value = 100 * ratio
+    digits = 0 if abs(value) >= 9.5 else 1  # noqa: PLR2004
+    return f"{value:+,.{digits}f} %"
+
+
+def percents(low: float, high: float, most: float = float("inf")) -> str:
+    """An interval of ratios in percent, "+8..+12"; an end above `most` is "more"."""
+    digits = 0 if high - low >= NARROW_INTERVAL else 1
+    ends = (f"{100 * end:+,.{digits}f}" if end < most else "more" for end in (low, high))
+    return "..".join(ends)
 
 
 def table(rows: list[tuple[str, ...]], *, right: frozenset[int] = frozenset()) -> str:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.series import STEADY_S
 from ciguard.compare.enums import NAME_WIDTH, TIME_UNITS
-from ciguard.compare.wording import percent
-from ciguard.text import count_of, duration, one_line, price, size
+from ciguard.text import count_of, duration, one_line, percent, price, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

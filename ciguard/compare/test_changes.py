@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ciguard.compare.enums import MEASURE_NOUN, NAME_WIDTH
-from ciguard.compare.wording import NARROW_INTERVAL, name_some, percent
-from ciguard.text import case_name, count_of, duration, one_line, size
+from ciguard.compare.wording import name_some
+from ciguard.text import case_name, count_of, duration, one_line, percent, percents, size
 
 if TYPE_CHECKING:
     from ciguard.compare.enums import Measure, MeasureState, Tier, TransitionKind
@@ -138,8 +138,7 @@ class CaseChange:
         count = f"n={self.n}"
         if self.low is None or self.high is None:
             return count
-        digits = 0 if self.high - self.low >= NARROW_INTERVAL else 1
-        return f"{count}, 95 % CI {100 * self.low:+,.{digits}f}..{100 * self.high:+,.{digits}f}"
+        return f"{count}, 95 % CI {percents(self.low, self.high)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from ciguard import document as doc
 from ciguard.compare.comparison_headline import NOTHING_SHOWN, Shown, headline
 from ciguard.compare.enums import KINDS, MEASURE_NOUN
 from ciguard.compare.scatter import scatter
-from ciguard.compare.wording import as_sentence, percent
+from ciguard.compare.wording import as_sentence
 from ciguard.document import (
     Bullets,
     Cell,
@@ -29,7 +29,16 @@ from ciguard.document import (
     Strong,
     Table,
 )
-from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, whole_name
+from ciguard.text import (
+    case_name,
+    count_of,
+    distinct_lines,
+    duration,
+    one_line,
+    percent,
+    size,
+    whole_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ciguard.text import count_of
+from ciguard.text import count_of, percent, percents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,16 +13,6 @@ if TYPE_CHECKING:
 
 MAX_NAMED: Final = 3  # shards in a sentence; the rest is counted
 MIN_BASELINE_RUNS: Final = 3  # baseline runs without which no number is judged
-NARROW_INTERVAL: Final = 0.03  # below this width whole percents hide an interval
-
-
-def percent(ratio: float) -> str:
-    """ "+25 %", "-3 %", "+1,200 %"; from nothing to something has no percentage."""
-    if ratio == float("inf"):
-        return "from nothing"
-    value = 100 * ratio
-    digits = 0 if abs(value) >= 9.5 else 1  # noqa: PLR2004
-    return f"{value:+,.{digits}f} %"
 
 
 def name_some(names: Sequence[str]) -> str:
@@ -50,7 +40,7 @@ def describe_suite_speed(
     if state == "not enough data":
         runs = count_of(n, "baseline run")
         return f"whole suite: no verdict from {runs} ({MIN_BASELINE_RUNS} are needed)"
-    numbers = f"{percent(ratio)}, n={n}, 95 % CI {100 * low:+,.0f}..{100 * high:+,.0f}"
+    numbers = f"{percent(ratio)}, n={n}, 95 % CI {percents(low, high)}"
     return f"whole suite: {state} ({numbers}{'; ' * bool(aside)}{aside})"
 
 

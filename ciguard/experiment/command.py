@@ -8,7 +8,7 @@ import re
 import shlex
 import signal
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from ciguard.document import Block
     from ciguard.experiment.commits import CommitTestRequest
     from ciguard.experiment.measurement import Measurement
     from ciguard.experiment.process import SignalGuard
@@ -32,6 +33,7 @@ RUNS: Final = 10
 RUNS_IN_BUDGET: Final = 200  # where only a budget is given: as many as fit in it, until it is clear
 RUNS_OF_COMMITS: Final = 5
 BUDGET, BUDGET_OF_COMMITS = "10m", "5m"
+MAX_ROWS: Final = 200  # of a table in a terminal
 FORMATS: Final = ("text", "markdown", "json")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
@@ -105,7 +107,7 @@ def command(
     both: dict[Side, str] = {"a": a or "", "b": b or ""}
     found = _run_experiment(invocation, design, both, parse_seconds(budget or BUDGET))
     print_result(invocation, found, format_, output)
-    return exit_code(found.stopped_by, found.failure)
+    return exit_code(found.stopped_by, failed=found.failed is not None)
 
 
 def compares_commits(
@@ -250,7 +252,8 @@ class _CommandRunner:
         )
         if not found.hit_budget:
             found = _read(found, place, output_text)
-        console.err(f"{self.design.step_text(step)}: {view.measurement_text(found)}")
+        name = view.step_text(step, self.design, view.COMMANDS)
+        console.err(f"{name}: {view.measurement_text(found)}")
         return found
 
 
@@ -271,17 +274,13 @@ def _read(run: Measurement, record_dir: Path, output_text: str) -> Measurement:
 def _run_commit_test(
     invocation: Invocation, request: CommitTestRequest, format_: str, output: str | None
 ) -> int:
-    from ciguard.experiment import commit_result, commits  # noqa: PLC0415
+    from ciguard.experiment import commits, view  # noqa: PLC0415
+    from ciguard.experiment.json import commits_as_json  # noqa: PLC0415
 
     found = commits.confirm(invocation, request)
-    if format_ == "json":
-        answer = json.dumps(commit_result.as_json(found), indent=2, allow_nan=False) + "\n"
-    elif format_ == "markdown":
-        answer = _from_template("confirmation.md.j2", found=found, words=commit_result)
-    else:
-        answer = commit_result.as_text(found)
+    answer = _render(view.commit_document(found), commits_as_json(found), format_)
     _print_answer(invocation, answer, found.verdict, output)
-    return exit_code(found.stopped_by, found.failure)
+    return exit_code(found.stopped_by, failed=found.failed is not None)
 
 
 def print_result(
@@ -289,20 +288,20 @@ def print_result(
 ) -> None:
     """Print the answer, or write it and print the verdict."""
     from ciguard.experiment import view  # noqa: PLC0415
+    from ciguard.experiment.json import as_json  # noqa: PLC0415
 
-    if format_ == "json":
-        answer = json.dumps(view.as_json(experiment), indent=2, allow_nan=False) + "\n"
-    elif format_ == "markdown":
-        answer = _from_template("experiment.md.j2", experiment=experiment, words=view)
-    else:
-        answer = view.as_text(experiment)
+    answer = _render(view.document(experiment), as_json(experiment), format_)
     _print_answer(invocation, answer, experiment.verdict, output)
 
 
-def _from_template(name: str, **values: object) -> str:
-    from ciguard.template_loader import environment  # noqa: PLC0415
+def _render(blocks: tuple[Block, ...], content: dict[str, Any], format_: str) -> str:
+    from ciguard.render import markdown, plaintext  # noqa: PLC0415
 
-    return environment().get_template(name).render(**values)
+    if format_ == "json":
+        return json.dumps(content, indent=2, allow_nan=False) + "\n"
+    if format_ == "markdown":
+        return markdown.as_markdown(blocks)
+    return plaintext.as_text(blocks, rows=MAX_ROWS)
 
 
 def _print_answer(invocation: Invocation, answer: str, verdict: str, output: str | None) -> None:
@@ -313,9 +312,9 @@ def _print_answer(invocation: Invocation, answer: str, verdict: str, output: str
     console.out(verdict)
 
 
-def exit_code(stopped_by: int, failure: str) -> ExitCode:
+def exit_code(stopped_by: int, *, failed: bool) -> ExitCode:
     """Of an experiment that came to its end 0, whatever it found."""
     if stopped_by:
         by_hand = stopped_by == signal.SIGINT
         return ExitCode.INTERRUPTED if by_hand else ExitCode.TERMINATED
-    return ExitCode.TESTS_FAILED if failure else ExitCode.OK
+    return ExitCode.TESTS_FAILED if failed else ExitCode.OK

@@ -16,7 +16,8 @@ from ciguard.compare.json import as_json
 from ciguard.compare.json_reader import read_comparison
 from ciguard.errors import InputError, NothingToDo
 from ciguard.experiment import commit_result, commit_test, loop, measurement, process, unit_plan
-from ciguard.experiment.view import measurement_text
+from ciguard.experiment.schedule import Design
+from ciguard.experiment.view import measurement_text, step_text
 from ciguard.git.checkout import Checkout
 from ciguard.sources import local
 from ciguard.suites_and_pools import suites_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ciguard.config import Config
     from ciguard.experiment.commit_result import CommitResult
     from ciguard.experiment.process import SignalGuard
-    from ciguard.experiment.schedule import Design, Side, Step
+    from ciguard.experiment.schedule import Side, Step
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey
 
@@ -67,17 +68,17 @@ def confirm(invocation: Invocation, request_args: CommitTestRequest) -> CommitRe
     done: list[measurement.Measurement] = []
     why: loop.StopReason = "interrupted"
     stopped_by, began_s = 0, process.now_s()
-    troubles: dict[CaseKey, str] = {}
+    excluded: dict[CaseKey, unit_plan.Exclusion] = {}
     try:
         with process.SignalGuard() as stopping, ExitStack() as stack:
             folder = stack.enter_context(stopping.private_folder())
             places = {
                 side: _checkout(
-                    stack, stopping, repository, folder / commit_result.NAMES[side], commit
+                    stack, stopping, repository, folder / commit_result.SIDES[side], commit
                 )
                 for side, commit in commits.items()
             }
-            bench = _CommitRunner(invocation, config, stopping, folder, places, wanted, troubles)
+            bench = _CommitRunner(invocation, config, stopping, folder, places, wanted, excluded)
             for side in places:
                 bench.set_up(side)
             began_s = process.now_s()  # the budget is for runs
@@ -93,7 +94,7 @@ def confirm(invocation: Invocation, request_args: CommitTestRequest) -> CommitRe
         why,
         commits=commits,
         request=wanted,
-        exclusions=troubles,
+        exclusions=excluded,
         wall_s=process.now_s() - began_s,
         stopped_by=stopped_by,
     )
@@ -164,7 +165,7 @@ class _CommitRunner:
     folder: Path
     checkouts: Mapping[Side, Path]
     request: unit_plan.Request
-    exclusions: dict[CaseKey, str]
+    exclusions: dict[CaseKey, unit_plan.Exclusion]
     until_s: float = float("inf")
     runs: int = 0
     suites: Mapping[str, Any] = field(init=False)
@@ -182,14 +183,14 @@ class _CommitRunner:
         command = self.config.experiment.setup
         if not command:
             return
-        console.err(f"{commit_result.NAMES[side]}: {one_line(command)}")
+        console.err(f"{commit_result.SIDES[side]}: {one_line(command)}")
         argv = ("sh", "-c", command)
         code, output_text = self.stopping.run(
             argv, self.checkouts[side], self.environ(side), float("inf")
         )
         if code:
             lines = "\n".join(f"    {one_line(x)}" for x in output_text.splitlines()[-LAST_LINES:])
-            what = f"the set-up of {commit_result.NAMES[side]} ended with exit code {code}\n{lines}"
+            what = f"the set-up of {commit_result.SIDES[side]} ended with exit code {code}\n{lines}"
             fix = "set experiment.setup to what makes a fresh checkout ready for its tests"
             raise InputError(what, where="experiment.setup", fix=fix)
 
@@ -221,7 +222,8 @@ class _CommitRunner:
             if found.values
             else measurement_text(found) or "no number"
         )
-        console.err(f"{commit_result.step_text(step)}: {summary} in {found.duration_s:.1f} s")
+        name = step_text(step, Design(1), commit_result.SIDES)
+        console.err(f"{name}: {summary} in {found.duration_s:.1f} s")
         return found
 
     def _read(
@@ -231,6 +233,7 @@ class _CommitRunner:
         failure = unit_plan.failure_of(records, output_text)
         if failure:
             return replace(run, failure=failure)
-        for key, trouble in unit_plan.exclusions(records[0], self.request.units).items():
-            self.exclusions.setdefault(key, f"on {commit_result.NAMES[run.step.side]}: {trouble}")
+        found = unit_plan.exclusions(records[0], self.request.units, run.step.side)
+        for key, one in found.items():
+            self.exclusions.setdefault(key, one)
         return replace(run, values=unit_plan.values_of(records[0]))

@@ -26,19 +26,12 @@ WIDTH: Final = 160
 
 
 class Metric(NamedTuple):
-    """A number that is compared with its like only. `part`: which iterations of a run."""
+    """A number that is compared with its like only. `iteration_kind`: which iterations of a run."""
 
     name: str
     unit: str = ""
     key: tuple[tuple[str, str], ...] = ()
     iteration_kind: IterationKind = ""
-
-    @property
-    def text(self) -> str:
-        """ "step (size=4, warm)"."""
-        more = [f"{name}={value}" for name, value in self.key]
-        qualifiers = ", ".join([*more, self.iteration_kind] if self.iteration_kind else more)
-        return one_line(f"{self.name} ({qualifiers})" if qualifiers else self.name, WIDTH)
 
 
 WALL: Final = Metric("wall time", "s")
@@ -53,9 +46,9 @@ class Measurement:
 
     Attributes:
         values: what was measured; empty where it failed, for what a failure takes is no measure.
-        failure: how it went wrong, in words; "" if it did not.
-        took_s: until the next one can begin.
-        is_cut: it was ended because the budget was spent.
+        failure: error message and last output; "" if it did not fail.
+        duration_s: until the next one can begin.
+        hit_budget: it was stopped because the budget was spent.
     """
 
     step: Step

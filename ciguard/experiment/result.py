@@ -1,21 +1,19 @@
-"""What an experiment comes to: rows, what a reader must know of them, and one verdict. Pure."""
+"""What an experiment comes to: rows, notes on them, and one verdict. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.wording import percent
 from ciguard.experiment.loop import alpha_of, pairs_of, series_of
 from ciguard.experiment.measurement import RUN_METRICS
 from ciguard.experiment.paired_test import MIN_PAIRS, NEGLIGIBLE, evaluate_rows
-from ciguard.text import count_of, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.experiment.loop import StopReason
-    from ciguard.experiment.measurement import Measurement
+    from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
     from ciguard.experiment.schedule import Design, Side
 
@@ -29,8 +27,26 @@ Verdict = Literal[
     "too noisy",
     "mixed",
 ]
+NoteKind = Literal["warm_only", "order_effect", "one_side_only"]
 GAINS: Final = ("faster", "less memory")
 LOSSES: Final = ("slower", "more memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a reader must know of a row, or of metrics that have none.
+
+    Attributes:
+        condition: of the row; 0 where only one side has the metrics.
+        side: that has them.
+        ratio: of an order effect: the second run of a pair beside the first.
+    """
+
+    kind: NoteKind
+    metrics: tuple[Metric, ...]
+    condition: int = 0
+    side: Side | None = None
+    ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +56,8 @@ class Experiment:
     Attributes:
         commands: by side.
         pairs: whole ones, by condition.
-        why: with what it was over. failure: of the run with which it was, in words.
         level: of the false discoveries, at which the rows were judged.
+        failed: the run that stopped it.
         stopped_by: the signal that interrupted it; 0 if none did.
     """
 
@@ -53,8 +69,8 @@ class Experiment:
     stopped_because: StopReason
     level: float
     wall_s: float
-    failure: str = ""
-    notes: tuple[str, ...] = ()
+    failed: Measurement | None = None
+    notes: tuple[Note, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     stopped_by: int = 0
 
@@ -77,10 +93,8 @@ def conclude(
     level = alpha_of(design, why, done)
     rows = evaluate_rows(series_of(done), level)
     pairs = pairs_of(done, len(design.conditions))
-    failure = next(
-        (f"{design.step_text(one.step)}: {one.failure}" for one in done if one.failure), ""
-    )
-    verdict: Verdict = "not enough data" if failure else verdict_of(rows, pairs)
+    failed = next((one for one in done if one.failure), None)
+    verdict: Verdict = "not enough data" if failed is not None else verdict_of(rows, pairs)
     return Experiment(
         verdict=verdict,
         rows=rows,
@@ -90,8 +104,8 @@ def conclude(
         stopped_because=why,
         level=level,
         wall_s=wall_s,
-        failure=failure,
-        notes=tuple(_notes(design, rows, done)),
+        failed=failed,
+        notes=tuple(_notes(rows, done)),
         measurements=tuple(done),
         stopped_by=stopped_by,
     )
@@ -146,46 +160,17 @@ def _is_warm_only(row: Row, rows: Sequence[Row]) -> bool:
     return not any(row_verdict(one) == word for one in other_rows)
 
 
-def _notes(design: Design, rows: Sequence[Row], done: Sequence[Measurement]) -> Iterator[str]:
+def _notes(rows: Sequence[Row], done: Sequence[Measurement]) -> Iterator[Note]:
     for row in rows:
-        name = f"{row.metric.text}{design.condition_suffix(row.condition)}"
         if row_verdict(row) in GAINS and _is_warm_only(row, rows):
-            yield f"{name}: gained in warm iterations only, which is no headline."
+            yield Note("warm_only", (row.metric,), row.condition)
         if row.order is not None and abs(row.order) >= NEGLIGIBLE:
-            yield (
-                f"{name}: the second run of a pair differs by {percent(row.order)} from the first, "
-                "whichever side it is; that is taken out. More warm runs (--warm) may help."
-            )
-    for side, other in (("a", "b"), ("b", "a")):
-        own = {metric.text for one in done if one.step.side == side for metric in one.values}
-        other_metrics = {
-            metric.text for one in done if one.step.side == other for metric in one.values
-        }
-        only = sorted(own - other_metrics)
-        if only and other_metrics:
-            named = ", ".join(only[:3]) + " and more" * (len(only) > 3)  # noqa: PLR2004
-            yield f"Measured of {side} only, so not compared: {named}."
-
-
-def coverage_text(experiment: Experiment) -> str:
-    """ "10 runs of each, in 4 min 02 s", and why there are not more."""
-    runs = experiment.pairs
-    least, most = min(runs), max(runs)
-    number = count_of(most, "run") if least == most else f"{least} to {most} runs"
-    conditions = len(experiment.design.conditions)
-    warm = (
-        sum(one.step.is_warm and bool(one.values) for one in experiment.measurements)
-        // 2
-        // conditions
-    )
-    text = f"{number} of each side" + " in each condition" * (conditions > 1)
-    text += f", {count_of(warm, 'warm run')} before" if warm else ""
-    text += f", in {duration(experiment.wall_s)}"
-    reasons = {
-        "all runs": "",
-        "clear": "; clear by then",
-        "budget": "; then the budget was spent",
-        "failed": "; ended by a run that failed",
-        "interrupted": "; incomplete: interrupted",
-    }
-    return text + reasons[experiment.stopped_because]
+            yield Note("order_effect", (row.metric,), row.condition, ratio=row.order)
+    by_side: dict[Side, set[Metric]] = {"a": set(), "b": set()}
+    for one in done:
+        by_side[one.step.side].update(one.values)
+    sides: tuple[tuple[Side, Side], ...] = (("a", "b"), ("b", "a"))
+    for side, other in sides:
+        only = by_side[side] - by_side[other]
+        if only and by_side[other]:
+            yield Note("one_side_only", tuple(sorted(only)), side=side)

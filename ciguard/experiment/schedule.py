@@ -42,15 +42,6 @@ class Design:
         named = self.conditions[condition].items()
         return one_line(" ".join(f"{name}={value}" for name, value in named), NAME_WIDTH)
 
-    def condition_suffix(self, condition: int) -> str:
-        """ " (steps=4)"; "" where there is one condition only."""
-        several = len(self.conditions) > 1
-        return f" ({self.condition_text(condition)})" if several else ""
-
-    def step_text(self, step: Step) -> str:
-        """ "b, run 3", "b, run 3 (steps=4)"."""
-        return f"{step.text}{self.condition_suffix(step.condition)}"
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -61,11 +52,6 @@ class Step:
     pair: int
     is_second: bool
     is_warm: bool = False
-
-    @property
-    def text(self) -> str:
-        """ "a, warm run 1", "b, run 3"."""
-        return f"{self.side}, {'warm run' if self.is_warm else 'run'} {self.pair + 1}"
 
 
 def steps(design: Design) -> Iterator[Step]:

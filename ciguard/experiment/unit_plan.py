@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec import plan_file as codec
+from ciguard.document import first_line
 from ciguard.experiment.measurement import Metric
 from ciguard.model import (
     BAD_OUTCOMES,
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.enums import Measure
-    from ciguard.model import Record, Result, Suite, UnitKey
+    from ciguard.experiment.schedule import Side
+    from ciguard.model import Outcome, Record, Suite, UnitKey
 
 SHARD: Final = "1"
 POOL: Final = "here"
@@ -39,6 +41,15 @@ class Request:
 
     units: tuple[UnitKey, ...]
     rows: frozenset[Metric] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Why a case has no numbers: how it ended on a side; None without a result."""
+
+    side: Side
+    outcome: Outcome | None = None
+    message: str = ""
 
 
 def metric_of(key: CaseKey, measure: Measure) -> Metric:
@@ -101,19 +112,18 @@ def values_of(record: Record) -> dict[Metric, float]:
     return found
 
 
-def exclusions(record: Record, units: Iterable[UnitKey]) -> dict[CaseKey, str]:
+def exclusions(record: Record, units: Iterable[UnitKey], side: Side) -> dict[CaseKey, Exclusion]:
     """Why a case, or all of a unit that gave none, has no numbers."""
     found = {
-        result.key: _exclusion(result) for result in record.results if result.outcome != "passed"
+        result.key: Exclusion(
+            side, result.outcome, one_line(first_line(result.message or ""), REASON)
+        )
+        for result in record.results
+        if result.outcome != "passed"
     }
     reported_units = {result.key.unit_key for result in record.results}
     lost = {unit: CaseKey(*unit, unit.unit) for unit in units if unit not in reported_units}
-    return {**found, **dict.fromkeys(lost.values(), "has no result")}
-
-
-def _exclusion(result: Result) -> str:
-    first = (result.message or "").strip().partition("\n")[0]
-    return one_line(f"{result.outcome}: {first}" if first else result.outcome, REASON)
+    return {**found, **dict.fromkeys(lost.values(), Exclusion(side))}
 
 
 def failure_of(records: Collection[Record], output_text: str) -> str:

@@ -1,33 +1,182 @@
-"""An experiment in words: for a terminal, in Markdown's table, for programs. Pure."""
+"""What `ciguard experiment` shows, of two commands and of two commits: values -> blocks. Pure."""
 
 from __future__ import annotations
 
 import math
-import textwrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.wording import NARROW_INTERVAL, percent
+from ciguard.document import (
+    Bullets,
+    Code,
+    Column,
+    Facts,
+    Headline,
+    Item,
+    Listing,
+    Paragraph,
+    Section,
+    Table,
+)
+from ciguard.experiment.commit_result import SIDES, row_verdict_of
+from ciguard.experiment.commit_test import ALPHA as COMMIT_ALPHA
 from ciguard.experiment.measurement import PEAK, WALL
-from ciguard.experiment.result import coverage_text, row_verdict
+from ciguard.experiment.result import row_verdict
 from ciguard.experiment.schedule import ALPHA
-from ciguard.text import duration, one_line, size, table
+from ciguard.experiment.unit_plan import key_of
+from ciguard.text import case_name, count_of, duration, one_line, percent, percents, size
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.document import Block, Content
+    from ciguard.document import Row as Cells
+    from ciguard.experiment.commit_result import CommitResult
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.result import Experiment
+    from ciguard.experiment.result import Experiment, Note
+    from ciguard.experiment.schedule import Design, Side, Step
+    from ciguard.experiment.unit_plan import Exclusion
 
-SCHEMA: Final = 1
-COLUMNS: Final = 80
-MAX_SHOWN_RATIO: Final = 100.0  # of a: an interval up to there tells no more than one beyond
-NAME: Final = 26  # characters of a row's name in the terminal's table
-HEADER: Final = ("", "a", "b", "change", "95 % CI", "n", "")
+MAX_NAMED: Final = 3  # metrics that only one side has
+MAX_SHOWN_RATIO: Final = 100.0  # of a: an interval up to there says no more than one beyond
 SHOWN_METRICS: Final = (WALL, PEAK)  # of each run, while it goes on
-RIGHT: Final = frozenset({1, 2, 3, 4, 5})
-ERROR_RATE_NOTE: Final = (
-    f"Of 100 experiments without any difference at most {ALPHA * 100:.0f} tell of one, over all "
-    "metrics, conditions and early looks together."
+COMMANDS: Final[Mapping[Side, str]] = {"a": "a", "b": "b"}
+ERROR_RATE: Final = (
+    f"Of 100 experiments without any difference at most {ALPHA * 100:.0f} report one, over all "
+    "metrics, conditions and interim analyses together."
 )
+COMMIT_ERROR_RATE: Final = (
+    "Paired t-test, its scale moderated over all tests; at most "
+    f"{100 * COMMIT_ALPHA:.0f} % of the differences are expected to be chance."
+)
+
+
+def document(experiment: Experiment) -> tuple[Block, ...]:
+    """Two commands; the last line is the verdict."""
+    design = experiment.design
+    rows: list[tuple[str, Content]] = [
+        (side, Code(command)) for side, command in experiment.commands.items()
+    ]
+    rows.append(("runs", coverage_text(experiment)))
+    return (
+        Headline(f"b beside a: {experiment.verdict}"),
+        Facts(tuple(rows)),
+        *(
+            _condition(
+                f"condition_{at}",
+                design.condition_text(at),
+                [row for row in experiment.rows if row.condition == at],
+            )
+            for at in range(len(design.conditions))
+        ),
+        *_failure(experiment.failed, design, COMMANDS),
+        Bullets(tuple(Item(note_text(note, design)) for note in experiment.notes), "note"),
+        Paragraph(ERROR_RATE, is_note=True),
+        Paragraph(experiment.verdict),
+    )
+
+
+def commit_document(result: CommitResult) -> tuple[Block, ...]:
+    """Two commits; the last line is the verdict."""
+    rows: list[tuple[str, Content]] = [
+        (SIDES[side], Code(commit)) for side, commit in result.commits.items()
+    ]
+    rows.append(("runs", commit_coverage_text(result)))
+    columns = (Column("test"), *_columns("base", "head"))
+    cells = tuple(_commit_row(row) for row in result.rows)
+    excluded = tuple(
+        Item((Code(case_name(key, 76), 76), ": ", exclusion_text(one)))
+        for key, one in result.exclusions.items()
+    )
+    return (
+        Headline(f"head beside base: {result.verdict}"),
+        Facts(tuple(rows)),
+        Table(columns, cells, "test"),
+        Section("excluded", (Bullets(excluded, "test"),), title="Not judged"),
+        *_failure(result.failed, result.design, SIDES),
+        Paragraph(COMMIT_ERROR_RATE, is_note=True),
+        Paragraph(result.verdict),
+    )
+
+
+def _condition(name: str, title: str, rows: list[Row]) -> Section:
+    cells = tuple((one_line(metric_text(row.metric), 200), *_row(row)) for row in rows)
+    table = Table((Column("metric"), *_columns("a", "b")), cells, "metric")
+    return Section(name, (table if cells else Paragraph("No pair of runs."),), title)
+
+
+def _columns(before: str, after: str) -> tuple[Column, ...]:
+    return (
+        Column(before, "right"),
+        Column(after, "right"),
+        Column("change", "right"),
+        Column("95 % CI", "right"),
+        Column("n", "right"),
+        Column("verdict"),
+    )
+
+
+def _row(row: Row, verdict: str = "") -> Cells:
+    """The numbers of a row, and what they come to; "-" without a difference."""
+    verdict = verdict or row_verdict(row)
+    return (
+        value_text(row.metric, row.before),
+        value_text(row.metric, row.after),
+        "-" if row.ratio is None else percent(row.ratio),
+        interval_text(row),
+        str(row.n),
+        "-" if verdict == "no significant difference" else verdict,
+    )
+
+
+def _commit_row(row: Row) -> Cells:
+    name = Code(case_name(key_of(row.metric), 200))
+    measure = () if row.is_time else (" (memory)",)
+    return ((name, *measure), *_row(row, row_verdict_of(row)))
+
+
+def _failure(
+    failed: Measurement | None, design: Design, names: Mapping[Side, str]
+) -> tuple[Block, ...]:
+    """The run that failed, with its last output."""
+    if failed is None:
+        return ()
+    first, *output = failed.failure.splitlines()
+    return (
+        Paragraph(f"{step_text(failed.step, design, names)}: {first}"),
+        Listing(tuple(output)),
+    )
+
+
+def step_text(step: Step, design: Design, names: Mapping[Side, str]) -> str:
+    """ "b, run 3", "base, warm run 1", "b, run 3 (steps=4)"."""
+    run = "warm run" if step.is_warm else "run"
+    text = f"{names[step.side]}, {run} {step.pair + 1}"
+    return text + _condition_suffix(design, step.condition)
+
+
+def _condition_suffix(design: Design, condition: int) -> str:
+    several = len(design.conditions) > 1
+    return f" ({design.condition_text(condition)})" if several else ""
+
+
+def measurement_text(one: Measurement) -> str:
+    """ "12.1 s, 204 MiB"; how it failed."""
+    if one.hit_budget:
+        return "stopped: the budget is spent"
+    if one.failure:
+        return f"failed: {one.failure.partition(chr(10))[0]}"
+    found = [
+        value_text(metric, one.values[metric]) for metric in SHOWN_METRICS if metric in one.values
+    ]
+    return ", ".join(found)
+
+
+def metric_text(metric: Metric) -> str:
+    """ "step (size=4, warm)"."""
+    parts = [f"{name}={value}" for name, value in metric.key]
+    parts += [metric.iteration_kind] if metric.iteration_kind else []
+    return f"{metric.name} ({', '.join(parts)})" if parts else metric.name
 
 
 def value_text(metric: Metric, value: float) -> str:
@@ -45,115 +194,59 @@ def interval_text(row: Row) -> str:
     """ "+8..+12", in percent of a."""
     if row.low is None or row.high is None:
         return "-"
-    digits = 0 if row.high - row.low >= NARROW_INTERVAL else 1
-    ends = (
-        f"{100 * end:+,.{digits}f}" if end < MAX_SHOWN_RATIO else "more"
-        for end in (row.low, row.high)
-    )
-    return "..".join(ends)
+    return percents(row.low, row.high, most=MAX_SHOWN_RATIO)
 
 
-def row_cells(row: Row, width: int = 200) -> tuple[str, ...]:
-    """The row's cells, by `HEADER`."""
-    verdict = row_verdict(row)
+def note_text(note: Note, design: Design) -> str:
+    """What a reader must know of some metrics."""
+    names = [metric_text(metric) for metric in note.metrics]
+    row = f"{names[0]}{_condition_suffix(design, note.condition)}"
+    if note.kind == "warm_only":
+        return f"{row}: improved in warm iterations only; not part of the verdict."
+    if note.kind == "order_effect":
+        return (
+            f"{row}: the second run of a pair differs by {percent(note.ratio or 0.0)} from the "
+            "first, on either side; the change is corrected for it. More warm runs (--warm) may "
+            "help."
+        )
+    named = ", ".join(names[:MAX_NAMED]) + " and more" * (len(names) > MAX_NAMED)
+    return f"Measured only on {note.side}, not compared: {named}."
+
+
+def exclusion_text(one: Exclusion) -> str:
+    """ "failed on head: no such table", "no result on base"."""
+    what = f"{one.outcome or 'no result'} on {SIDES[one.side]}"
+    return f"{what}: {one.message}" if one.message else what
+
+
+def coverage_text(experiment: Experiment) -> str:
+    """ "10 of each side, in 4 min 02 s", and why there are not more."""
+    least, most = min(experiment.pairs), max(experiment.pairs)
+    conditions = len(experiment.design.conditions)
+    warm = sum(one.step.is_warm and bool(one.values) for one in experiment.measurements)
+    warm //= 2 * conditions
+    text = f"{most} of each side" if least == most else f"{least} to {most} of each side"
+    text += " in each condition" * (conditions > 1)
+    text += f" after {count_of(warm, 'warm run')}" if warm else ""
+    reasons = {
+        "all runs": "",
+        "clear": "; stopped early: conclusive",
+        "budget": "; stopped: the budget was spent",
+        "failed": "; stopped: a run failed",
+        "interrupted": "; incomplete: interrupted",
+    }
+    return f"{text}, in {duration(experiment.wall_s)}{reasons[experiment.stopped_because]}"
+
+
+def commit_coverage_text(result: CommitResult) -> str:
+    """ "5 of each commit with 3 tests, after 1 warm run, in 1 min 01 s", and why not more."""
+    warm = count_of(result.design.warm, "warm run")
+    reasons = {
+        "budget": f"; stopped before {result.design.runs}: the budget was spent",
+        "failed": "; stopped: a run failed",
+        "interrupted": "; incomplete: interrupted",
+    }
     return (
-        one_line(row.metric.text, width),
-        value_text(row.metric, row.before),
-        value_text(row.metric, row.after),
-        "-" if row.ratio is None else percent(row.ratio),
-        interval_text(row),
-        str(row.n),
-        "-" if verdict == "no significant difference" else verdict,
+        f"{min(result.pairs)} of each commit with {count_of(result.units, 'test')}, after {warm}, "
+        f"in {duration(result.wall_s)}{reasons.get(result.stopped_because, '')}"
     )
-
-
-def groups(experiment: Experiment) -> list[tuple[str, tuple[Row, ...]]]:
-    """The rows by condition, each with its name: "" where nobody gave one."""
-    design = experiment.design
-    return [
-        (design.condition_text(at), tuple(r for r in experiment.rows if r.condition == at))
-        for at in range(len(design.conditions))
-    ]
-
-
-def measurement_text(one: Measurement) -> str:
-    """ "12.1 s, 204 MiB"; how it failed."""
-    if one.hit_budget:
-        return "ended: the budget is spent"
-    if one.failure:
-        return f"failed: {one.failure.partition(chr(10))[0]}"
-    seen = [
-        value_text(metric, one.values[metric]) for metric in SHOWN_METRICS if metric in one.values
-    ]
-    return ", ".join(seen)
-
-
-def as_text(experiment: Experiment) -> str:
-    """80 columns; the last line is the verdict."""
-    lines = [f"{side}  {one_line(command, 76)}" for side, command in experiment.commands.items()]
-    lines += [_wrapped(coverage_text(experiment)), ""]
-    for name, rows in groups(experiment):
-        lines += [name] if name else []
-        cells = [HEADER, *(row_cells(row, NAME) for row in rows)]
-        lines += [table(cells, right=RIGHT), ""] if rows else ["no pair of runs", ""]
-    if experiment.failure:
-        first, *rest = experiment.failure.splitlines()
-        lines += [_wrapped(first), *(f"    {line}" for line in rest), ""]
-    lines += [*map(_wrapped, experiment.notes), _wrapped(ERROR_RATE_NOTE), ""]
-    return "\n".join([*lines, experiment.verdict]) + "\n"
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, COLUMNS, break_on_hyphens=False)
-
-
-def as_json(experiment: Experiment) -> dict[str, Any]:
-    """Every key is there; null is what is not known."""
-    return {
-        "schema": SCHEMA,
-        "verdict": experiment.verdict,
-        "complete": experiment.is_complete,
-        "ended": experiment.stopped_because,
-        "failure": experiment.failure or None,
-        "commands": dict(experiment.commands),
-        "conditions": [dict(condition) for condition in experiment.design.conditions],
-        "planned_runs": experiment.design.runs,
-        "pairs": list(experiment.pairs),
-        "wall_s": experiment.wall_s,
-        "level": experiment.level,
-        "rows": [_row(row) for row in experiment.rows],
-        "notes": list(experiment.notes),
-        "runs": [_run(one) for one in experiment.measurements],
-    }
-
-
-def _row(row: Row) -> dict[str, Any]:
-    numbers = ("n", "before", "after", "ratio", "low", "high", "p", "noise", "order")
-    return {
-        "condition": row.condition,
-        **_metric(row.metric),
-        **{name: getattr(row, name) for name in numbers},
-        "verdict": row_verdict(row),
-    }
-
-
-def _metric(metric: Metric) -> dict[str, Any]:
-    return {
-        "name": metric.name,
-        "unit": metric.unit,
-        "key": dict(metric.key),
-        "iterations": metric.iteration_kind or None,
-    }
-
-
-def _run(one: Measurement) -> dict[str, Any]:
-    step = one.step
-    return {
-        "condition": step.condition,
-        "side": step.side,
-        "run": step.pair + 1,
-        "warm": step.is_warm,
-        "second": step.is_second,
-        "failure": one.failure or None,
-        "values": [{**_metric(metric), "value": value} for metric, value in one.values.items()],
-    }

@@ -20,7 +20,9 @@ from markdown_it import MarkdownIt
 from ciguard.errors import UsageError
 from ciguard.experiment import view
 from ciguard.experiment.command import check_scipy, parse_conditions, parse_seconds, substitute
-from ciguard.template_loader import environment
+from ciguard.experiment.json import as_json
+from ciguard.render.markdown import as_markdown
+from ciguard.render.plaintext import COLUMNS, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,7 +125,7 @@ def test_a_command_that_fails_is_named_with_its_last_words(
         cwd=tmp_path,
         expect=10,
     )
-    assert "b, warm run 1: exit code 3\n    no such table\n" in done.stdout
+    assert "b, warm run 1: exit code 3\n\n  no such table\n" in done.stdout
     assert done.stdout.splitlines()[-1] == "not enough data"
     assert "failed: exit code 3" in done.stderr
 
@@ -132,7 +134,7 @@ def test_the_budget_ends_a_run(tmp_path: Path, ciguard: Ciguard) -> None:
     done = ciguard(
         *("experiment", "--a", "sleep 60", "--b", "true", "--budget", "1.5s"), cwd=tmp_path
     )
-    assert "then the budget was spent" in done.stdout
+    assert "the budget was spent" in done.stdout
     assert done.stdout.splitlines()[-1] == "not enough data"
 
 
@@ -224,11 +226,10 @@ SHOWN = {
 
 
 def rendered(found: Experiment) -> Mapping[str, str]:
-    template = environment().get_template("experiment.md.j2")
     return {
-        "txt": view.as_text(found),
-        "md": template.render(experiment=found, words=view),
-        "json": json.dumps(view.as_json(found), indent=2, allow_nan=False) + "\n",
+        "txt": as_text(view.document(found)),
+        "md": as_markdown(view.document(found)),
+        "json": json.dumps(as_json(found), indent=2, allow_nan=False) + "\n",
     }
 
 
@@ -239,6 +240,6 @@ def test_all_formats(name: str, found: Experiment, golden: Golden) -> None:
         rounded = {r"(\d\.\d{6})\d+": r"\1"}
         golden(text, SAMPLES / f"{name}.{suffix}", scrub=rounded if suffix == "json" else {})
         assert suffix == "json" or text.splitlines()[-1] == found.verdict
-    assert max(map(len, rendered(found)["txt"].splitlines())) <= view.COLUMNS
+    assert max(map(len, rendered(found)["txt"].splitlines())) <= COLUMNS
     html = MarkdownIt("commonmark").enable("table").render(rendered(found)["md"])
     assert html.count("<table>") == len(found.design.conditions)

@@ -15,10 +15,12 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.experiment import commit_result
+from ciguard.experiment.json import commits_as_json
 from ciguard.experiment.loop import run_design
 from ciguard.experiment.measurement import Measurement
-from ciguard.experiment.schedule import Design
+from ciguard.experiment.schedule import Design, Step
 from ciguard.experiment.unit_plan import (
+    Exclusion,
     Request,
     exclusions,
     failure_of,
@@ -26,14 +28,15 @@ from ciguard.experiment.unit_plan import (
     plan_of,
     values_of,
 )
+from ciguard.experiment.view import commit_document
 from ciguard.model import CaseKey, Record, Suite, UnitKey
-from ciguard.template_loader import environment
+from ciguard.render.markdown import as_markdown
+from ciguard.render.plaintext import COLUMNS, as_text
 
 if TYPE_CHECKING:
     from conftest import Golden
 
     from ciguard.experiment.commit_result import CommitResult
-    from ciguard.experiment.schedule import Step
     from ciguard.model import Result
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "experiment"
@@ -67,7 +70,7 @@ def found(runs: int = 5, **changes: Any) -> CommitResult:
         why,
         commits={"a": "a" * 40, "b": "b" * 40},
         request=Request((UnitKey("", "", "a.py"),)),
-        exclusions={key("a.py::bad"): "on head: failed: no such table"},
+        exclusions={key("a.py::bad"): Exclusion("b", "failed", "no such table")},
         wall_s=61.0,
     )
     return replace(reported, **changes)
@@ -75,16 +78,14 @@ def found(runs: int = 5, **changes: Any) -> CommitResult:
 
 def test_all_formats(golden: Golden) -> None:
     reported = found()
-    text = commit_result.as_text(reported)
-    markdown = (
-        environment().get_template("confirmation.md.j2").render(found=reported, words=commit_result)
-    )
+    text = as_text(commit_document(reported))
+    markdown = as_markdown(commit_document(reported))
     golden(text, SAMPLES / "confirmed.txt")
     golden(markdown, SAMPLES / "confirmed.md")
-    content = json.dumps(commit_result.as_json(reported), indent=2, allow_nan=False) + "\n"
+    content = json.dumps(commits_as_json(reported), indent=2, allow_nan=False) + "\n"
     golden(content, SAMPLES / "confirmed.json", scrub={r"(\d\.\d{6})\d+(e-\d+)?": r"\1"})
     assert text.splitlines()[-1] == markdown.splitlines()[-1] == reported.verdict == "mixed"
-    assert max(map(len, text.splitlines())) <= commit_result.COLUMNS
+    assert max(map(len, text.splitlines())) <= COLUMNS
     html = MarkdownIt("commonmark").enable("table").render(markdown)
     assert html.count("<tr>") == 1 + len(reported.rows)
     assert "<b>" not in html
@@ -93,9 +94,11 @@ def test_all_formats(golden: Golden) -> None:
 def test_too_few_runs_and_failed_ones_give_no_verdict() -> None:
     assert found(2).verdict == "not enough data"
     assert not found(2).is_complete
-    failed = found(failure="b, run 1: ended: crash\nlast words")
+    failed = found(
+        failed=Measurement(Step(0, "b", 0, is_second=True), failure="ended: crash\nlast words")
+    )
     assert not failed.is_complete
-    assert "    last words\n" in commit_result.as_text(failed)
+    assert "head, run 1: ended: crash\n\n  last words\n" in as_text(commit_document(failed))
 
 
 def record(*results: Result, **facts: Any) -> Record:
@@ -118,11 +121,11 @@ def test_numbers_are_those_of_cases_that_went_wrong_in_no_try() -> None:
         metric_of(key("good"), "peak_delta_bytes"): 10.0 * MIB,
     }
     units = [UnitKey("", "", name) for name in ("good", "bad", "nowhere")]
-    assert exclusions(reported, units) == {
-        key("bad"): "failed: no",
-        key("flaky"): "failed",
-        key("gone"): "died",
-        key("nowhere"): "has no result",
+    assert exclusions(reported, units, "b") == {
+        key("bad"): Exclusion("b", "failed", "no"),
+        key("flaky"): Exclusion("b", "failed"),
+        key("gone"): Exclusion("b", "died"),
+        key("nowhere"): Exclusion("b"),
     }
 
 
@@ -145,6 +148,6 @@ def test_the_plan_is_one_leg_of_the_suites_that_are_asked() -> None:
 def test_long_names_have_a_line_of_their_own(width: int) -> None:
     name = "t.py::" + "x" * width
     rows = tuple(replace(row, metric=metric_of(key(name), "wall_s")) for row in found().rows[:1])
-    lines = commit_result.as_text(found(rows=rows)).splitlines()
+    lines = as_text(commit_document(found(rows=rows))).splitlines()
     assert any(line.strip() == name for line in lines) is (width == 60)
-    assert max(map(len, lines)) <= commit_result.COLUMNS
+    assert max(map(len, lines)) <= COLUMNS

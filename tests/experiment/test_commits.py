@@ -143,8 +143,8 @@ def test_units_that_fail_or_are_not_there_are_not_judged(project: Path, ciguard:
         stdin=listed,
     )
     lines = done.stdout.splitlines()
-    assert f"not judged: {unit('breaks')}\n  on head: failed" in done.stdout
-    assert f"not judged: {unit('gone')}\n  on base: has no result\n" in done.stdout
+    assert f"- {unit('breaks')}: failed on head" in done.stdout
+    assert f"- {unit('gone')}: no result on base\n" in done.stdout
     assert max(map(len, lines)) <= 80
     assert "base, run 1: " in done.stderr
     assert "not committed" not in done.stderr

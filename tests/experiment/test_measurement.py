@@ -9,6 +9,7 @@ import pytest
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.experiment.measurement import CPU, PEAK, WALL, Metric, failure_of, values_of
+from ciguard.experiment.view import metric_text
 from ciguard.model import (
     EndLine,
     Line,
@@ -64,7 +65,7 @@ def test_other_keys_are_conditions_of_their_own() -> None:
     found = values_of(record(step(1.0, steps="4"), step(8.0, steps="10"), step(3.0, steps="4")))
     assert found[Metric("step", "s", (("steps", "4"),))] == 2.0
     assert found[Metric("step", "s", (("steps", "10"),))] == 8.0
-    assert Metric("step", "s", (("steps", "4"),), "warm").text == "step (steps=4, warm)"
+    assert metric_text(Metric("step", "s", (("steps", "4"),), "warm")) == "step (steps=4, warm)"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ from experiment.simulated_programs import Program
 
 from ciguard.experiment.loop import is_conclusive, run_design, series_of
 from ciguard.experiment.measurement import CPU, PEAK, WALL, Measurement, Metric
-from ciguard.experiment.result import conclude, coverage_text, row_verdict
+from ciguard.experiment.result import Note, conclude, row_verdict
 from ciguard.experiment.schedule import Design, Step, interim_analyses, steps
+from ciguard.experiment.view import coverage_text, document, note_text
+from ciguard.render.plaintext import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -84,20 +86,20 @@ def test_one_word_for_all_rows(rows: Mapping[Metric, Sides], expected: str) -> N
 
 def test_a_gain_in_warm_iterations_alone_is_told_and_is_no_headline() -> None:
     found = experiment({WALL: SAME, WARM: LESS, COLD: SAME})
-    assert found.notes == ("step (warm): gained in warm iterations only, which is no headline.",)
+    assert found.notes == (Note("warm_only", (WARM,)),)
     assert [row_verdict(row) for row in found.rows][1] == "faster"
 
 
 def test_of_several_conditions_each_note_says_which() -> None:
     gained = {WALL: SAME, WARM: LESS, COLD: SAME}
     found = experiment(gained, gained, {WALL: SAME})
-    output = "gained in warm iterations only, which is no headline."
-    assert found.notes == tuple(f"step (warm) (n={n}): {output}" for n in (0, 1))
-    assert coverage_text(found) == "8 runs of each side in each condition, in 1 min 23 s"
+    assert found.notes == tuple(Note("warm_only", (WARM,), n) for n in (0, 1))
+    assert note_text(found.notes[1], found.design).startswith("step (warm) (n=1): improved")
+    assert coverage_text(found) == "8 of each side in each condition, in 1 min 23 s"
     (one, two) = ({WALL: SAME}, {WALL: SAME})
     done = [replace(run, failure="exit code 3") for run in experiment(one, two).measurements[2:3]]
     failed = conclude(experiment(one, two).design, done, "failed", commands=COMMANDS)
-    assert failed.failure == "a, run 1 (n=1): exit code 3"
+    assert "a, run 1 (n=1): exit code 3\n" in as_text(document(failed))
 
 
 def test_conditions_are_never_pooled() -> None:
@@ -115,7 +117,7 @@ def test_conditions_are_never_pooled() -> None:
 def test_what_only_one_side_says_is_not_compared() -> None:
     found = experiment({WALL: SAME, SCORE: ([1.0] * 8, [])})
     assert [row.metric for row in found.rows] == [WALL]
-    assert found.notes == ("Measured of a only, so not compared: score.",)
+    assert found.notes == (Note("one_side_only", (SCORE,), side="a"),)
 
 
 def stopped(at: int, how: Callable[[Step], Measurement], runs: int = 6) -> Experiment:
@@ -136,14 +138,14 @@ def test_a_failure_ends_it_and_nothing_is_judged() -> None:
         "failed",
         (3,),
     )
-    assert found.failure == "b, run 4: exit code 3\nno such table"
+    assert "b, run 4: exit code 3\n\n  no such table\n" in as_text(document(found))
     assert not found.is_complete
 
 
 def test_a_run_that_the_budget_cut_is_no_run() -> None:
     found = stopped(7, lambda step: Measurement(step, hit_budget=True))
     assert (found.stopped_because, found.pairs, found.rows[0].n) == ("budget", (3,), 3)
-    assert "; then the budget was spent" in coverage_text(found)
+    assert "; stopped: the budget was spent" in coverage_text(found)
 
 
 def test_no_pair_begins_that_would_not_fit() -> None:
@@ -167,7 +169,7 @@ def test_it_is_over_when_it_is_clear() -> None:
     found = conclude(design, done, why, commands=COMMANDS)
     assert (why, found.pairs, found.verdict) == ("clear", (4,), "slower")
     assert found.level == interim_analyses(10)[4]
-    assert "; clear by then" in coverage_text(found)
+    assert "; stopped early: conclusive" in coverage_text(found)
 
 
 def test_one_row_that_is_not_clear_goes_on() -> None:

@@ -21,7 +21,7 @@ def test_sides_and_conditions_take_turns() -> None:
     reported = "".join(f"{step.side}{step.condition}" + "w" * step.is_warm + " " for step in found)
     assert reported == "a0w b0w a1w b1w a0 b0 a1 b1 b0 a0 b1 a1 "
     assert [step.is_second for step in found] == [False, True] * 6
-    assert [step.text for step in found[:2]] == ["a, warm run 1", "b, warm run 1"]
+    assert [(step.side, step.pair) for step in found[:2]] == [("a", 0), ("b", 0)]
 
 
 @settings(deadline=None)

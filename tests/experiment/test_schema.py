@@ -11,7 +11,7 @@ import pytest
 from experiment.test_commit_result import found as of_commits
 from experiment.test_result import LESS, MIB, MORE, SCORE, experiment, scaled
 
-from ciguard.experiment import commit_result, view
+from ciguard.experiment.json import as_json, commits_as_json
 from ciguard.experiment.loop import StopReason
 from ciguard.experiment.measurement import PEAK, WALL
 from ciguard.experiment.result import Verdict
@@ -43,14 +43,14 @@ def objects(part: Any) -> Iterator[dict[str, Any]]:
 
 
 ANSWERS = {
-    "commands": view.as_json(
+    "commands": as_json(
         experiment(
             {WALL: MORE, PEAK: scaled(LESS, MIB), SCORE: LESS}, {WALL: ([1.0], [1.0]), SCORE: MORE}
         )
     ),
-    "one run": view.as_json(experiment({WALL: ([1.0], [1.0])})),
-    "commits": commit_result.as_json(of_commits()),
-    "two commits, one run": commit_result.as_json(of_commits(1)),
+    "one run": as_json(experiment({WALL: ([1.0], [1.0])})),
+    "commits": commits_as_json(of_commits()),
+    "two commits, one run": commits_as_json(of_commits(1)),
     **{path.name: json.loads(path.read_text("utf-8")) for path in SAMPLES.glob("*.json")},
 }
 
