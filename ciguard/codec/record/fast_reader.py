@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields
 from functools import cache, lru_cache
 from operator import attrgetter
+from sys import intern
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, cast
 
 from ciguard.codec.mutable_twin import mutable_twin
@@ -132,14 +133,27 @@ def _to_line(word: str) -> Callable[[Any], Any]:
         line.__class__ = kind
         return line
 
-    def to_result(struct: Any) -> Any:
+    # A unit is named by its start, its result and its case, a file by each of its units: as one
+    # object they take a third of the memory, and dictionaries of them compare no text.
+    def to_start(struct: Any) -> Any:
         line = twin(*values_of(struct))
-        if not line.case:
-            line.case = line.unit
+        line.unit = intern(line.unit)
+        if line.file is not None:
+            line.file = intern(line.file)
         line.__class__ = kind
         return line
 
-    return to_result if kind is Result else to_line
+    def to_result(struct: Any) -> Any:
+        line = twin(*values_of(struct))
+        line.unit = intern(line.unit)
+        line.case = intern(line.case) if line.case else line.unit
+        if line.file is not None:
+            line.file = intern(line.file)
+        line.__class__ = kind
+        return line
+
+    own: dict[type[Any], Callable[[Any], Any]] = {Result: to_result, StartLine: to_start}
+    return own.get(kind, to_line)
 
 
 def _value(annotation: str, field: Field) -> Any:

@@ -80,9 +80,10 @@ def _decode_lines(
     lines = BytesIO(content)
     # Programs on Windows begin a file with a byte order mark; the first line says whose it is.
     lines.seek(len(BOM_UTF8) * content.startswith(BOM_UTF8))
+    allowed = budget.remaining_lines
     for number, piece in enumerate(lines, 1):
-        budget.remaining_lines -= 1
-        if budget.remaining_lines < 0:
+        budget.remaining_lines = allowed - number
+        if number > allowed:
             damage.append(f"{source}:{number}: the records have more than {MAX_LINES:,} lines")
             return
         try:
@@ -95,7 +96,8 @@ def _decode_lines(
                 what = str(error) if piece.endswith(b"\n") else "cut"
                 damage.append(f"{source}:{number}: {what}")
             continue
-        if isinstance(line, (ShardLine, DefaultsLine)):
+        kind = type(line)  # a call of isinstance for each of a million lines takes longer
+        if kind is ShardLine or kind is DefaultsLine:
             defaults = line if isinstance(line, DefaultsLine) else DefaultsLine()
             read = reader(defaults, is_large=budget.uses_fast_reader)
         if line is not None:
@@ -114,6 +116,10 @@ def _read_file(source: str, content: bytes, budget: _Budget) -> _File:
     lines: list[Line] = []
     file.blocks.append((None, lines))
     for line in _decode_lines(source, content, file.damage, budget):
+        kind = type(line)
+        if kind is Result or kind is StartLine:  # nearly all
+            lines.append(line)
+            continue
         if isinstance(line, (ShardLine, DefaultsLine)):
             leg, lines = _identity(line, file.folder), []
             file.legs.append(leg)
@@ -148,7 +154,7 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
     for file in files:
         in_folder.setdefault(file.folder, set()).update(file.legs)
         for leg, lines in file.blocks:
-            if leg is not None:
+            if leg is not None and ProcessLine in map(type, lines):
                 numbers = [line.process for line in lines if isinstance(line, ProcessLine)]
                 started.update((file.folder, leg, number) for number in numbers)
     everywhere = {leg for legs in in_folder.values() for leg in legs}
@@ -170,7 +176,7 @@ def _owners(files: list[_File]) -> Iterator[tuple[_File, _Identity | None]]:
 
 
 def _has_header(block: tuple[_Identity | None, list[Line]]) -> bool:
-    return any(isinstance(line, ShardLine) for line in block[1])
+    return ShardLine in map(type, block[1])
 
 
 @dataclass(slots=True)
@@ -185,11 +191,7 @@ class _LegLines:
     def to_record(self, results: Mapping[str, Mapping[str, bytes]]) -> Record:
         """Join the lines; `results` are the result files by the record's folder and their name."""
         by_kind: dict[Any, list[Any]] = {kind: [] for kind in _KINDS}
-        copies = [
-            source
-            for source, lines in self.parts.items()
-            if any(isinstance(line, ShardLine) for line in lines)
-        ]
+        copies = [source for source, lines in self.parts.items() if ShardLine in map(type, lines)]
         for line in _deduplicated(self.parts) if len(copies) > 1 else chain(*self.parts.values()):
             by_kind[type(line)].append(line)
         headers = by_kind[ShardLine]
