@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from ciguard import model
-from ciguard.codec.plan_file import COLUMNS_FROM, decode, encode
+from ciguard.codec.plan_file import COLUMNS_FROM, _units, decode, encode
+from ciguard.codec.record.lines import LineError
 from ciguard.errors import InputError
 from ciguard.model import (
     Exclusion,
@@ -124,6 +125,38 @@ def test_both_forms_mean_the_same() -> None:
     columns = {key: [row[key] for row in rows] for key in rows[0]}
     content["shards"][0]["units"] = columns
     assert decode(sealed(content), "x").shards == plan().shards
+
+
+@given(st.data())
+def test_any_columns_mean_what_their_rows_do(data: st.DataObject) -> None:
+    odd = st.none() | st.booleans() | st.integers(-2, 1 << 63) | st.floats() | st.text(max_size=2)
+    right: dict[str, st.SearchStrategy[Any]] = {
+        "unit": st.text(max_size=2),
+        "suite": st.just("unit"),
+        "wall_s": st.floats(0, 9),
+        "retained_bytes": st.none() | st.integers(-9, 9),
+        "timeout_s": st.none() | st.floats(0, 9),
+        "known": st.booleans(),
+        "later": odd,
+    }
+    names = data.draw(st.lists(st.sampled_from(sorted(right)), unique=True))
+    wrong = data.draw(st.sampled_from([*right, *[""] * len(right)]))
+    rows = data.draw(st.integers(0, 3))
+    columns = {
+        name: data.draw(
+            st.lists(odd if name == wrong else right[name], min_size=rows, max_size=rows)
+        )
+        for name in names
+    }
+
+    def said(units: Any) -> str:
+        try:
+            return repr(_units(units))
+        except LineError as error:
+            return str(error)
+
+    as_rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    assert said(columns) == said(as_rows)
 
 
 def test_an_older_plan_may_lack_what_has_a_default() -> None:

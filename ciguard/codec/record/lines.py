@@ -125,6 +125,7 @@ class Field(NamedTuple):
     json_name: str
     check: Callable[[Any], Any]
     exact: Any  # a value of this very type needs no check but its range; None: always check
+    default: Any  # MISSING where there is none, or one is made for each value
     allowed: frozenset[str] | None  # a text of these needs none either
     not_negative: bool
 
@@ -136,6 +137,8 @@ _EXACT: Final[dict[str, Any]] = {
     "int | None": int,
     "float": float,
     "float | None": float,
+    "bool": bool,
+    "bool | None": bool,
     "Outcome": str,
     "Ending": str,
     "MeasuredBy | None": str,
@@ -165,6 +168,7 @@ class LineSchema:
                 json_name=_JSON_NAME.get(field.name, field.name),
                 check=checks[cast("str", field.type)],
                 exact=_EXACT.get(cast("str", field.type)),
+                default=field.default,
                 allowed=_ALLOWED.get(cast("str", field.type)),
                 # Only what a test leaves behind may be less than nothing.
                 not_negative=field.name.endswith(("_s", "_bytes"))
