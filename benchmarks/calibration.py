@@ -95,11 +95,11 @@ def every_choice(runs: Sequence[Run]) -> None:
                 one.tier == "confirmed" for one in (*verdict.losses, *verdict.gains)
             )
         confirmed["leaks"] += sum(one.tier == "confirmed" for one in found.leaks)
-        confirmed["whole suite"] += found.pace.word in ("slower", "faster")
+        confirmed["whole suite"] += found.suite_speed.verdict in ("slower", "faster")
         named += len(found.durations.unsure)
         doubled += bool(found.doubled)
-        noisy += found.durations.word == "too noisy to judge"
-        evaluated += found.durations.judged + found.memory.judged
+        noisy += found.durations.verdict == "too noisy to judge"
+        evaluated += found.durations.judged_tests + found.memory.judged_tests
         suspects += found.durations.suspects + found.memory.suspects
     cases = len(runs[0].keys)
     print(f"{len(runs)} recordings of {cases:,} cases, every choice of 2 runs: {len(pairs)}")

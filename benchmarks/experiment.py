@@ -104,7 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--experiments", type=int, default=10)
     parser.add_argument("--budget", default="90s")
-    parser.add_argument("--confirm", type=int, default=0, metavar="PULLS")
+    parser.add_argument("--confirm-suspects", type=int, default=0, metavar="PULLS")
     options = parser.parse_args()
     if options.confirm:
         confirm(options.confirm)

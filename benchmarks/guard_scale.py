@@ -67,7 +67,9 @@ def plan_of(legs: int, results: int) -> Plan:
         Shard(
             key=f"{leg + 1:03}",
             pool="linux",
-            units=tuple(PlannedUnit(unit, wall_s=0.5, known=True) for unit in units[leg::legs]),
+            units=tuple(
+                PlannedUnit(unit, wall_s=0.5, has_history=True) for unit in units[leg::legs]
+            ),
             predicted=Prediction(500.0, 600.0, 700 << 20),
             timeout_minutes=20,
         )

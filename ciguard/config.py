@@ -134,12 +134,12 @@ class PolicyConfig(_Section):
         Literal["new-failure", "timeout", "oom", "memory", "duration", "incomplete"], ...
     ] = Field(("new-failure", "timeout", "oom"), description="comparison findings that fail a run")
     guard_rail: GuardRail = Field("auto", description="what happens when memory runs out")
-    tries: int = Field(
-        1,
-        ge=1,
-        le=10,
-        description="how often a unit may fail; its process is repeated up to it "
-        "(does nothing for a suite with `results`)",
+    retries: int = Field(
+        0,
+        ge=0,
+        le=9,
+        description="how often a failed test runs again, after what ran before it in its process "
+        "(not for a suite with `results`)",
     )
 
 
@@ -149,23 +149,23 @@ class GuardConfig(_Section):
     max_drop: float = Field(
         0.01, ge=0, le=1, description="share of the base's units that may be gone"
     )
-    fewest_units: int | None = Field(
+    min_units: int | None = Field(
         None, ge=1, description="acknowledges a larger drop: at least so many units are planned"
     )
-    forgive: Literal["none", "base"] = Field(
-        "none", description="base: what fails on the base too does not fail a pull request"
+    ignore_base_failures: bool = Field(
+        False, description="what fails on the base too does not fail a pull request"
     )
 
 
 class HistoryConfig(_Section):
     """[history]: where past runs are kept."""
 
-    carrier: str = Field("branch:ciguard-history", description="branch:NAME, or a file's path")
+    store: str = Field("branch:ciguard-history", description="branch:NAME, or a file's path")
 
     @property
     def in_branch(self) -> bool:
         """Whether the next machine reads what one writes there: a file is on one disk."""
-        return self.carrier.startswith("branch:")
+        return self.store.startswith("branch:")
 
 
 class ReportConfig(_Section):
@@ -201,7 +201,7 @@ class WorkflowConfig(_Section):
     forks: bool = Field(
         False, description="a second workflow, which comments on pull requests of forks"
     )
-    confirm: bool = Field(
+    confirm_suspects: bool = Field(
         False, description="suspects of a pull request are run again on both commits"
     )
 
@@ -228,7 +228,7 @@ ENVIRONMENT: Final[dict[str, tuple[str, ...]]] = {
     "CIGUARD_INSTALL": ("install",),
     **{f"CIGUARD_PLAN_{key.upper()}": ("plan", key) for key in PlanConfig.model_fields},
     **{f"CIGUARD_POLICY_{key.upper()}": ("policy", key) for key in PolicyConfig.model_fields},
-    "CIGUARD_HISTORY_CARRIER": ("history", "carrier"),
+    "CIGUARD_HISTORY_STORE": ("history", "store"),
 }
 _SECTIONS: Final = ("CIGUARD_PLAN_", "CIGUARD_POLICY_", "CIGUARD_HISTORY_")
 

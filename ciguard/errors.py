@@ -70,7 +70,7 @@ class InputError(CiguardError):
 
 
 class RemoteError(CiguardError):
-    """GitHub or the history's carrier could not be reached, or said no.
+    """GitHub or the history's store could not be reached, or said no.
 
     `is_lasting`: the next call of the same kind would not do better.
     """

@@ -35,12 +35,15 @@ def test_result_files_that_cannot_be_are_refused(tmp_path: Path, suite: str, out
 
 
 def test_guard_policy_is_read_and_its_mistakes_are_told() -> None:
-    law = b'[guard]\nmax_drop = 0.05\nfewest_units = 7700\nforgive = "base"\n'
+    law = b"[guard]\nmax_drop = 0.05\nmin_units = 7700\nignore_base_failures = true\n"
     guard = parse({"ciguard.toml": law, "pyproject.toml": b"["}, {}).guard
-    assert (guard.max_drop, guard.fewest_units, guard.forgive) == (0.05, 7700, "base")
+    assert (guard.max_drop, guard.min_units, guard.ignore_base_failures) == (0.05, 7700, True)
     assert parse({}, {}).guard.max_drop == 0.01
     with pytest.raises(CiguardError) as caught:
-        parse({"pyproject.toml": b"[tool.ciguard.guard]\nmax_drop = 5\nforgive = 1\n"}, {})
+        parse(
+            {"pyproject.toml": b"[tool.ciguard.guard]\nmax_drop = 5\nignore_base_failures = 3\n"},
+            {},
+        )
     output = str(caught.value)
     assert "pyproject.toml: tool.ciguard: guard.max_drop: expected at most 1, found 5" in output
-    assert "guard.forgive: expected 'none' or 'base', found 1" in output
+    assert "guard.ignore_base_failures: " in output

@@ -76,7 +76,7 @@ def test_configuration_page_is_what_the_code_reads(golden: Golden) -> None:
         '`"45m"` and `"1h30m"`, sizes numbers of bytes or texts like `"16GB"` and `"500MiB"`.',
         'A suite without a table is called `""`; `[suite.""]` configures it and keeps its past.',
         "The environment overrides: `CIGUARD_PLAN_SHARDS=4` sets `shards` of `[plan]`, and so on",
-        "for `[plan]` and `[policy]`; `CIGUARD_INSTALL`, `CIGUARD_HISTORY_CARRIER`. Flags override",
+        "for `[plan]` and `[policy]`; `CIGUARD_INSTALL`, `CIGUARD_HISTORY_STORE`. Flags override",
         "both.",
         "",
         *_section("Top level", Config),

@@ -103,7 +103,7 @@ def test_guard(record: Record) -> None:
     assert sum(verdict.counts.values()) == len(finals(record))
     assert {one.key for one in verdict.flaky} == {key for key in units if units[key].is_flaky}
     out_of_memory_value = {key for key in units if units[key].passed_after_oom}
-    assert {one.key for one in verdict.starved} == out_of_memory_value
+    assert {one.key for one in verdict.passed_after_oom} == out_of_memory_value
     wanted = {UnitKey("", "", unit) for unit in UNITS}
     done = {key for key in units if units[key].status != "unfinished"}
     assert {one.key for one in verdict.missing} == wanted - done
@@ -211,7 +211,7 @@ def agrees(found: LegVerdict, units: Mapping[UnitKey, UnitResult]) -> None:
     assert sum(found.counts.values()) == len(cases)
     assert in_order(found.bad) == in_order(one for one in cases if classify_result(one) != "good")
     assert set(found.flaky) == {key for key in units if units[key].is_flaky}
-    assert set(found.starved) == {key for key in units if units[key].passed_after_oom}
+    assert set(found.passed_after_oom) == {key for key in units if units[key].passed_after_oom}
     assert set(found.missing) >= {UnitKey("", "", unit) for unit in UNITS} - units.keys()
     statuses = {unit.status for unit in units.values()}
     code = ExitCode.TESTS_FAILED if "bad" in statuses else ExitCode.OK

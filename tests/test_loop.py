@@ -132,7 +132,7 @@ def test_a_suite_of_any_command_goes_through_the_whole_loop(tables: Loop) -> Non
     assert found == EXPECTED
 
     known = tables.plan("next", "--shards", "2", "--history", str(tables.history))
-    assert all(unit["known"] for shard in known["shards"] for unit in shard["units"])
+    assert all(unit["has_history"] for shard in known["shards"] for unit in shard["units"])
     candidate = tables.run("next", "candidate", expect=(0, 10))
     compared = tables.ciguard(
         *("compare", records, candidate, "--history", tables.history, "--format", "json"),

@@ -53,7 +53,7 @@ def test_a_beginner_finds_first_what_a_beginner_needs() -> None:
         "What to configure first",
     ]
     beginning = readme.partition("## Commands")[0]
-    for word in ("pip install", 'install = "git+', "timeout", "tries", "quarantine.toml"):
+    for word in ("pip install", 'install = "git+', "timeout", "retries", "quarantine.toml"):
         assert word in beginning
     table = beginning.partition("## The words")[2]
     for word in ("unit", "case", "shard", "leg", "record", "pool", "95 %", "makespan", "floor"):

@@ -175,11 +175,11 @@ def _put_measure(
 def _put_keys(writer: Writer, history: History) -> None:
     suite_keys = sorted({key[:2] for key in history.keys})
     positions = {suite_key: position for position, suite_key in enumerate(suite_keys)}
-    writer.blob("ways", _json(suite_keys))
+    writer.blob("suite_keys", _json(suite_keys))
     suite_key = np.fromiter(
         (positions[key[:2]] for key in history.keys), np.int64, len(history.keys)
     )
-    writer.integers("way", suite_key)
+    writer.integers("suite_key", suite_key)
     writer.texts("unit", [key.unit for key in history.keys])
     writer.optional_texts("case", [None if key[3] == key[2] else key[3] for key in history.keys])
     if history.external_names:
@@ -251,14 +251,14 @@ def _sections(head: Any, body: memoryview) -> Reader:
 
 
 def _keys(reader: Reader, count: int) -> tuple[CaseKey, ...]:
-    suite_keys = reader.json("ways")
+    suite_keys = reader.json("suite_keys")
     if not isinstance(suite_keys, list) or not all(
         isinstance(suite_key, list) and [type(text) for text in suite_key] == [str, str]
         for suite_key in suite_keys
     ):
         raise CorruptData("ways are no list of suites and variants")
-    suite_key = reader.integers("way", count)
-    _check_range("way", suite_key, 0, len(suite_keys))
+    suite_key = reader.integers("suite_key", count)
+    _check_range("suite_key", suite_key, 0, len(suite_keys))
     units = reader.texts("unit", count)
     cases = reader.optional_texts("case", count)
     suites = [suite_keys[position][0] for position in suite_key.tolist()]

@@ -31,7 +31,7 @@ class SuiteOverhead:
     base_bytes: int | None = None
     setup_s: float | None = None
     teardown_s: float | None = None
-    between_s: float | None = None
+    inter_test_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class HistoryLeg:
     peak_bytes: int | None = None  # largest sample of the whole process tree
     process_peak_bytes: int | None = None  # largest high-water mark of one process
     units_planned: int | None = None
-    costs: tuple[SuiteOverhead, ...] = ()
-    lost: tuple[UnitKey, ...] = ()
+    overheads: tuple[SuiteOverhead, ...] = ()
+    lost_units: tuple[UnitKey, ...] = ()
 
     @property
     def identity(self) -> tuple[str, str, str, str]:

@@ -289,8 +289,8 @@ def baseline_info(
     )
     return BaselineInfo(
         runs=tuple(names),
-        left_out=choice.excluded,
-        how=describe_selection(choice, len(bases), has_history=history is not None),
+        excluded_runs=choice.excluded,
+        selection=describe_selection(choice, len(bases), has_history=history is not None),
         values=int(table.value_counts.sum()),
-        unused=tuple(one for one in unused if one.values),
+        excluded_values=tuple(one for one in unused if one.values),
     )

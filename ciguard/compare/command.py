@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ciguard.model.jobs import Job
 
 CONFIGURED: Final = ("ciguard.toml", "pyproject.toml")
-STORE_VARIABLE: Final = "CIGUARD_HISTORY_CARRIER"
+STORE_VARIABLE: Final = "CIGUARD_HISTORY_STORE"
 WITHOUT_HISTORY: Final = "the two runs are compared without past runs"
 
 
@@ -146,7 +146,7 @@ def _fail_on(text: str) -> frozenset[str]:
 
 
 def _history(invocation: Invocation, location: str) -> History | None:
-    # Imported here: without a history, nobody pays for its carriers.
+    # Imported here: without a history, nobody pays for its stores.
     from ciguard.history.stores import load, open_store  # noqa: PLC0415
 
     loaded = load(open_store(location, invocation.folder, invocation.environ))
@@ -164,7 +164,7 @@ def _configured_history(invocation: Invocation) -> History | None:
     config = invocation.config()
     if not config.model_fields_set and not (invocation.folder / CONFIGURED[0]).exists():
         return None  # a pyproject.toml that says nothing of us
-    place = config.history.carrier
+    place = config.history.store
     try:
         loaded = load(open_store(place, invocation.folder, invocation.environ))
     except CiguardError as error:

@@ -107,15 +107,15 @@ def compare_run(
             candidate=run_info(candidate),
             previous=run_info(previous) if previous is not None else None,
             baseline=known_runs,
-            reasons=why,
+            incomplete_reasons=why,
             transitions=found,
-            lost=lost,
+            lost_units=lost,
             legs=leg_changes(base, candidate, verdicts.speed, shards, verdicts.probe_s),
             totals=totals(base, candidate, complete=complete),
             scatter_sample=sample_pairs(base, candidate),
             durations=durations,
             memory=memory,
-            unjudged=unjudged if base is not None else "",
+            unjudged_reason=unjudged if base is not None else "",
             notes=tuple(_notes(candidate, base, found)),
             jobs=job_changes(base, candidate, context.jobs_before, context.jobs_after),
             # What is gone costs nothing: only whole runs are held against each other.
@@ -124,9 +124,9 @@ def compare_run(
             else None,
             cost_after=cost(candidate, context.jobs_after, context.prices) if complete else None,
             leaks=verdicts.leaks,
-            pace=verdicts.pace,
+            suite_speed=verdicts.pace,
             metrics=compare_metrics(base, candidate),
-            trends=trends(candidate, history, choice.used, more, complete=complete),
+            totals_vs_baseline=trends(candidate, history, choice.used, more, complete=complete),
         )
     )
 
@@ -226,15 +226,15 @@ def _baseline_probe_s(table: BaselineMatrix) -> float | None:
 
 def _no_gain_if_incomplete(verdict: MeasureVerdict, complete: bool) -> MeasureVerdict:
     """What is missing takes its time and memory with it: no gain is told of what is left."""
-    if complete or verdict.word != "improved":
+    if complete or verdict.verdict != "improved":
         return verdict
     noun = MEASURE_NOUN[verdict.measure]
-    return replace(verdict, word="incomplete", said=f"{noun}: {INCOMPLETE_RUN_REASON}")
+    return replace(verdict, verdict="incomplete", said=f"{noun}: {INCOMPLETE_RUN_REASON}")
 
 
 def _explain_incomplete(verdict: MeasureVerdict) -> MeasureVerdict:
     """Not to be called unmeasured: it was measured, in legs that did not end by themselves."""
-    if verdict.word != "not measured":
+    if verdict.verdict != "not measured":
         return verdict
     return replace(verdict, said=f"{MEASURE_NOUN[verdict.measure]}: {INCOMPLETE_LEGS_REASON}")
 
@@ -243,7 +243,9 @@ def _why_unjudged(
     table: BaselineMatrix, verdicts: Sequence[MeasureVerdict], baseline: BaselineInfo
 ) -> str:
     """Why neither measure has a verdict, where that is one reason."""
-    if table.from_incomplete_legs and all(verdict.word == "not measured" for verdict in verdicts):
+    if table.from_incomplete_legs and all(
+        verdict.verdict == "not measured" for verdict in verdicts
+    ):
         return INCOMPLETE_LEGS_REASON
     return describe_few_runs(len(baseline.runs)) if len(baseline.runs) < MIN_BASELINE_RUNS else ""
 

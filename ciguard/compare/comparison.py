@@ -46,21 +46,21 @@ class Comparison:
     candidate: RunInfo
     previous: RunInfo | None
     baseline: BaselineInfo
-    reasons: tuple[str, ...]
+    incomplete_reasons: tuple[str, ...]
     transitions: tuple[Transition, ...]
-    lost: tuple[LostUnits, ...]
+    lost_units: tuple[LostUnits, ...]
     legs: tuple[LegChange, ...]
     totals: Totals
     durations: MeasureVerdict
     memory: MeasureVerdict
-    unjudged: str = ""
+    unjudged_reason: str = ""
     notes: tuple[str, ...] = ()
     jobs: tuple[JobChange, ...] = ()
     cost_before: Cost | None = None
     cost_after: Cost | None = None
     leaks: tuple[Leak, ...] = ()
-    pace: SuiteSpeed = NO_SUITE_SPEED
-    trends: tuple[TotalVsBaseline, ...] = ()
+    suite_speed: SuiteSpeed = NO_SUITE_SPEED
+    totals_vs_baseline: tuple[TotalVsBaseline, ...] = ()
     metrics: Metrics = NO_METRICS
     scatter_sample: Sample = field(
         default=Sample(), compare=False, metadata={"json": False}
@@ -72,7 +72,7 @@ class Comparison:
         enough = len(self.baseline.runs) >= MIN_RUNS_TO_CONFIRM
         changes = (*self.memory.losses, *self.memory.gains, *self.durations.losses)
         tiers = [*(one.tier for one in changes), *(one.tier for one in self.leaks)]
-        return enough and (self.pace.word.startswith("maybe") or "suspect" in tiers)
+        return enough and (self.suite_speed.verdict.startswith("maybe") or "suspect" in tiers)
 
     @property
     def doubled(self) -> tuple[str, ...]:
@@ -80,9 +80,9 @@ class Comparison:
 
         None over too few baseline runs: then no number has a verdict, and nothing denies it.
         """
-        if self.unjudged:
+        if self.unjudged_reason:
             return ()
-        found = (self.totals.doubled, *(trend.doubled for trend in self.trends))
+        found = (self.totals.doubled, *(trend.doubled for trend in self.totals_vs_baseline))
         return tuple(words for words in found if words)
 
     @property
@@ -94,9 +94,9 @@ class Comparison:
     @property
     def closing_notes(self) -> tuple[str, ...]:
         """What is said at the end: nothing that the headline has said."""
-        if not self.unjudged or self.has_only_reason:
+        if not self.unjudged_reason or self.has_only_reason:
             return self.notes
-        return (as_sentence(self.unjudged), *self.notes)
+        return (as_sentence(self.unjudged_reason), *self.notes)
 
     def headline_contains(self, sentence: str) -> bool:
         """Say that the headline has this sentence: then nobody needs it again."""
@@ -114,13 +114,17 @@ class Comparison:
     @property
     def suite_speed_outside_headline(self) -> str:
         """The suite's own pace, where it is known and not in the headline; else ""."""
-        unknown = self.pace.word in ("not measured", "not enough data")
-        return "" if unknown or self.headline_contains(self.pace.said) else self.pace.said
+        unknown = self.suite_speed.verdict in ("not measured", "not enough data")
+        return (
+            ""
+            if unknown or self.headline_contains(self.suite_speed.said)
+            else self.suite_speed.said
+        )
 
     @property
     def has_only_reason(self) -> bool:
         """Say that the headline has nothing to tell but why there is nothing to tell."""
-        return bool(self.unjudged) and self.unjudged in self.headline
+        return bool(self.unjudged_reason) and self.unjudged_reason in self.headline
 
     @property
     def has_no_findings(self) -> bool:
@@ -130,7 +134,7 @@ class Comparison:
     @property
     def placeholder(self) -> str:
         """In the place of what a whole run has and this one has not, as something is missing."""
-        is_incomplete = self.reasons or self.of_kind("no_longer_run")
+        is_incomplete = self.incomplete_reasons or self.of_kind("no_longer_run")
         return "not told of a run that lacks tests" if is_incomplete else "-"
 
     @property
@@ -142,7 +146,7 @@ class Comparison:
     def verdicts(self) -> tuple[MeasureVerdict, ...]:
         """Both measures; without verdicts only what has numbers to show."""
         both = (self.memory, self.durations)
-        return tuple(one for one in both if one.listed) if self.unjudged else both
+        return tuple(one for one in both if one.listed) if self.unjudged_reason else both
 
     @property
     def has_budgets(self) -> bool:

@@ -30,7 +30,7 @@ STATE_TEXT: Final[dict[State, str]] = {
 }
 UNBLOCKED_OUTCOMES: Final = ("cancelled", "success")
 HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (
-    *WORSE_KINDS, "no_longer_run", "newly_skipped", "fixed", "quarantined", "forgiven"
+    *WORSE_KINDS, "no_longer_run", "newly_skipped", "fixed", "quarantined", "ignored"
 )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ class Shown:
 
     Attributes:
         missing: what the run lacks: shards, and tests without a result.
-        excused: failures that are quarantined or forgiven.
+        excused: failures that are quarantined or ignored.
         flaky: units that are named as flaky.
     """
 
@@ -78,8 +78,8 @@ def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
         parts += [("missing", text) for text in _missing(comparison)]
     parts += [(None, text) for text in _counts(comparison)]
     parts += _numbers(comparison)
-    if not parts and comparison.unjudged:
-        parts = [("unjudged", comparison.unjudged)]
+    if not parts and comparison.unjudged_reason:
+        parts = [("unjudged", comparison.unjudged_reason)]
     elif not parts and comparison.base is None:
         parts = [(None, f"{count_of(comparison.candidate.cases, 'test')}, no base")]
     elif not parts:
@@ -90,23 +90,23 @@ def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
 
 
 def _missing(comparison: Comparison) -> Iterator[str]:
-    yield from comparison.reasons
-    sure = [one for one in comparison.lost if one.sure]
-    if len(sure) == len(comparison.reasons) == 1:
+    yield from comparison.incomplete_reasons
+    sure = [one for one in comparison.lost_units if one.certain]
+    if len(sure) == len(comparison.incomplete_reasons) == 1:
         yield f"{count_of(len(sure[0].units), 'test')} lost with it"
     elif len(sure) == 1:
         yield sure[0].describe
     elif sure:
         units = sum(len(one.units) for one in sure)
         yield f"{count_of(units, 'test')} lost with {len(sure):,} shards"
-    for one in comparison.lost:
-        if not one.sure:
+    for one in comparison.lost_units:
+        if not one.certain:
             yield f"{count_of(len(one.units), 'test')} of the base without a result"
 
 
 def _counts(comparison: Comparison) -> Iterator[str]:
     for word in ("unblocked", "newly cancelled"):
-        if number := sum(one.word == word for one in comparison.jobs):
+        if number := sum(one.transition == word for one in comparison.jobs):
             yield f"{count_of(number, 'job')} {word}"
     for kind in HEADLINE_KINDS:
         if number := len(comparison.of_kind(kind)):
@@ -118,23 +118,23 @@ def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
     for leak in comparison.leaks[:1]:
         more = len(comparison.leaks) - 1
         yield "leak", leak.describe + (f", and {more} more" if more else "")
-    if comparison.pace.word in ("slower", "maybe slower", "faster"):
-        yield "suite_speed", comparison.pace.said
+    if comparison.suite_speed.verdict in ("slower", "maybe slower", "faster"):
+        yield "suite_speed", comparison.suite_speed.said
     for text in comparison.doubled:
         yield None, text
     for verdict in comparison.verdicts:
-        if verdict.word != "not measured" or verdict.measured_otherwise:
+        if verdict.verdict != "not measured" or verdict.measured_otherwise:
             is_same = comparison.state == "same"
             yield verdict.measure, verdict.brief if is_same else verdict.said
 
 
 def state_of(comparison: Comparison) -> State:
     """What all that was found comes to."""
-    found, pace = comparison.transitions, comparison.pace.word
+    found, pace = comparison.transitions, comparison.suite_speed.verdict
     kinds = {one.kind for one in found}
-    words = {comparison.durations.word, comparison.memory.word}
+    words = {comparison.durations.verdict, comparison.memory.verdict}
     leaks = {one.tier for one in comparison.leaks}
-    if comparison.reasons:
+    if comparison.incomplete_reasons:
         return "incomplete"
     worse = bool(kinds & set(WORSE_KINDS)) or bool(words & {"regressed", "mixed"})
     worse |= pace == "slower" or "confirmed" in leaks
@@ -144,7 +144,7 @@ def state_of(comparison: Comparison) -> State:
     better &= not has_missing_tests(found)
     if worse:
         return "mixed" if better or "mixed" in words else "worse"
-    if comparison.memory.word == "suspects" or pace == "maybe slower" or "suspect" in leaks:
+    if comparison.memory.verdict == "suspects" or pace == "maybe slower" or "suspect" in leaks:
         return "suspect"
     if comparison.doubled:
         return "suspect"
@@ -153,7 +153,7 @@ def state_of(comparison: Comparison) -> State:
     if has_missing_tests(found) or comparison.base is None:
         return "inconclusive"
     # What did not run this time is no proof of anything, least of all of no difference.
-    stopped = any(one.word == "newly cancelled" for one in comparison.jobs)
+    stopped = any(one.transition == "newly cancelled" for one in comparison.jobs)
     if "newly_skipped" in kinds or stopped:
         return "inconclusive"
     # Nearly every run has a duration suspect by chance: alone, they are no difference.

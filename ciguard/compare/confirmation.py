@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = 1
 MAX_BYTES: Final = 1 << 24  # of 80 suspects some KiB
 REGRESSION_VERDICTS: Final = ("slower", "more memory")
-TIER_ORDER: Final[tuple[Tier, ...]] = ("confirmed", "suspect", "not confirmed", "moved")
+TIER_ORDER: Final[tuple[Tier, ...]] = ("confirmed", "suspect", "not confirmed", "unjudged")
 FIX: Final = (
     "make it with `ciguard experiment --base --head --units suspects --format json -o FILE`"
 )
@@ -67,7 +67,7 @@ class _Row(_Read):
 class _Answer(_Read):
     version: int = Field(alias="schema")
     complete: bool
-    ended: str
+    stopped_because: str
     failure: str | None
     head: str
     pairs: Annotated[tuple[Annotated[int, Field(ge=0, le=1000)], ...], Field(min_length=1)]
@@ -99,7 +99,7 @@ def read_confirmation(content: bytes, source: str) -> Confirmation:
             tiers[key, row.measure] = (
                 "confirmed" if row.verdict in REGRESSION_VERDICTS else "not confirmed"
             )
-    why = "" if found.complete else one_line(found.failure or found.ended, 200)
+    why = "" if found.complete else one_line(found.failure or found.stopped_because, 200)
     return Confirmation(tiers if found.complete else {}, min(found.pairs), found.head, why)
 
 
@@ -145,14 +145,14 @@ def _apply_to_verdict(
     losses = tuple(sorted(losses, key=lambda one: TIER_ORDER.index(one.tier)))
     over = sum(one.tier == "suspect" for one in verdict.losses)
     suspects = verdict.suspects - over + sum(one.tier == "suspect" for one in losses)
-    word = classify_measure(verdict.judged, verdict.judged, losses, verdict.gains)
+    word = classify_measure(verdict.judged_tests, verdict.judged_tests, losses, verdict.gains)
     sentence = describe_verdict(
         verdict.measure,
         word,
-        judged_tests=verdict.judged,
+        judged_tests=verdict.judged_tests,
         n=verdict.n,
         suspects=suspects,
         losses=losses,
         gains=verdict.gains,
     )
-    return replace(verdict, losses=losses, suspects=suspects, word=word, said=sentence)
+    return replace(verdict, losses=losses, suspects=suspects, verdict=word, said=sentence)

@@ -86,7 +86,7 @@ def _too_noisy(question: CaseInput, ratio: float) -> MeasureVerdict:
     losses = question.large_losses()
     words = describe_verdict("wall_s", "too noisy to judge", losses=losses, noise_ratio=ratio)
     return MeasureVerdict(
-        "wall_s", "too noisy to judge", words, comparable, losses=losses, spread=ratio
+        "wall_s", "too noisy to judge", words, comparable, losses=losses, noise_ratio=ratio
     )
 
 

@@ -9,9 +9,9 @@ TIME_UNITS: Final = ("s", "ms", "us", "µs", "ns", "min", "h")  # of metrics
 MIN_RUNS_TO_CONFIRM: Final = 10  # baseline values without which nothing is confirmed
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 Measure = Literal["wall_s", "peak_delta_bytes"]
-# "moved": too few baseline runs for a verdict; "not confirmed": re-runs did not show it again.
+# "unjudged": too few baseline runs for a verdict; "not confirmed": re-runs did not show it again.
 MEASURE_NOUN: Final[dict[Measure, str]] = {"wall_s": "duration", "peak_delta_bytes": "peak memory"}
-Tier = Literal["confirmed", "suspect", "not confirmed", "moved"]
+Tier = Literal["confirmed", "suspect", "not confirmed", "unjudged"]
 MeasureState = Literal[
     "regressed",
     "improved",
@@ -33,15 +33,15 @@ TransitionKind = Literal[
     "newly_skipped",
     "failing_on_both",
     "quarantined",
-    "forgiven",
+    "ignored",
     "flaky",
     "fixed",
-    "moved",
+    "renamed",
     "removed",
     "added",
 ]
 JobTransition = Literal[
-    "unblocked", "newly cancelled", "newly failing", "fixed", "newly skipped", "added", "gone"
+    "unblocked", "newly cancelled", "newly failing", "fixed", "newly skipped", "added", "removed"
 ]
 SuiteSpeedState = Literal[
     "slower",
@@ -65,10 +65,10 @@ KINDS: Final[dict[TransitionKind, str]] = {
     "newly_skipped": "newly skipped",
     "failing_on_both": "failing on both",
     "quarantined": "quarantined",
-    "forgiven": "forgiven",
+    "ignored": "ignored",
     "flaky": "flaky",
     "fixed": "fixed",
-    "moved": "moved",
+    "renamed": "renamed",
     "removed": "removed",
     "added": "added",
 }

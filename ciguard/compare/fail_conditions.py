@@ -32,11 +32,11 @@ _INCONCLUSIVE: Final = ("not enough data", "too noisy to judge", "not measured")
 def triggered(comparison: Comparison, fail_on: Collection[str]) -> tuple[str, ...]:
     """The words of `fail_on` that this comparison gives a reason for, in the order of `WORDS`."""
     leaked = any(leak.tier == "confirmed" for leak in comparison.leaks)
-    slower = comparison.pace.word == "slower"
+    slower = comparison.suite_speed.verdict == "slower"
     found = {
         "memory": bool(comparison.memory.of_tier("confirmed")) or leaked,
         "duration": bool(comparison.durations.of_tier("confirmed")) or slower,
-        "incomplete": bool(comparison.reasons),
+        "incomplete": bool(comparison.incomplete_reasons),
     }
     for word, kinds in _KINDS.items():
         found[word] = any(one.kind in kinds for one in comparison.transitions)
@@ -65,6 +65,6 @@ def exit_code(
     if found:
         return ExitCode.REGRESSION
     verdicts = (comparison.durations, comparison.memory)
-    if strict and any(verdict.word in _INCONCLUSIVE for verdict in verdicts):
+    if strict and any(verdict.verdict in _INCONCLUSIVE for verdict in verdicts):
         return ExitCode.INCONCLUSIVE
     return ExitCode.OK

@@ -30,14 +30,14 @@ def with_failure_rates(
     """
     if history is None or not used or not any(one.kind in KINDS for one in transitions):
         return tuple(transitions)
-    wanted = {one.was or one.key for one in transitions if one.kind in KINDS}
+    wanted = {one.renamed_from or one.key for one in transitions if one.kind in KINDS}
     at = {key: place for place, key in enumerate(history.keys) if key in wanted}
     values, edges = history.values, bounds(history.values.key, len(history.keys))
     chosen = np.zeros(len(history.runs), np.bool_)
     chosen[list(used)] = True
 
     def with_rate(one: Transition) -> Transition:
-        place = at.get(one.was or one.key)
+        place = at.get(one.renamed_from or one.key)
         if one.kind not in KINDS or place is None:
             return one
         rows = slice(int(edges[place]), int(edges[place + 1]))
@@ -45,6 +45,6 @@ def with_failure_rates(
         fates = statuses_of(values.outcome[rows], values.ending[rows])
         there = chosen[values.run[rows]] & (fates != INTERRUPTED)
         bad = np.isin(fates, BAD) & there
-        return replace(one, bad_before=int(bad.sum()), runs_before=int(there.sum()))
+        return replace(one, baseline_failures=int(bad.sum()), baseline_runs=int(there.sum()))
 
     return tuple(map(with_rate, transitions))

@@ -105,7 +105,7 @@ def _change(
     is_, walls = after or (None, None)
     word: JobTransition | None = _TRANSITIONS.get((was or "", is_ or ""))
     if before is None or after is None:
-        word = "added" if before is None else "gone"
+        word = "added" if before is None else "removed"
     return JobChange(name, was, is_, word, walled, walls, url)
 
 
@@ -146,7 +146,7 @@ def cost(run: Run | None, jobs: Sequence[Job], prices: Mapping[str, float]) -> C
     minutes = _minutes(chain(*walls.values()) if walls else [leg.wall_s for leg in run.legs])
     if minutes is None:
         return None
-    return Cost(minutes, _price(run, walls, prices), whole=bool(walls))
+    return Cost(minutes, _price(run, walls, prices), includes_all_jobs=bool(walls))
 
 
 def _price(

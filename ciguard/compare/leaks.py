@@ -56,7 +56,7 @@ def find_leaks(
     return tuple(
         sorted(
             _judge_processes(run, comparable, before, number, previously_suspected),
-            key=lambda leak: -leak.steady_bytes,
+            key=lambda leak: -leak.trimmed_growth_bytes,
         )
     )
 
@@ -102,7 +102,7 @@ def _judge_processes(
         if usual is not None and (now - usual < MIN_BYTES or now < MIN_RATIO * usual):
             continue
         shard, n = run.legs[one >> 32].name, int(np.median(number[rows]))
-        tier: Tier = "moved" if usual is None or n < MIN_BASELINE_RUNS else "suspect"
+        tier: Tier = "unjudged" if usual is None or n < MIN_BASELINE_RUNS else "suspect"
         if tier == "suspect" and n >= MIN_RUNS_TO_CONFIRM and shard in previously_suspected:
             tier = "confirmed"
         yield Leak(
@@ -110,7 +110,7 @@ def _judge_processes(
             process=one & 0xFFFFFFFF,
             tests=len(rows),
             growth_bytes=int(retained[rows].sum()),
-            steady_bytes=int(now),
+            trimmed_growth_bytes=int(now),
             before_bytes=None if usual is None else int(usual),
             n=n,
             tier=tier,

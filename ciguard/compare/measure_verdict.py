@@ -55,7 +55,7 @@ def describe_verdict(
     Args:
         n: baseline values of a typical case.
     """
-    large = sum(one.is_large and one.tier in ("suspect", "moved") for one in losses)
+    large = sum(one.is_large and one.tier in ("suspect", "unjudged") for one in losses)
     words = _describe_reason(
         measure,
         state,
@@ -78,9 +78,9 @@ def with_measured_otherwise(judgement: MeasureVerdict, cases: int) -> str:
         cases: not judged, as memory of their baseline was measured in another way.
     """
     why = "not judged: their baseline was measured in another way"
-    if judgement.word == "not measured":
+    if judgement.verdict == "not measured":
         return f"{MEASURE_NOUN[judgement.measure]}: {count_of(cases, 'test')} {why}"
-    return f"{judgement.said}, {cases:,} of {judgement.judged + cases:,} {why}"
+    return f"{judgement.said}, {cases:,} of {judgement.judged_tests + cases:,} {why}"
 
 
 def _describe_reason(

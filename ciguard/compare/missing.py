@@ -129,11 +129,11 @@ def lost_units(
         for unit, shard in legs.shard_of.items():
             if shard in incomplete_shards and unit not in have:
                 of_leg[shard].add(unit)
-    found = [LostUnits((leg,), tuple(sorted(units)), sure=True) for leg, units in of_leg.items()]
+    found = [LostUnits((leg,), tuple(sorted(units)), certain=True) for leg, units in of_leg.items()]
     found.sort(key=lambda lost: lost.shards)
     if legs.shard_of is None and base is not None:
         have |= {key.unit_key for key in found_elsewhere}
         missed = sorted({key.unit_key for key in base.keys} - have)
         if missed:
-            found.append(LostUnits(tuple(sorted(incomplete_shards)), tuple(missed), sure=False))
+            found.append(LostUnits(tuple(sorted(incomplete_shards)), tuple(missed), certain=False))
     return tuple(found)

@@ -82,6 +82,6 @@ def join_by_name(
     if not units:
         return tuple(records), ""
     found = assign_units(records, units)
-    share = 100 * found.joined / found.cases if found.cases else 100.0
-    note = f"{found.joined:,} of {count_of(found.cases, 'case')} ({share:.0f} %) joined by name"
+    share = 100 * found.matched / found.cases if found.cases else 100.0
+    note = f"{found.matched:,} of {count_of(found.cases, 'case')} ({share:.0f} %) joined by name"
     return found.records, note

@@ -25,7 +25,7 @@ TRENDS: Final[dict[TrendName, str]] = {
 LEAK_TIER_TEXT: Final[dict[Tier, str]] = {
     "confirmed": "confirmed leak",
     "suspect": "maybe a leak",
-    "moved": "memory that grows",
+    "unjudged": "memory that grows",
 }
 
 
@@ -71,7 +71,7 @@ class JobChange:
     name: str
     before: str | None
     after: str | None
-    word: JobTransition | None = None
+    transition: JobTransition | None = None
     wall_before_s: float | None = None
     wall_after_s: float | None = None
     url: str = ""
@@ -80,16 +80,16 @@ class JobChange:
     def describe(self) -> str:
         """ "cancelled -> success (unblocked)"."""
         change = f"{self.before or 'absent'} -> {self.after or 'absent'}"
-        return f"{change} ({self.word})" if self.word else change
+        return f"{change} ({self.transition})" if self.transition else change
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Billed minutes; the price where that of every pool is known. Not `whole`: of legs alone."""
+    """Billed minutes of legs, or of all jobs; the price where that of every pool is known."""
 
     minutes: int
     price_usd: float | None
-    whole: bool
+    includes_all_jobs: bool
 
     @property
     def describe(self) -> str:
@@ -106,7 +106,7 @@ def describe_costs(before: Cost | None, after: Cost | None, placeholder: str) ->
     """
     if before is None and after is None:
         return ""
-    alone = any(one is not None and not one.whole for one in (before, after))
+    alone = any(one is not None and not one.includes_all_jobs for one in (before, after))
     old = "-" if before is None else before.describe
     new = placeholder if after is None else after.describe
     return f"billed: {old} -> {new}{', by the legs alone' * alone}"
@@ -118,7 +118,7 @@ class Leak:
 
     Attributes:
         growth_bytes: what all of its tests kept together.
-        steady_bytes: without the tenth that keeps most, of the tests that the base has too.
+        trimmed_growth_bytes: without the tenth that keeps most, of the tests that the base has too.
         before_bytes: the same of the baseline; None where it has too few of these tests.
     """
 
@@ -126,7 +126,7 @@ class Leak:
     process: int
     tests: int
     growth_bytes: int
-    steady_bytes: int
+    trimmed_growth_bytes: int
     before_bytes: int | None
     n: int
     tier: Tier
@@ -139,7 +139,7 @@ class Leak:
         if self.before_bytes is not None:
             before = f"{size(self.before_bytes)} before, n={self.n}"
         return (
-            f"{LEAK_TIER_TEXT[self.tier]}: {size(self.steady_bytes)} kept by "
+            f"{LEAK_TIER_TEXT[self.tier]}: {size(self.trimmed_growth_bytes)} kept by "
             f"{count_of(self.tests, 'test')} in process {self.process}{shard} ({before})"
         )
 
@@ -151,7 +151,7 @@ class SuiteSpeed:
     `low` and `high` are its 95 % interval, `n` the baseline runs with a probe.
     """
 
-    word: SuiteSpeedState
+    verdict: SuiteSpeedState
     said: str
     ratio: float | None = None
     low: float | None = None

@@ -66,20 +66,20 @@ class BaselineInfo:
     """The runs whose values are the baseline; `how` says in words how they were chosen."""
 
     runs: tuple[RunInfo, ...]
-    left_out: tuple[ExcludedRun, ...]
-    how: str
+    excluded_runs: tuple[ExcludedRun, ...]
+    selection: str
     values: int = 0
-    unused: tuple[ExcludedValues, ...] = ()
+    excluded_values: tuple[ExcludedValues, ...] = ()
 
     @property
     def reasons(self) -> tuple[tuple[str, int], ...]:
         """Why runs are no baseline, and how many for each reason, most first."""
-        counts = Counter(one.reason for one in self.left_out)
+        counts = Counter(one.reason for one in self.excluded_runs)
         return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
     @property
     def excluded_text(self) -> str:
         """ "2 runs: it is a pull request's; 18 values: did not pass"; "" where all were."""
         parts = [f"{count_of(number, 'run')}: {why}" for why, number in self.reasons]
-        parts += [f"{count_of(one.values, 'value')}: {one.reason}" for one in self.unused]
+        parts += [f"{count_of(one.values, 'value')}: {one.reason}" for one in self.excluded_values]
         return "; ".join(parts)

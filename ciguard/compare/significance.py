@@ -113,7 +113,7 @@ class CaseInput:
     suspect: Thresholds
     confirmed: Thresholds
     baseline_extremes: Floats | None = None
-    spread: float | None = None
+    noise_ratio: float | None = None
     large: Flags | None = None
     measured: Floats | None = None
 
@@ -139,7 +139,7 @@ class CaseInput:
         moved = (numbers.exceeds_thresholds(self.suspect, sign) | large) & (
             numbers.n < MIN_BASELINE_RUNS
         )
-        return {"confirmed": confirmed, "suspect": suspect & ~confirmed, "moved": moved}
+        return {"confirmed": confirmed, "suspect": suspect & ~confirmed, "unjudged": moved}
 
     def changes(self, sign: int) -> tuple[CaseChange, ...]:
         """All that is confirmed or large, and the largest of the rest, by tier, then amount."""
@@ -155,7 +155,7 @@ class CaseInput:
     def large_losses(self) -> tuple[CaseChange, ...]:
         """The large losses alone, without a verdict."""
         rows = self._largest_first(self.is_large(1), 1).tolist()
-        return tuple(self._change(row, "moved", 1) for row in rows)
+        return tuple(self._change(row, "unjudged", 1) for row in rows)
 
     def _largest_first(self, flags: Flags, sign: int) -> NDArray[np.int64]:
         rows = np.flatnonzero(flags)
@@ -168,7 +168,7 @@ class CaseInput:
     def _change(self, row: int, tier: Tier, sign: int) -> CaseChange:
         run, numbers = self.run, self.numbers
         before, after = float(numbers.before[row]), float(numbers.after[row])
-        is_judged = tier != "moved"
+        is_judged = tier != "unjudged"
         if tier != "confirmed" and self.measured is not None and not np.isnan(self.measured[row]):
             after, is_judged = float(self.measured[row]), False  # noise is known at one speed only
         low, high = numbers.interval_of(row) if is_judged and before > 0 else (None, None)
@@ -209,12 +209,12 @@ def classify(question: CaseInput) -> MeasureVerdict:
     )
     return MeasureVerdict(
         measure=question.measure,
-        word=word,
+        verdict=word,
         said=sentence,
-        judged=judged_tests,
+        judged_tests=judged_tests,
         n=typical,
         suspects=suspects,
         losses=losses,
         gains=gains,
-        spread=question.spread,
+        noise_ratio=question.noise_ratio,
     )

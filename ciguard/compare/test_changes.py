@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Excuse:
     """Why the failure of a test does not count."""
 
-    kind: Literal["quarantined", "forgiven"]
+    kind: Literal["quarantined", "ignored"]
     why: str
 
 
@@ -28,9 +28,9 @@ class Transition:
 
     `shard` is the candidate's; "" where the case is in none, or nobody knows in which. `was` is its
     name on the base, where that is another one. `bad_before` counts the baseline runs in which a
-    case went wrong that does so now, of `runs_before` that have it; None where nobody counted.
+    case went wrong that does so now, of `baseline_runs` that have it; None where nobody counted.
     `perhaps_was` is a case of the base with a like name, which may be this one and is not compared.
-    `excuse` says why a quarantined or forgiven failure does not count.
+    `excuse` says why a quarantined or ignored failure does not count.
     """
 
     kind: TransitionKind
@@ -39,9 +39,9 @@ class Transition:
     before: str
     after: str
     message: str | None = None
-    was: CaseKey | None = None
-    bad_before: int | None = None
-    runs_before: int | None = None
+    renamed_from: CaseKey | None = None
+    baseline_failures: int | None = None
+    baseline_runs: int | None = None
     excuse: str = ""
     perhaps_was: CaseKey | None = None
 
@@ -60,10 +60,10 @@ class Transition:
     def failure_rate(self) -> str:
         """ "; went wrong in 3 of 20 baseline runs"; with the excuse, where there is one."""
         excuse = f"; {one_line(self.excuse, NAME_WIDTH)}" if self.excuse else ""
-        if not self.bad_before or not self.runs_before:
+        if not self.baseline_failures or not self.baseline_runs:
             return excuse
-        runs = count_of(self.runs_before, "baseline run")
-        return f"; went wrong in {self.bad_before} of {runs}{excuse}"
+        runs = count_of(self.baseline_runs, "baseline run")
+        return f"; went wrong in {self.baseline_failures} of {runs}{excuse}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class LostUnits:
 
     shards: tuple[str, ...]
     units: tuple[UnitKey, ...]
-    sure: bool
+    certain: bool
 
     @property
     def describe(self) -> str:
@@ -86,7 +86,7 @@ class LostUnits:
         if not any(self.shards):
             shards = "its leg"
         units = count_of(len(self.units), "unit")
-        if self.sure:
+        if self.certain:
             return f"{units} lost with {shards}"
         return f"{units} of the base without a result: lost with {shards}, or no longer there"
 
@@ -124,7 +124,7 @@ class CaseChange:
         """ "suspect: 512 MiB -> 640 MiB (+25 %, n=12, 95 % CI +21..+28)"."""
         show = duration if self.measure == "wall_s" else size
         values = f"{show(self.before)} -> {show(self.after)}"
-        if self.tier == "moved":
+        if self.tier == "unjudged":
             runs = count_of(self.n, "baseline run")
             return f"{values} ({percent(self.ratio)}, {runs}: no verdict)"
         word: str = self.tier
@@ -156,14 +156,14 @@ class MeasureVerdict:
     """
 
     measure: Measure
-    word: MeasureState
+    verdict: MeasureState
     said: str
-    judged: int = 0
+    judged_tests: int = 0
     n: int = 0
     suspects: int = 0
     losses: tuple[CaseChange, ...] = ()
     gains: tuple[CaseChange, ...] = ()
-    spread: float | None = None
+    noise_ratio: float | None = None
     measured_otherwise: int = 0
 
     @property
@@ -195,8 +195,8 @@ class MeasureVerdict:
 
         Not of too few baseline runs: without a verdict every test has a change, and none is one.
         """
-        judged_changes = [one for one in (*self.losses, *self.gains) if one.tier != "moved"]
-        left = len(judged_changes) - sum(one.tier != "moved" for one in self.listed)
+        judged_changes = [one for one in (*self.losses, *self.gains) if one.tier != "unjudged"]
+        left = len(judged_changes) - sum(one.tier != "unjudged" for one in self.listed)
         are = "is" if left == 1 else "are"
         changes = f"{count_of(left, 'unconfirmed change')} of {MEASURE_NOUN[self.measure]}"
         return f"{changes} {are} named" if left else ""

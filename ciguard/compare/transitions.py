@@ -181,7 +181,7 @@ def _in_candidate(before: _Indexed, after: _Indexed, names: Renames) -> Iterator
         old = before.index_of(key if was is None else was)
         kind = _kind(None if old is None else int(before.statuses[old]), fate)
         if was is not None and kind is None:
-            kind = "moved"
+            kind = "renamed"
         if kind is not None:
             yield Transition(
                 kind=kind,
@@ -190,7 +190,7 @@ def _in_candidate(before: _Indexed, after: _Indexed, names: Renames) -> Iterator
                 before=ABSENT if old is None else outcome_text(before.run, old),
                 after=outcome_text(after.run, position),
                 message=after.run.messages.get(key),
-                was=was,
+                renamed_from=was,
                 perhaps_was=names.perhaps.get(key),
             )
 

@@ -116,7 +116,7 @@ def sections(
     said = headline(comparison, shown).facts
     return (
         Section("runs", (_runs(comparison, links),), formats=("text", "html")),
-        _lost(comparison.lost if not shown.missing else ()),
+        _lost(comparison.lost_units if not shown.missing else ()),
         _jobs(comparison),
         _leaks(comparison, said),
         _transitions([one for one in comparison.transitions if not shown.has(one)], links),
@@ -138,7 +138,7 @@ def _runs(comparison: Comparison, links: Links) -> Facts:
         (name, _run(run, links)) for name, run in found if run is not None
     ]
     baseline = comparison.baseline
-    rows.append(("baseline", f"{count_of(len(baseline.runs), 'run')}: {baseline.how}"))
+    rows.append(("baseline", f"{count_of(len(baseline.runs), 'run')}: {baseline.selection}"))
     if baseline.excluded_text:
         rows.append(("not used", baseline.excluded_text))
     return Facts(tuple(rows))
@@ -175,7 +175,7 @@ def _jobs(comparison: Comparison) -> Section:
             Link(job.name or "the job", job.url),
             job.before or "absent",
             job.after or "absent",
-            job.word or "",
+            job.transition or "",
             Cell(
                 f"{duration(job.wall_before_s)} -> {duration(job.wall_after_s)}", job.wall_after_s
             ),
@@ -233,7 +233,7 @@ def _list_of(found: Sequence[Transition]) -> Bullets:
     for one in found[:MAX_CASES]:
         shard = f" (shard {one_line(one.shard, 20)})" if one.shard else ""
         children = [Item(f"{one.before} -> {one.after}{shard}{one.failure_rate}")]
-        for words, other in (("was", one.was), ("perhaps was", one.perhaps_was)):
+        for words, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
             if other is not None:
                 children.append(Item((f"{words} ", Code(case_name(other, 60)))))
         if one.first_line:
@@ -246,7 +246,7 @@ def _list_of(found: Sequence[Transition]) -> Bullets:
 
 def _transition(one: Transition, links: Links) -> Row:
     name: tuple[doc.Span, ...] = (Link(Code(one.name), links.test(one.key)),)
-    for words, other in (("was", one.was), ("perhaps was", one.perhaps_was)):
+    for words, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
         if other is not None:
             name = (*name, f", {words} ", Code(case_name(other, 120)))
     return (
@@ -314,7 +314,7 @@ def _change(one: CaseChange, links: Links) -> Row:
 
 def change_verdict(one: CaseChange) -> str:
     """ "confirmed", "suspect", "maybe a gain", "no verdict"."""
-    if one.tier == "moved":
+    if one.tier == "unjudged":
         return "no verdict"
     if one.after < one.before:
         return "confirmed gain" if one.tier == "confirmed" else "maybe a gain"
@@ -369,7 +369,7 @@ def _both_runs(
 
 
 def _totals(comparison: Comparison, said: frozenset[Fact]) -> Facts:
-    found, trends = comparison.totals, {one.name: one for one in comparison.trends}
+    found, trends = comparison.totals, {one.name: one for one in comparison.totals_vs_baseline}
     rows: list[tuple[str, Content]] = []
 
     def add(term: str, text: str) -> None:
@@ -379,7 +379,7 @@ def _totals(comparison: Comparison, said: frozenset[Fact]) -> Facts:
     def before_and_after(
         name: str, before: float | None, after: float | None, show: Callable[[float | None], str]
     ) -> str:
-        for trend in (one for one in comparison.trends if one.name == name):
+        for trend in (one for one in comparison.totals_vs_baseline if one.name == name):
             return f"{show(trend.before)} -> {show(trend.after)} (n={trend.n})"
         if before is None and after is None:
             return ""
@@ -396,9 +396,9 @@ def _totals(comparison: Comparison, said: frozenset[Fact]) -> Facts:
     peak = found.peak_before_bytes, found.peak_after_bytes
     add("largest peak", before_and_after("peak_bytes", *peak, size))
     add("billed", _costs(comparison))
-    known = comparison.pace.word not in ("not measured", "not enough data")
+    known = comparison.suite_speed.verdict not in ("not measured", "not enough data")
     if known and "suite_speed" not in said:
-        add("suite speed", comparison.pace.said)
+        add("suite speed", comparison.suite_speed.said)
     return Facts(tuple(rows))
 
 
@@ -407,7 +407,7 @@ def _costs(comparison: Comparison) -> str:
     before, after = comparison.cost_before, comparison.cost_after
     if before is None and after is None:
         return ""
-    alone = any(one is not None and not one.whole for one in (before, after))
+    alone = any(one is not None and not one.includes_all_jobs for one in (before, after))
     old = "-" if before is None else before.describe
     new = comparison.placeholder if after is None else after.describe
     return f"{old} -> {new}{', of the shards alone' * alone}"
@@ -415,8 +415,8 @@ def _costs(comparison: Comparison) -> str:
 
 def _notes(comparison: Comparison, said: frozenset[Fact]) -> Iterator[str]:
     """What a reader must know; not what the headline has."""
-    if comparison.unjudged and "unjudged" not in said:
-        yield as_sentence(comparison.unjudged)
+    if comparison.unjudged_reason and "unjudged" not in said:
+        yield as_sentence(comparison.unjudged_reason)
     yield from comparison.notes
 
 
@@ -466,8 +466,13 @@ def _baseline_runs(comparison: Comparison) -> Section:
     """Which runs are the baseline, and why others are not: on a page."""
     baseline = comparison.baseline
     items = [Item(run.describe) for run in baseline.runs]
-    items += [Item(f"not run {one.run_id}: {one.reason}") for one in baseline.left_out]
-    items += [Item(f"not {count_of(one.values, 'value')}: {one.reason}") for one in baseline.unused]
-    summary = f"{count_of(len(baseline.runs), 'baseline run')}, {len(baseline.left_out):,} not used"
+    items += [Item(f"not run {one.run_id}: {one.reason}") for one in baseline.excluded_runs]
+    items += [
+        Item(f"not {count_of(one.values, 'value')}: {one.reason}")
+        for one in baseline.excluded_values
+    ]
+    summary = (
+        f"{count_of(len(baseline.runs), 'baseline run')}, {len(baseline.excluded_runs):,} not used"
+    )
     fold = Details(summary, (Bullets(tuple(items), "run"),))
     return Section("baseline_runs", (fold,), formats=("html",))

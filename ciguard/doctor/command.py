@@ -97,7 +97,7 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
     worst = error if origin else warning
     yield _install(config, worst)
     yield from _checked("workflow", lambda: _workflow(invocation, config))
-    is_branch = config.history.carrier.startswith("branch:")
+    is_branch = config.history.store.startswith("branch:")
     yield from _checked(
         "history", lambda: _history(invocation, config), worst if is_branch else error
     )
@@ -197,7 +197,7 @@ def _without_matrix(text: str | None) -> str:
 
 
 def _history(invocation: Invocation, config: Config) -> Iterator[Check]:
-    place = config.history.carrier
+    place = config.history.store
     if not config.history.in_branch:
         yield warning("history", HISTORY_FILE_WARNING.format(place), LOST_FIX)
     found = load(open_store(place, invocation.folder, invocation.environ))

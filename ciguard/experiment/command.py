@@ -50,7 +50,9 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
     type=click.IntRange(1, 1000),
     help="Of each; 10, or what fits in --budget; of commits 5.",
 )
-@click.option("--warm", type=click.IntRange(0, 100), default=1, help="Of each before; kept apart.")
+@click.option(
+    "--warmup", type=click.IntRange(0, 100), default=1, help="Of each before; kept apart."
+)
 @click.option(
     "--condition",
     "conditions_text",
@@ -73,7 +75,7 @@ def command(
     units: str | None,
     comparison: str | None,
     runs: int | None,
-    warm: int,
+    warmup: int,
     conditions_text: tuple[str, ...],
     budget: str | None,
     format_: str,
@@ -96,14 +98,14 @@ def command(
             head or "",
             units or "",
             comparison,
-            Design(runs or RUNS_OF_COMMITS, warm),
+            Design(runs or RUNS_OF_COMMITS, warmup),
             parse_seconds(budget or BUDGET_OF_COMMITS),
         )
         return _run_commit_test(invocation, request, format_, output)
     from ciguard.experiment.schedule import Design  # noqa: PLC0415  # here numpy begins
 
     most = runs or (RUNS_IN_BUDGET if budget else RUNS)
-    design = Design(most, warm, parse_conditions(conditions_text))
+    design = Design(most, warmup, parse_conditions(conditions_text))
     both: dict[Side, str] = {"a": a or "", "b": b or ""}
     found = _run_experiment(invocation, design, both, parse_seconds(budget or BUDGET))
     print_result(invocation, found, format_, output)

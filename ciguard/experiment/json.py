@@ -26,14 +26,14 @@ def as_json(experiment: Experiment) -> dict[str, Any]:
         "schema": SCHEMA,
         "verdict": experiment.verdict,
         "complete": experiment.is_complete,
-        "ended": experiment.stopped_because,
+        "stopped_because": experiment.stopped_because,
         "failure": _message(experiment.failed),
         "commands": dict(experiment.commands),
         "conditions": [dict(condition) for condition in experiment.design.conditions],
         "planned_runs": experiment.design.runs,
         "pairs": list(experiment.pairs),
         "wall_s": experiment.wall_s,
-        "level": experiment.level,
+        "alpha": experiment.level,
         "rows": [_row(row) for row in experiment.rows],
         "notes": [_note(note) for note in experiment.notes],
         "runs": [_run(one) for one in experiment.measurements],
@@ -47,7 +47,7 @@ def commits_as_json(result: CommitResult) -> dict[str, Any]:
         "schema": SCHEMA,
         "verdict": result.verdict,
         "complete": result.is_complete,
-        "ended": result.stopped_because,
+        "stopped_because": result.stopped_because,
         "failure": _message(result.failed),
         "base": result.commits["a"],
         "head": result.commits["b"],
@@ -62,7 +62,7 @@ def commits_as_json(result: CommitResult) -> dict[str, Any]:
             }
             for row in result.rows
         ],
-        "not_judged": [
+        "excluded": [
             {
                 "key": key._asdict(),
                 "side": SIDES[one.side],
@@ -79,7 +79,7 @@ def _message(failed: Measurement | None) -> str | None:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    numbers = ("n", "before", "after", "ratio", "low", "high", "p", "noise", "order")
+    numbers = ("n", "before", "after", "ratio", "low", "high", "p", "noise", "order_effect")
     return {
         "condition": row.condition,
         **_metric(row.metric),
@@ -113,8 +113,8 @@ def _run(one: Measurement) -> dict[str, Any]:
         "condition": step.condition,
         "side": step.side,
         "run": step.pair + 1,
-        "warm": step.is_warm,
-        "second": step.is_second,
+        "is_warm": step.is_warm,
+        "is_second": step.is_second,
         "failure": one.failure or None,
         "values": [{**_metric(metric), "value": value} for metric, value in one.values.items()],
     }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.schedule import Design, Side, Step
 
-StopReason = Literal["all runs", "clear", "budget", "failed", "interrupted"]
+StopReason = Literal["all runs", "conclusive", "budget", "failed", "interrupted"]
 Pair = dict["Side", "Measurement"]
 TIME_MARGIN: Final = 1.1  # of the longest run so far: the next one may take a little longer
 
@@ -45,7 +45,7 @@ def run_design(
             return "budget"
         begins_round = not (step.is_second or step.condition or step.is_warm)
         if begins_round and step.pair in levels and is_conclusive(done, levels[step.pair]):
-            return "clear"
+            return "conclusive"
         measured = measure(step)
         done.append(measured)
         if measured.hit_budget:
@@ -58,7 +58,7 @@ def run_design(
 def alpha_of(design: Design, why: StopReason, done: Sequence[Measurement]) -> float:
     """The level at which the rows are judged when it is over."""
     levels = interim_analyses(design.runs)
-    if why != "clear":
+    if why != "conclusive":
         return final_alpha(design.runs)
     return levels[max(one.step.pair for one in done if not one.step.is_warm) + 1]
 

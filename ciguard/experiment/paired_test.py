@@ -93,7 +93,7 @@ class Row:
     high: float | None = None
     p: float | None = None
     noise: float | None = None
-    order: float | None = None
+    order_effect: float | None = None
     differs: bool = False
 
     @property
@@ -191,7 +191,7 @@ def _fitted(row: Row, difference: Floats, a_first: Flags, finest: float, *, in_l
         high=high,
         p=p,
         noise=_as_ratio(spread / np.sqrt(2), row.before, in_logs=in_logs),
-        order=_as_ratio(order, row.before, in_logs=in_logs) if order is not None else None,
+        order_effect=_as_ratio(order, row.before, in_logs=in_logs) if order is not None else None,
     )
 
 

@@ -77,7 +77,7 @@ class Experiment:
     @property
     def is_complete(self) -> bool:
         """Say that it came to its end by itself."""
-        return self.stopped_because in ("all runs", "clear")
+        return self.stopped_because in ("all runs", "conclusive")
 
 
 def conclude(
@@ -164,8 +164,8 @@ def _notes(rows: Sequence[Row], done: Sequence[Measurement]) -> Iterator[Note]:
     for row in rows:
         if row_verdict(row) in GAINS and _is_warm_only(row, rows):
             yield Note("warm_only", (row.metric,), row.condition)
-        if row.order is not None and abs(row.order) >= NEGLIGIBLE:
-            yield Note("order_effect", (row.metric,), row.condition, ratio=row.order)
+        if row.order_effect is not None and abs(row.order_effect) >= NEGLIGIBLE:
+            yield Note("order_effect", (row.metric,), row.condition, ratio=row.order_effect)
     by_side: dict[Side, set[Metric]] = {"a": set(), "b": set()}
     for one in done:
         by_side[one.step.side].update(one.values)

@@ -206,7 +206,7 @@ def note_text(note: Note, design: Design) -> str:
     if note.kind == "order_effect":
         return (
             f"{row}: the second run of a pair differs by {percent(note.ratio or 0.0)} from the "
-            "first, on either side; the change is corrected for it. More warm runs (--warm) may "
+            "first, on either side; the change is corrected for it. More warm runs (--warmup) may "
             "help."
         )
     named = ", ".join(names[:MAX_NAMED]) + " and more" * (len(names) > MAX_NAMED)
@@ -230,7 +230,7 @@ def coverage_text(experiment: Experiment) -> str:
     text += f" after {count_of(warm, 'warm run')}" if warm else ""
     reasons = {
         "all runs": "",
-        "clear": "; stopped early: conclusive",
+        "conclusive": "; stopped early: conclusive",
         "budget": "; stopped: the budget was spent",
         "failed": "; stopped: a run failed",
         "interrupted": "; incomplete: interrupted",

@@ -37,7 +37,7 @@ class DownloadInterrupted(Exception):
 
 @dataclass(slots=True)
 class Budget:
-    """What all downloads together may bring; `heard` is told of every piece."""
+    """What all downloads together may bring; `received` counts every piece."""
 
     remaining_bytes: int
     on_progress: Callable[[int], None] = lambda _: None

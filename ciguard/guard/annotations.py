@@ -41,20 +41,20 @@ def annotations_of(verdict: Verdict, suites: Mapping[str, Suite]) -> tuple[Annot
         suites: of the plan, by name.
     """
     errors = [
-        Annotation("error", "\n".join([finding.what, *name_units(finding.units)]), finding.level)
+        Annotation("error", "\n".join([finding.message, *name_units(finding.units)]), finding.level)
         for finding in verdict.findings
         if finding.level != "warning"
     ]
     many = len(errors) + len(verdict.failures) > SHOWN
     if many:
-        errors += [_of_cause(cause, suites) for cause in verdict.causes]
+        errors += [_of_cause(cause, suites) for cause in verdict.failure_groups]
     else:
         errors += [_of_failure(failure, suites) for failure in verdict.failures]
     if len(errors) > SHOWN:
         hidden = len(errors) - SHOWN + 1
         errors[SHOWN - 1 :] = [Annotation("error", f"and {hidden:,} more: see the step's log")]
     warnings = [
-        Annotation("warning", finding.what)
+        Annotation("warning", finding.message)
         for finding in verdict.findings
         if finding.level == "warning"
     ]
@@ -91,8 +91,8 @@ def outputs_of(verdict: Verdict) -> dict[str, str]:
         "complete": "false" if verdict.state == "incomplete" else "true",
         "headline": verdict.headline,
         "planned": str(verdict.planned),
-        "missing": str(verdict.planned - verdict.ended),
+        "missing": str(verdict.planned - verdict.with_result),
         "failed": str(len(failed)),
         "quarantined": str(len(verdict.quarantined)),
-        "forgiven": str(len(verdict.forgiven)),
+        "failing_on_base": str(len(verdict.failing_on_base)),
     }

@@ -44,9 +44,9 @@ WITHOUT_HISTORY: Final = "the run is judged without past runs"
     "--needs", metavar="JSON", help="GitHub's toJSON(needs): the text, a file that holds it, or -."
 )
 @click.option(
-    "--forgive",
-    type=click.Choice(["none", "base"]),
-    help="base: what fails on the base too does not fail a pull request.",
+    "--ignore-base-failures",
+    is_flag=True,
+    help="What fails on the base too does not fail a pull request.",
 )
 @click.option(
     "--history", "history_location", metavar="FILE|branch:NAME", help="Past runs of the base."
@@ -64,7 +64,7 @@ def command(
     repo: str,
     results: tuple[str, ...],
     needs: str | None,
-    forgive: str | None,
+    ignore_base_failures: bool,
     history_location: str | None,
     format_: str,
     github: bool,
@@ -89,10 +89,14 @@ def command(
         found = [*arrived.records, *imported.records]
         # Jobs that are not ours are called as their owner likes: which is which shard is not known.
         platform = query_jobs(plan, found, None if results else inputs.subject_run)
-    now = configured_suites(invocation.config()) if plan.policy.remainder else None
+    now = configured_suites(invocation.config()) if plan.policy.run_unplanned else None
     past = partial(_history, invocation)
     policy = effective_policy(
-        invocation, forgive, past, location=history_location, count=history_location is not None
+        invocation,
+        ignore_base_failures,
+        past,
+        location=history_location,
+        count=history_location is not None,
     )
     verdict = prove(
         plan,
@@ -119,7 +123,7 @@ def command(
 
 
 def _history(invocation: Invocation, where: str) -> History | None:
-    """Past runs; without them nothing is forgiven, and the verdict says so."""
+    """Past runs; without them no failure is ignored, and the verdict says so."""
     try:
         loaded = load(open_store(where, invocation.folder, invocation.environ))
     except CiguardError as error:

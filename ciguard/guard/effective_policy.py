@@ -63,7 +63,7 @@ class _PolicyFiles:
 
 def effective_policy(
     invocation: Invocation,
-    forgive: str | None,
+    ignore_base_failures: bool,
     history: Callable[[str], History | None],
     *,
     location: str | None = None,
@@ -72,7 +72,7 @@ def effective_policy(
     """Read what holds for the run around us; outside of GitHub Actions, the folder's own.
 
     Args:
-        forgive: none or base, as the command line says; None leaves it to the configuration.
+        ignore_base_failures: the command line asks for it; the configuration may as well.
         history: gives the past runs that lie at a place, where somebody asks for them.
         place: where that is, as the command line says; None leaves it to the configuration, of a
             proposal to that of its base.
@@ -93,7 +93,7 @@ def effective_policy(
             law = _base(invocation, run, today)
         except CiguardError as error:
             strict = _strictest(error, problems)
-    where = location if location is not None else law.config.history.carrier
+    where = location if location is not None else law.config.history.store
     edited = (
         law is not own and run is not None and _changes_history_file(invocation, run, law, where)
     )
@@ -108,10 +108,10 @@ def effective_policy(
             what = "this merge group" if run.pull_request is None else "this pull request"
             notes.append(f"{what} changes {', '.join(changes)}")
     known: Mapping[CaseKey, KnownFailure] = {}
-    if (forgive or law.config.guard.forgive) == "base":
+    if ignore_base_failures or law.config.guard.ignore_base_failures:
         known, findings = _base_failures(run, past(where))
         problems += findings
-    rules = GuardRules(law.config.guard.max_drop, law.config.guard.fewest_units)
+    rules = GuardRules(law.config.guard.max_drop, law.config.guard.min_units)
     policy = Policy(
         rules=rules,
         quarantine=law.quarantine.entries,
@@ -138,7 +138,8 @@ def quarantine_of(invocation: Invocation) -> Quarantine:
 def _strictest(error: CiguardError, problems: list[Finding]) -> EffectivePolicy:
     note = "the base's policy could not be read"
     what = (
-        f"{note} ({error.what}), so the strictest one holds: no quarantine, nothing forgiven, no "
+        f"{note} ({error.what}), so the strictest one holds: no quarantine, "
+        "no failure of the base ignored, no "
         "unit fewer than on the base, and every finding of the comparison fails"
     )
     finding = Finding("warning", "policy_unread", what, fix=error.fix)
@@ -237,12 +238,13 @@ def _base_planned(run: ActionsRun, history: History | None) -> tuple[int, str] |
 def _base_failures(
     run: ActionsRun | None, history: History | None
 ) -> tuple[Mapping[CaseKey, KnownFailure], list[Finding]]:
-    """What the base fails too, and why nothing is forgiven where that is so."""
+    """What the base fails too, and why none is ignored where that is so."""
     if run is not None and not run.is_subject_unmerged:
-        return {}, []  # the base itself is not forgiven for what it fails
+        return {}, []  # on the base itself, its own failures count
     known, newest = known_failures(history, _base_query(run)) if history is not None else ({}, None)
     if newest is not None:
         return known, []
     why = "the history has no run of the base of which every leg ended well"
-    what = f"nothing is forgiven: {why if history is not None else 'there are no past runs'}"
+    what = why if history is not None else "there are no past runs"
+    what = f"no failure of the base is ignored: {what}"
     return {}, [Finding("warning", "no_base_run", what)]

@@ -68,8 +68,8 @@ class _Signature:
     """What failures of one cause have in common; `said` is empty where the frame says enough."""
 
     kind: str
-    place: str
-    said: str
+    frame: str
+    message: str
 
 
 def group_failures(failures: Sequence[Failure]) -> tuple[FailureGroup, ...]:
@@ -78,10 +78,12 @@ def group_failures(failures: Sequence[Failure]) -> tuple[FailureGroup, ...]:
     for failure in failures:
         grouped[_signature(failure.result)].append(failure)
     found = [
-        FailureGroup(root.kind, root.place, _group_message(root, group), tuple(group))
+        FailureGroup(root.kind, root.frame, _group_message(root, group), tuple(group))
         for root, group in grouped.items()
     ]
-    return tuple(sorted(found, key=lambda one: (-len(one.failures), one.kind, one.place, one.said)))
+    return tuple(
+        sorted(found, key=lambda one: (-len(one.failures), one.kind, one.frame, one.message))
+    )
 
 
 def summary_line(cause: FailureGroup, width: int) -> str:
@@ -97,13 +99,13 @@ def lines_of(causes: Sequence[FailureGroup], width: int) -> list[str]:
     lines = []
     for cause, head, tail in zip(causes, heads, tails, strict=True):
         left = room - len(head) - len(": ")
-        said = f": {one_line(cause.said, left)}" if cause.said and left >= LEAST_SAID else ""
+        said = f": {one_line(cause.message, left)}" if cause.message and left >= LEAST_SAID else ""
         lines.append(head + said + tail)
     return lines
 
 
 def _head(cause: FailureGroup) -> str:
-    place = f" in {cause.place}" if cause.place else ""
+    place = f" in {cause.frame}" if cause.frame else ""
     return f"{len(cause.failures):,} x {cause.kind}{place}"
 
 
@@ -158,10 +160,10 @@ def _signature(result: Result) -> _Signature:
 
 def _group_message(root: _Signature, group: Sequence[Failure]) -> str:
     """Their own where all say the same, else what they have in common."""
-    if len(group) > 1 and not root.said:
+    if len(group) > 1 and not root.message:
         return ""
     first = _message_of(group[0])
-    return first if all(_message_of(one) == first for one in group[1:]) else root.said
+    return first if all(_message_of(one) == first for one in group[1:]) else root.message
 
 
 def _message_of(failure: Failure) -> str:

@@ -20,7 +20,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "exit_code": int(verdict.exit_code),
         "headline": verdict.headline,
         "plan_id": verdict.plan_id,
-        "units": {"planned": verdict.planned, "ended": verdict.ended},
+        "units": {"planned": verdict.planned, "with_result": verdict.with_result},
         "counts": dict(verdict.counts),
         "endings": dict(verdict.endings),
         "legs": [_leg(leg) for leg in verdict.legs],
@@ -28,11 +28,11 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
             {"shard": failure.shard, **result(failure.result)} for failure in verdict.failures
         ],
         "quarantined": [_excused(one) for one in verdict.quarantined],
-        "forgiven": [_excused(one) for one in verdict.forgiven],
-        "causes": [_cause(cause) for cause in verdict.causes],
-        "offenders": [asdict(hotspot) for hotspot in verdict.offenders],
+        "failing_on_base": [_excused(one) for one in verdict.failing_on_base],
+        "failure_groups": [_failure_group(group) for group in verdict.failure_groups],
+        "hotspots": [asdict(hotspot) for hotspot in verdict.hotspots],
         "flaky": [_flaky(one) for one in verdict.flaky],
-        "starved": [_flaky(one) for one in verdict.starved],
+        "passed_after_oom": [_flaky(one) for one in verdict.passed_after_oom],
         "missing": [
             {**_key(one.key), "shard": one.shard, "reason": one.reason} for one in verdict.missing
         ],
@@ -63,17 +63,17 @@ def _flaky(one: Flaky) -> dict[str, Any]:
 
 
 def _excused(excused: Excused) -> dict[str, Any]:
-    return {"shard": excused.shard, **result(excused.result), "why": excused.why}
+    return {"shard": excused.shard, **result(excused.result), "reason": excused.reason}
 
 
-def _cause(cause: FailureGroup) -> dict[str, Any]:
-    first = cause.failures[0]
+def _failure_group(group: FailureGroup) -> dict[str, Any]:
+    first = group.failures[0]
     return {
-        "kind": cause.kind,
-        "place": cause.place or None,
-        "said": cause.said or None,
-        "failures": len(cause.failures),
-        "shards": sorted({failure.shard for failure in cause.failures}),
+        "kind": group.kind,
+        "frame": group.frame or None,
+        "message": group.message or None,
+        "failures": len(group.failures),
+        "shards": sorted({failure.shard for failure in group.failures}),
         "first": {"shard": first.shard, **result(first.result)},
     }
 
@@ -84,7 +84,7 @@ def _leg(leg: Leg) -> dict[str, Any]:
         "recorded": leg.recorded,
         "ending": leg.ending,
         "run_attempt": leg.run_attempt,
-        "units": {"planned": leg.planned, "ended": leg.ended},
+        "units": {"planned": leg.planned, "with_result": leg.with_result},
         "wall_s": {"predicted": leg.predicted_wall_s, "actual": leg.wall_s},
         "peak_bytes": {
             "predicted": leg.predicted_peak_bytes,
@@ -100,7 +100,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "level": finding.level,
         "kind": finding.kind,
-        "what": finding.what,
+        "message": finding.message,
         "shard": finding.shard or None,
         "units": [_key(key) for key in finding.units],
         "fix": finding.fix or None,

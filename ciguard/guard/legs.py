@@ -143,7 +143,7 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], tries: int = 1) -> I
     in_parts = any(event.kind == "resumed" for event in leg.record.events)
     if leg.record.copies and not in_parts:
         what = f"shard {shard}: its record is here more than once: {', '.join(leg.record.copies)}"
-        yield Finding("warning", "recorded_twice", what, shard, fix="pass each record once")
+        yield Finding("warning", "duplicate_record", what, shard, fix="pass each record once")
     yield from _unexplained(leg)
     yield from _died_between_tests(leg)
 
@@ -154,8 +154,8 @@ def _no_record(leg: LegResult, lost: tuple[UnitKey, ...]) -> Finding:
     fix = "look at its job: was it cancelled, skipped, or did its upload fail? Run it again"
     if leg.rejected_record is not None:
         why = (
-            f" that counts: {leg.rejected_record.what}"
-            if leg.rejected_record.what
+            f" that counts: {leg.rejected_record.message}"
+            if leg.rejected_record.message
             else " of this plan"
         )
         what, fix = what + why, leg.rejected_record.fix
@@ -168,7 +168,7 @@ def _missing_results(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Find
     """Units without a result in a leg that ended by itself, apart by what to do about them."""
     shard = leg.shard.key
     kinds = {
-        key: leg.missing_reasons[key].kind if key in leg.missing_reasons else "vanished"
+        key: leg.missing_reasons[key].kind if key in leg.missing_reasons else "no_reason_recorded"
         for key in lost
     }
     for kind in sorted(set(kinds.values())):
@@ -231,7 +231,7 @@ def _died_between_tests(leg: LegResult) -> Iterator[Finding]:
             later = left and any(one.process > end.process for one in record.processes)
             fix = "what it left ran in another process; " * later + "look why it ended"
             level: Level = "warning" if left else "failed"
-            yield Finding(level, "unblamed", what, leg.shard.key, fix=fix)
+            yield Finding(level, "died_between_tests", what, leg.shard.key, fix=fix)
 
 
 def _bad(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
@@ -259,7 +259,7 @@ def _contradictions(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Findi
     if end.exit_code == ExitCode.INCOMPLETE and not lost:
         what = f"shard {shard}: it ended with exit code 13, and all its units have a result"
         fix = "look at the log of its job, and run it again"
-        yield Finding("incomplete", "says_incomplete", what, shard, fix=fix)
+        yield Finding("incomplete", "end_incomplete", what, shard, fix=fix)
     counted, found = sum(end.counts.values()), sum(leg.counts.values())
     # What result files say comes on top of what the leg counted.
     filed = any(event.kind == "result_file" for event in leg.record.events) if leg.record else False
@@ -283,14 +283,14 @@ def leg_row(leg: LegResult) -> Leg:
     """A leg's row in the verdict: what ended in this leg, whatever ended in others."""
     unfinished = [key for key, unit in leg.units.items() if unit.status == "unfinished"]
     record = leg.record
-    known = any(unit.known for unit in leg.shard.units)
+    known = any(unit.has_history for unit in leg.shard.units)
     header = record.header if record is not None else None
     return Leg(
         shard=leg.shard.key,
         recorded=record is not None,
         ending=leg.end.ending,
         planned=len(leg.planned),
-        ended=len(leg.planned & leg.units.keys()) - len(leg.planned.intersection(unfinished)),
+        with_result=len(leg.planned & leg.units.keys()) - len(leg.planned.intersection(unfinished)),
         # Without history the plan takes all units for equal: such a wall time predicts nothing.
         predicted_wall_s=leg.shard.predicted.wall_s if known else None,
         predicted_peak_bytes=leg.shard.predicted.peak_bytes,

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class GuardRules:
     """`max_drop` is the share of the base's units that may be gone; deleting a few tests is daily
-    work. `fewest_units` are so few that somebody acknowledged it.
+    work. `min_units` are so few that somebody acknowledged it.
     """
 
     max_drop: float = 0.01
-    fewest_units: int | None = None
+    min_units: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Policy:
 
     Attributes:
         quarantine: entries that hold today.
-        known: cases that fail on the base too, where those are forgiven.
+        known: cases that fail on the base too, where those are ignored.
         base_planned: units of the base and where that is known from, for a plan that does not say.
         findings: what is wrong with the policy itself.
         notes: what the first line says of it, such as that the pull request changes it.
@@ -58,12 +58,12 @@ class Excusals:
 
     failures: tuple[Failure, ...]
     quarantined: tuple[Excused, ...] = ()
-    forgiven: tuple[Excused, ...] = ()
+    failing_on_base: tuple[Excused, ...] = ()
 
 
 def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
     """Tell failures apart. A unit without a result is none: nothing excuses that."""
-    counting, quarantined, forgiven = [], [], []
+    counting, quarantined, ignored = [], [], []
     for failure in failures:
         key = failure.result.key
         entry = entry_of(policy.quarantine, key.unit_key)
@@ -72,14 +72,14 @@ def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
             quarantined.append(Excused(failure.shard, failure.result, entry.reason_text))
         elif known is not None and _same_failure(known.outcome, failure.result.outcome):
             why = f"also fails on {known.branch} since run {known.since_run}"
-            forgiven.append(Excused(failure.shard, failure.result, why))
+            ignored.append(Excused(failure.shard, failure.result, why))
         else:
             counting.append(failure)
-    return Excusals(tuple(counting), tuple(quarantined), tuple(forgiven))
+    return Excusals(tuple(counting), tuple(quarantined), tuple(ignored))
 
 
 def _same_failure(before: Outcome, now: Outcome) -> bool:
-    """A test that died where it failed on the base is worse than there, and not forgiven."""
+    """A test that died where it failed on the base is worse than there, and counts."""
     return before == now or {before, now} == {"failed", "errored"}
 
 

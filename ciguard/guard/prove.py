@@ -84,7 +84,7 @@ def prove(
         *_leg_findings(plan, legs, lost),
         *_unplanned_and_moved(legs, planned, doubled),
     ]
-    if configured is not None and plan.policy.remainder:
+    if configured is not None and plan.policy.run_unplanned:
         found.extend(stale.check_stale_plan(plan, configured))
     if platform is not None:
         found.extend(findings_of_platform(legs, platform, with_needs=bool(needs)))
@@ -100,18 +100,18 @@ def prove(
         headline="",
         plan_id=plan.id,
         planned=len(planned),
-        ended=len(planned) - len({one.key for one in missing}),
+        with_result=len(planned) - len({one.key for one in missing}),
         legs=tuple(map(leg_row, legs)),
         failures=failures,
         flaky=tuple(one for one in flaky_units if not one.ran_out_of_memory),
-        starved=tuple(one for one in flaky_units if one.ran_out_of_memory),
+        passed_after_oom=tuple(one for one in flaky_units if one.ran_out_of_memory),
         missing=missing,
         findings=findings,
         counts=_counts(legs),
         quarantined=excusals.quarantined,
-        forgiven=excusals.forgiven,
-        causes=causes,
-        offenders=find_hotspots(causes, plan.suites),
+        failing_on_base=excusals.failing_on_base,
+        failure_groups=causes,
+        hotspots=find_hotspots(causes, plan.suites),
         notes=policy.notes,
     )
     return with_headline(verdict)
@@ -121,7 +121,7 @@ def _leg_findings(
     plan: Plan, legs: Sequence[LegResult], lost: Mapping[str, tuple[UnitKey, ...]]
 ) -> Iterator[Finding]:
     for leg in legs:
-        yield from leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.tries)
+        yield from leg_findings(leg, lost.get(leg.shard.key, ()), plan.policy.max_tries)
 
 
 def _needs_findings(
@@ -131,7 +131,7 @@ def _needs_findings(
     findings: Sequence[Finding],
 ) -> Iterator[Finding]:
     """What the jobs before this one say, in the light of what was found without them."""
-    excused = bool(weighed.quarantined or weighed.forgiven)
+    excused = bool(weighed.quarantined or weighed.failing_on_base)
     explained = excused or bool(weighed.failures) or any(exited_with_failures(leg) for leg in legs)
     red = bool(weighed.failures) or any(finding.level == "failed" for finding in findings)
     names = {_job(leg) for leg in legs}
@@ -166,7 +166,7 @@ def _counts(legs: Iterable[LegResult]) -> dict[Outcome, int]:
 
 
 def _order(finding: Finding) -> tuple[int, str, str, str]:
-    return (_LEVELS.index(finding.level), finding.shard, finding.kind, finding.what)
+    return (_LEVELS.index(finding.level), finding.shard, finding.kind, finding.message)
 
 
 def _state(
@@ -287,8 +287,10 @@ def _unplanned_and_moved(
         moved = tuple(sorted(planned & leg.units.keys() - leg.planned))
         if moved:
             what = f"{count_of(len(moved), 'unit')} ran here and planned elsewhere"
-            yield Finding("warning", "elsewhere", f"shard {shard}: {what}", shard, moved)
+            yield Finding("warning", "moved_to_other_shard", f"shard {shard}: {what}", shard, moved)
     if doubled:
         what = f"{count_of(len(doubled), 'unit')} with results in several shards; the worst counts"
         fix = "make the plan again: a unit is run once"
-        yield Finding("warning", "doubled", what, units=tuple(sorted(doubled)), fix=fix)
+        yield Finding(
+            "warning", "ran_in_several_shards", what, units=tuple(sorted(doubled)), fix=fix
+        )

@@ -124,10 +124,10 @@ def _split_foreign(
     if other_plans and not any_of_ours:
         rest = [one for one in foreign if one.kind != "other_plan"]
         more = f", and {len(other_plans) - 1:,} more like it" if len(other_plans) > 1 else ""
-        what = f"no record is of this plan: {other_plans[0].what}{more}"
+        what = f"no record is of this plan: {other_plans[0].message}{more}"
         fix = "pass the plan that these records were made with, or the records of this plan's run"
         cause = Finding("incomplete", "other_plan", what, fix=fix)
-        return {shard: replace(cause, what="", fix="") for shard in absent}, [cause, *rest]
+        return {shard: replace(cause, message="", fix="") for shard in absent}, [cause, *rest]
     rejected = {one.shard: one for one in foreign if one.shard in absent}
     warnings = [one for one in foreign if one not in rejected.values()]
     return rejected, warnings

@@ -63,7 +63,7 @@ def memory_trend(record: Record) -> str:
 
 def last_events(record: Record) -> tuple[str, ...]:
     """Its last events of memory and signals, at most three, the newest last."""
-    kinds = ("memory_low", "memory_elsewhere", "memory_guard", "signal")
+    kinds = ("memory_low", "memory_not_reclaimable", "memory_guard", "signal")
     events = [line for line in record.events if line.kind in kinds]
     events.sort(key=lambda line: line.at_s or 0.0)
     return tuple(

@@ -20,10 +20,10 @@ def check_unread_files(problems: Sequence[str]) -> tuple[Finding, ...]:
         problems: each as "where: why", in any order.
     """
     found = [
-        Finding("incomplete", "not_read", f"{problem:.400}; it was not read", fix=_FIX)
+        Finding("incomplete", "unread_file", f"{problem:.400}; it was not read", fix=_FIX)
         for problem in sorted(problems)[:MAX_NAMED]
     ]
     if len(problems) > MAX_NAMED:
         what = f"{len(problems) - MAX_NAMED:,} more files or artifacts were not read"
-        found.append(Finding("incomplete", "not_read", what, fix=_FIX))
+        found.append(Finding("incomplete", "unread_file", what, fix=_FIX))
     return tuple(found)

@@ -37,7 +37,7 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
         counts = Counter(unit.key for shard in plan.shards for unit in shard.units)
         twice = tuple(sorted(key for key, count in counts.items() if count > 1))
         what = f"{count_of(len(twice), 'unit')} planned in more than one shard"
-        yield Finding("warning", "planned_twice", what, units=twice, fix="make the plan again")
+        yield Finding("warning", "duplicate_unit", what, units=twice, fix="make the plan again")
     yield from _empty_files(plan)
     if inventory.excluded:
         what = f"{count_of(len(inventory.excluded), 'unit')} excluded by rule: {_rules(plan)}"
@@ -63,12 +63,12 @@ def _drop(plan: Plan, policy: Policy) -> Iterator[Finding]:
         source_suffix = f", {source}" if source else ""
         on_base = f"{before:,} on the base (-{percent:.1f} %{source_suffix})"
         what = f"{count_of(now, 'unit')} {verb} {word}, {on_base}"
-        if rules.fewest_units is not None and now >= rules.fewest_units:
-            what += f": acknowledged, guard.fewest_units = {rules.fewest_units}"
+        if rules.min_units is not None and now >= rules.min_units:
+            what += f": acknowledged, guard.min_units = {rules.min_units}"
             yield Finding("warning", "fewer_units", what)
             continue
         fix = (
-            "bring them back, bring the branch up to date, or set guard.fewest_units in the "
+            "bring them back, bring the branch up to date, or set guard.min_units in the "
             f"configuration of the base to {now} or less"
         )
         yield Finding("incomplete", "fewer_units", what, fix=fix)
@@ -76,7 +76,7 @@ def _drop(plan: Plan, policy: Policy) -> Iterator[Finding]:
 
 
 def _empty_files(plan: Plan) -> Iterator[Finding]:
-    emptied, listed = plan.inventory.emptied, plan.inventory.listed
+    emptied, listed = plan.inventory.files_without_units, plan.inventory.user_listed
     # Of a list that somebody made nobody knows whether what it leaves out has tests.
     without = "that the inventory does not name" if listed else "without a unit"
     fix = "a file without tests is renamed or removed; one with tests is broken"

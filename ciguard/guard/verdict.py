@@ -35,7 +35,7 @@ class Finding:
 
     level: Level
     kind: str
-    what: str
+    message: str
     shard: str = ""
     units: tuple[UnitKey, ...] = ()
     fix: str = ""
@@ -58,7 +58,7 @@ class Leg:
     recorded: bool
     ending: Ending
     planned: int
-    ended: int
+    with_result: int
     predicted_wall_s: float | None
     predicted_peak_bytes: int | None
     wall_s: float | None = None
@@ -84,7 +84,7 @@ class Excused:
 
     shard: str
     result: Result
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ class FailureGroup:
     """
 
     kind: str
-    place: str
-    said: str
+    frame: str
+    message: str
     failures: tuple[Failure, ...]
 
     @property
@@ -159,7 +159,7 @@ class Verdict:
         legs: one for each shard of the plan, in its order.
         failures, flaky, starved, missing: by shard, then key; starved are those that only memory
             kept from passing at once.
-        quarantined, forgiven: bad cases that are not among the failures, in the same order.
+        quarantined, failing_on_base: bad cases that are not among the failures, in the same order.
         causes, offenders: of the failures, the largest first.
         findings: what makes it incomplete first, then what makes it fail, then warnings.
         counts: final cases by outcome.
@@ -170,7 +170,7 @@ class Verdict:
     headline: str
     plan_id: str
     planned: int
-    ended: int
+    with_result: int
     legs: tuple[Leg, ...]
     failures: tuple[Failure, ...]
     flaky: tuple[Flaky, ...]
@@ -178,11 +178,11 @@ class Verdict:
     findings: tuple[Finding, ...]
     counts: Mapping[Outcome, int]
     quarantined: tuple[Excused, ...] = ()
-    forgiven: tuple[Excused, ...] = ()
-    causes: tuple[FailureGroup, ...] = ()
-    offenders: tuple[Hotspot, ...] = ()
+    failing_on_base: tuple[Excused, ...] = ()
+    failure_groups: tuple[FailureGroup, ...] = ()
+    hotspots: tuple[Hotspot, ...] = ()
     notes: tuple[str, ...] = ()
-    starved: tuple[Flaky, ...] = ()
+    passed_after_oom: tuple[Flaky, ...] = ()
 
     @property
     def endings(self) -> Mapping[Ending, int]:

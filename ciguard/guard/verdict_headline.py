@@ -35,7 +35,7 @@ def _shards(keys: Sequence[str], all_legs: Sequence[Leg]) -> str:
 
 def _incomplete(verdict: Verdict) -> str:
     # Where all records are of another plan, nothing that follows can be mended otherwise.
-    parts = [one.what for one in _decisive(verdict) if one.kind == "other_plan"]
+    parts = [one.message for one in _decisive(verdict) if one.kind == "other_plan"]
     absent = [leg.shard for leg in verdict.legs if not leg.recorded]
     if absent:
         verb = "has" if len(absent) == 1 else "have"
@@ -48,11 +48,11 @@ def _incomplete(verdict: Verdict) -> str:
         how = _endings_suffix(verdict, stopped)
         parts.append(f"{_shards(stopped, verdict.legs)} did not end by {ended}{how}")
     if verdict.missing:
-        lost = verdict.planned - verdict.ended
+        lost = verdict.planned - verdict.with_result
         verb = "has" if lost == 1 else "have"
         parts.append(f"{lost:,} of {count_of(verdict.planned, 'unit')} {verb} no result")
     if not parts:
-        parts = [finding.what for finding in _decisive(verdict)[:2]]
+        parts = [finding.message for finding in _decisive(verdict)[:2]]
     return "; ".join([*parts, *_failures(verdict)])
 
 
@@ -84,7 +84,10 @@ def _failures(verdict: Verdict) -> list[str]:
 def _excused(verdict: Verdict) -> list[str]:
     """What failed and does not count."""
     parts = []
-    for found, named in ((verdict.quarantined, "quarantined"), (verdict.forgiven, "forgiven")):
+    for found, named in (
+        (verdict.quarantined, "quarantined"),
+        (verdict.failing_on_base, "ignored"),
+    ):
         if found:
             units = {one.result.key.unit_key for one in found}
             parts.append(f"{count_of(len(units), f'{named} unit')} failed")
@@ -92,7 +95,7 @@ def _excused(verdict: Verdict) -> list[str]:
 
 
 def _failed(verdict: Verdict) -> str:
-    return "; ".join(_failures(verdict) or [one.what for one in _decisive(verdict)[:2]])
+    return "; ".join(_failures(verdict) or [one.message for one in _decisive(verdict)[:2]])
 
 
 def _passed(verdict: Verdict) -> str:

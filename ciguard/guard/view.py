@@ -32,9 +32,9 @@ def as_text(verdict: Verdict) -> str:
         _hotspots(verdict),
         _failures(verdict),
         _excused(verdict.quarantined, "failed, quarantined"),
-        _excused(verdict.forgiven, "failed as on the base, forgiven"),
+        _excused(verdict.failing_on_base, "failed as on the base, ignored"),
         _flaky_section(verdict.flaky, "flaky, passed in the last try"),
-        _flaky_section(verdict.starved, "passed when tried again, memory had run out"),
+        _flaky_section(verdict.passed_after_oom, "passed when tried again, memory had run out"),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -55,7 +55,7 @@ def _findings(verdict: Verdict) -> str:
 
 def _finding(verdict: Verdict, finding: Finding) -> Iterator[str]:
     word = "warning" if finding.level == "warning" else finding.level.upper()
-    yield _wrap(one_line(finding.what, 400), f"{word}: ", "    ")
+    yield _wrap(one_line(finding.message, 400), f"{word}: ", "    ")
     yield from _evidence_lines(finding)
     reasons = {one.key: one.reason for one in verdict.missing if one.shard == finding.shard}
     if finding.shard and any(key in reasons for key in finding.units):
@@ -120,7 +120,7 @@ def _sum(verdict: Verdict) -> tuple[str, ...]:
     """The last row of a table in which something is counted."""
     counts = verdict.counts
     bad = sum(leg.bad for leg in verdict.legs)
-    units = f"{verdict.ended:,}/{verdict.planned:,}"
+    units = f"{verdict.with_result:,}/{verdict.planned:,}"
     return ("all", "", "", "", "", "", units, f"{bad:,}", f"{counts.get('skipped', 0):,}")
 
 
@@ -131,7 +131,7 @@ def _leg(leg: Leg) -> tuple[str, ...]:
         duration(leg.predicted_wall_s),
         size(leg.peak_bytes),
         size(leg.predicted_peak_bytes),
-        f"{leg.ended:,}/{leg.planned:,}",
+        f"{leg.with_result:,}/{leg.planned:,}",
         f"{leg.bad:,}",
         f"{leg.counts.get('skipped', 0):,}",
     )
@@ -139,12 +139,12 @@ def _leg(leg: Leg) -> tuple[str, ...]:
 
 def _causes(verdict: Verdict) -> str:
     """Where they are fewer than what they caused."""
-    if len(verdict.causes) == len(verdict.failures):
+    if len(verdict.failure_groups) == len(verdict.failures):
         return ""
-    lines = [f"{count_of(len(verdict.causes), 'cause')}:"]
-    lines += [f"  {line}" for line in lines_of(verdict.causes[:MAX_LISTED], COLUMNS - 2)]
-    if len(verdict.causes) > MAX_LISTED:
-        lines.append(f"  and {len(verdict.causes) - MAX_LISTED:,} more")
+    lines = [f"{count_of(len(verdict.failure_groups), 'cause')}:"]
+    lines += [f"  {line}" for line in lines_of(verdict.failure_groups[:MAX_LISTED], COLUMNS - 2)]
+    if len(verdict.failure_groups) > MAX_LISTED:
+        lines.append(f"  and {len(verdict.failure_groups) - MAX_LISTED:,} more")
     return "\n".join(lines)
 
 
@@ -153,17 +153,17 @@ _COLUMNS: Final = ("timeouts", "out of memory", "failures", "died")
 
 def _hotspots(verdict: Verdict) -> str:
     """The worst, where there is anything to choose from."""
-    if len(verdict.offenders) == len(verdict.failures):
+    if len(verdict.hotspots) == len(verdict.failures):
         return ""
     rows: list[tuple[str, ...]] = [("class or file", *_COLUMNS)]
-    shown = verdict.offenders[:MAX_HOTSPOTS]
+    shown = verdict.hotspots[:MAX_HOTSPOTS]
     names = distinct_lines([one.name for one in shown], 36)
     rows += [
         (name, *(f"{n:,}" for n in (one.timeouts, one.out_of_memory, one.failures, one.died)))
         for name, one in zip(names, shown, strict=True)
     ]
     lines = table(rows, right=frozenset(range(1, 5)))
-    more = len(verdict.offenders) - MAX_HOTSPOTS
+    more = len(verdict.hotspots) - MAX_HOTSPOTS
     return f"{lines}\nand {more:,} more" if more > 0 else lines
 
 
@@ -186,7 +186,7 @@ def _excused(excused: Sequence[Excused], title: str) -> str:
     for one in excused[:MAX_LISTED]:
         lines.append(f"  {_case(one.result)}")
         lines.append(_in_shard(one.shard, one.result))
-        lines.append(_wrap(one_line(one.why, 200), "    ", "    "))
+        lines.append(_wrap(one_line(one.reason, 200), "    ", "    "))
     if len(excused) > MAX_LISTED:
         lines.append(f"  and {len(excused) - MAX_LISTED:,} more")
     return "\n".join(lines)

@@ -182,12 +182,12 @@ def _event(environ: Mapping[str, str]) -> tuple[str | None, str]:
 
 
 def _configured_location(invocation: Invocation, location: str | None) -> str:
-    return location if location is not None else invocation.config().history.carrier
+    return location if location is not None else invocation.config().history.store
 
 
 def _branch(invocation: Invocation, name: str | None, remote: str) -> BranchStore:
     if name is None:
-        word, _, rest = invocation.config().history.carrier.partition(":")
+        word, _, rest = invocation.config().history.store.partition(":")
         name = rest if word == "branch" else branch_store.DEFAULT
     return BranchStore(name, invocation.folder, invocation.environ, remote)
 

@@ -97,7 +97,7 @@ def table(history: History) -> list[tuple[str, ...]]:
                 run.event or "-",
                 (run.sha or "-")[:7],
                 f"{sum(leg.complete for leg in run.legs)}/{len(run.legs)}",
-                str(sum(len(leg.lost) for leg in run.legs)),
+                str(sum(len(leg.lost_units) for leg in run.legs)),
                 str(count),
             )
         )

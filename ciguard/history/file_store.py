@@ -26,7 +26,7 @@ class FileStore:
 
     location: str
     folder: Path
-    environ: Mapping[str, str] = field(repr=False)  # other carriers need it
+    environ: Mapping[str, str] = field(repr=False)  # other stores need it
 
     @property
     def path(self) -> Path:

@@ -73,8 +73,8 @@ def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
             _max_known(line.peak_bytes or None for line in record.process_ends)
         ),
         units_planned=len(wanted) if shard is not None else None,
-        costs=suite_overheads(record),
-        lost=() if ending == "completed" else _lost_units(record, wanted),
+        overheads=suite_overheads(record),
+        lost_units=() if ending == "completed" else _lost_units(record, wanted),
     )
 
 
@@ -96,5 +96,5 @@ def missing_legs(plan: Plan, legs: Sequence[HistoryLeg]) -> Iterator[HistoryLeg]
             shard=shard.key,
             job=job,
             units_planned=len(units),
-            lost=units,
+            lost_units=units,
         )

@@ -63,8 +63,8 @@ def _one_leg(a: HistoryLeg, b: HistoryLeg) -> HistoryLeg:
         peak_bytes=_max_known(a.peak_bytes, b.peak_bytes),
         process_peak_bytes=_max_known(a.process_peak_bytes, b.process_peak_bytes),
         units_planned=_max_known(a.units_planned, b.units_planned),
-        costs=base.costs or other.costs,
-        lost=() if base.complete else tuple(sorted({*a.lost, *b.lost})),
+        overheads=base.overheads or other.overheads,
+        lost_units=() if base.complete else tuple(sorted({*a.lost_units, *b.lost_units})),
     )
 
 
@@ -171,7 +171,7 @@ def _drop_unused(history: History) -> History:
 
 def _without_found_units(history: History) -> History:
     """Take from each leg's `lost` what has a result in the run after all."""
-    suspects = {key for run in history.runs for leg in run.legs for key in leg.lost}
+    suspects = {key for run in history.runs for leg in run.legs for key in leg.lost_units}
     if not suspects:
         return history
     wanted = np.array([key.unit_key in suspects for key in history.keys], np.bool_)
@@ -182,8 +182,8 @@ def _without_found_units(history: History) -> History:
     for position, run in enumerate(history.runs):
         legs = []
         for leg in run.legs:
-            lost = tuple(key for key in leg.lost if (position, key) not in seen)
-            legs.append(leg if len(lost) == len(leg.lost) else replace(leg, lost=lost))
+            lost = tuple(key for key in leg.lost_units if (position, key) not in seen)
+            legs.append(leg if len(lost) == len(leg.lost_units) else replace(leg, lost_units=lost))
         runs.append(replace(run, legs=tuple(legs)))
     return replace(history, runs=tuple(runs))
 

@@ -1,4 +1,4 @@
-"""What a carrier holds at one moment. Pure."""
+"""What a store holds at one moment. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The table of places that can keep a history, and adding to one while others do the same.
 
-To add a carrier: its module, its line in `STORES`.
+To add a store: its module, its line in `STORES`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ STORES: Final[Mapping[str, Callable[[str, Path, Mapping[str, str]], HistoryStore
 
 
 def open_store(location: str, folder: Path, environ: Mapping[str, str]) -> HistoryStore:
-    """The carrier of `branch:NAME`, or of a file's path; nothing is read yet.
+    """The store of `branch:NAME`, or of a file's path; nothing is read yet.
 
     Args:
         place: what stands after --history.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     help="A leg uploads its record every so often (15m), for runners that get lost.",
 )
 @click.option("--forks", is_flag=True, help="Also a workflow that tells of runs of forks.")
-@click.option("--confirm", is_flag=True, help="Suspects are run again on both commits.")
+@click.option("--confirm-suspects", is_flag=True, help="Suspects are run again on both commits.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -40,7 +40,7 @@ def command(
     static: bool,
     checkpoint: str | None,
     forks: bool,
-    confirm: bool,
+    confirm_suspects: bool,
 ) -> int:
     """Write ciguard.toml (never over an existing one) and the workflow made from it."""
     folder, config = invocation.folder, invocation.config()
@@ -49,7 +49,7 @@ def command(
         if is_configured(folder) and config != invocation.config():
             setting = f'workflow.checkpoint = "{checkpoint}"'
             console.err(f"set {setting} in {FILE} as well: the next ciguard init asks only there")
-    for name, is_requested in (("forks", forks), ("confirm", confirm)):
+    for name, is_requested in (("forks", forks), ("confirm_suspects", confirm_suspects)):
         if is_requested and not getattr(config.workflow, name):
             config = with_workflow(config, **{name: True})
             if is_configured(folder):

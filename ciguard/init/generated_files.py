@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
 FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"
 HISTORY_FILE_WARNING: Final = (
-    "history.carrier is a file, {}: a workflow's jobs run on machines that are thrown away, so "
+    "history.store is a file, {}: a workflow's jobs run on machines that are thrown away, so "
     "what one of them adds to it no other reads"
 )
 LOST_FIX: Final = (
-    'set carrier = "branch:ciguard-history" in [history], or carry the file between runs yourself'
+    'set store = "branch:ciguard-history" in [history], or carry the file between runs yourself'
 )
 NO_CHECKOUT: Final = (
     "suspects are run in fresh checkouts of both commits, and nothing says what makes one ready"
@@ -116,23 +116,25 @@ def generate(
             checkpoint=checkpoint,
             artifacts=artifacts,
             forks=config.workflow.forks,
-            confirm=suggested_checkout(texts, framework) if config.workflow.confirm else None,
+            confirm=suggested_checkout(texts, framework)
+            if config.workflow.confirm_suspects
+            else None,
         )
         changed_files.append(GeneratedFile(FILE, None, starter))
-    elif config.workflow.confirm and not config.experiment.setup:
-        raise UsageError(NO_CHECKOUT, where="workflow.confirm", fix=NO_CHECKOUT_FIX)
+    elif config.workflow.confirm_suspects and not config.experiment.setup:
+        raise UsageError(NO_CHECKOUT, where="workflow.confirm_suspects", fix=NO_CHECKOUT_FIX)
     workflow = Workflow(
         default_branch=default_branch(folder, notify),
         install=config.install or running_requirement(),
         setup=setup,
-        history=config.history.carrier,
+        history=config.history.store,
         python=config.workflow.python,
         checkpoint=checkpoint,
         checkpoint_steps=1
         if every_s is None
         else count_checkpoint_steps(every_s, config.plan.limit),
         artifacts=artifacts,
-        confirm=config.workflow.confirm,
+        confirm_suspects=config.workflow.confirm_suspects,
         branch=config.history.in_branch,
     )
     text = render_workflow(workflow, environment(), static=static)

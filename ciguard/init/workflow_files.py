@@ -48,7 +48,7 @@ class Workflow:
     checkpoint: str = ""
     checkpoint_steps: int = 1
     artifacts: int = 4
-    confirm: bool = False
+    confirm_suspects: bool = False
     branch: bool = True
 
 
@@ -93,7 +93,7 @@ def render_workflow(
         checkpoint=workflow.checkpoint,
         parts=workflow.checkpoint_steps,
         artifacts=workflow.artifacts,
-        confirm=workflow.confirm,
+        confirm=workflow.confirm_suspects,
         scipy=SCIPY,
         pins=pins,
     )

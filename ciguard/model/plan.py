@@ -68,9 +68,9 @@ class LegPolicy:
     """All that a leg needs of the configuration. `deadline_s` counts from the step's start."""
 
     guard_rail: GuardRail = "auto"
-    tries: int = 1
+    max_tries: int = 1
     deadline_s: float | None = None
-    remainder: bool = False  # units that are newer than the plan run too, each in one shard
+    run_unplanned: bool = False  # units that are newer than the plan run too, each in one shard
 
 
 # Not frozen, and never changed: a million frozen ones take 0.7 s longer to make.
@@ -85,7 +85,7 @@ class PlannedUnit:
     peak_delta_bytes: int | None = None
     retained_bytes: int | None = None
     timeout_s: float | None = None
-    known: bool = True
+    has_history: bool = True
 
     @property
     def key(self) -> UnitKey:
@@ -142,8 +142,8 @@ class InventorySummary:
     base_collected: int | None = None
     base_planned: int | None = None
     base_source: str = ""
-    emptied: tuple[str, ...] = ()
-    listed: bool = False
+    files_without_units: tuple[str, ...] = ()
+    user_listed: bool = False
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -174,7 +174,7 @@ class CulpritCandidate:
 
     unit: str
     losses: int
-    alone: bool  # away from all others, in shards of suspects; else they are spread
+    isolated: bool  # away from all others, in shards of suspects; else they are spread
     suite: str = ""
     variant: str = ""
 
@@ -246,11 +246,11 @@ class Plan:
     workflow: str | None = None
     head_sha: str | None = None
     base: str | None = None  # the plan or run whose shards were kept where they do
-    choices: tuple[ShardCountOption, ...] = ()
-    stopped_by: tuple[PlanNote, ...] = ()
+    alternatives: tuple[ShardCountOption, ...] = ()
+    shard_count_limited_by: tuple[PlanNote, ...] = ()
     risk: float | None = None  # P(any shard passes the deadline), the suite and machines unchanged
-    moved: tuple[MovedUnit, ...] = ()
-    suspects: tuple[CulpritCandidate, ...] = ()
+    moved_units: tuple[MovedUnit, ...] = ()
+    culprit_candidates: tuple[CulpritCandidate, ...] = ()
     warnings: tuple[PlanNote, ...] = ()
     job_minutes: int | None = None
 

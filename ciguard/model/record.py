@@ -14,6 +14,7 @@ from ciguard.model.types import (
     SLOTS,
     CaseKey,
     Ending,
+    EventKind,
     MeasuredBy,
     Outcome,
 )
@@ -79,7 +80,7 @@ class ProcessLine:
     at_s: float | None = None
     predicted_peak_bytes: int | None = None
     reason: str = ""
-    seen: Mapping[str, int] = field(default_factory=dict)
+    lines_read: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -87,7 +88,7 @@ class StartLine:
     """A unit begins. Written before its set-up, so that a death has a name.
 
     `assumed`: the leg's own word about a program that had one unit and says no starts.
-    `heard`: the leg's own word of when it heard of a start whose program said no time.
+    `received`: the leg's own word of when it heard of a start whose program said no time.
     `rss_before_bytes`: of the process that runs it.
     `file`, `line`: where it stands, as in its result; a unit that dies has no other word of it.
     """
@@ -98,7 +99,7 @@ class StartLine:
     process: int | None = None
     at_s: float | None = None
     assumed: bool | None = None
-    heard: bool | None = None
+    received: bool | None = None
     rss_before_bytes: int | None = None
     file: str | None = None
     line: int | None = None
@@ -225,14 +226,14 @@ class EventLine:
     when it decided, so that a record can be replayed to the same decision.
     """
 
-    kind: str
+    kind: EventKind
     at_s: float | None = None
     process: int | None = None
     suite: str = ""
     variant: str = ""
     unit: str | None = None
     detail: str = ""
-    seen: Mapping[str, int] = field(default_factory=dict)
+    lines_read: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, Union, get_args
 
 SCHEMA: Final = 1
 
@@ -43,6 +43,57 @@ CONCLUSIVE_ENDINGS: Final[tuple[Ending, ...]] = (
     "memory_guard",
 )
 MEMORY_ENDINGS: Final[tuple[Ending, ...]] = ("memory_guard", "out_of_memory")
+
+# What an `event` line of a record is about; docs/record.md says what each means. Another program's
+# line may hold any other text, which nothing reads.
+EventKind = Union[
+    Ending,  # a process was told to end, for this reason
+    Literal[
+        # Decisions of the leg.
+        "checkpoint",
+        "grace_used",
+        "ignores_stop",
+        "memory_low",
+        "memory_not_reclaimable",
+        "recycled",
+        "rerun_skipped",
+        # What the leg saw.
+        "exit_in_files",
+        "failed_previously",
+        "in_files",
+        "internal_error",
+        "last_output",
+        "not_run",
+        "paused",
+        "received",
+        "result_file",
+        "results_left_out",
+        "results_stale",
+        "resumed",
+        "run_until",
+        "signal",
+        "stacks",
+        "unavailable",
+        "unexplained_exit",
+        "unplanned",
+        # Why a unit has no result.
+        "deselected",
+        "no_result",
+        "not_found",
+        "not_imported",
+        "not_reached",
+        # What the tested process reports.
+        "collection_end",
+        "collection_error",
+        "collection_start",
+        "dropped_lines",
+        "interrupted",
+        "not_collected",
+        "second_session",
+        "session_end",
+        "session_stopped",
+    ],
+]
 
 MeasuredBy = Literal["mark", "mark_untrimmed", "window", "sample"]
 MEASURED_BY: Final[tuple[MeasuredBy, ...]] = get_args(MeasuredBy)

@@ -87,7 +87,7 @@ def with_base_counts(inventory: InventorySummary, base: BaseCount | None) -> Inv
         base_collected=base.collected,
         base_planned=base.planned,
         base_source=base.source,
-        emptied=tuple(
+        files_without_units=tuple(
             sorted(
                 file for file, units in inventory.files.items() if not units and file in base.files
             )

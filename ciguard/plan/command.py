@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     "--static", metavar="WORKFLOW", help="Write the matrix into this file, the plan beside it."
 )
 @click.option("--explain", "unit", metavar="UNIT", help="Say why a unit is where it is.")
-@click.option("--what-if", is_flag=True, help="Show the plan and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and write nothing.")
 @click.option(
     "--format",
     "format_",
@@ -110,7 +110,6 @@ if TYPE_CHECKING:
     default="text",
     help="What is printed.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the plan itself.")
 @click.option("--github", is_flag=True, help="Set the step's outputs, write its summary.")
 @click.pass_obj
 def command(
@@ -125,16 +124,15 @@ def command(
     folder: str | None,
     static: str | None,
     unit: str | None,
-    what_if: bool,
+    dry_run: bool,
     format_: str,
-    as_json: bool,
     github: bool,
     **flags: str | None,
 ) -> int:
     """Balance the tests over shards by time and memory, with a lower bound beside it."""
-    if what_if and (output or folder or github or static):
+    if dry_run and (output or folder or github or static):
         fix = "leave out -o, --artifact, --static and --github: it writes nothing"
-        raise UsageError("nothing is written", where="--what-if", fix=fix)
+        raise UsageError("nothing is written", where="--dry-run", fix=fix)
     outputs = _outputs(invocation.environ) if github else None
     workflow = _workflow(invocation.folder, static)  # asked first: a plan takes minutes
     read = _read_inventory(invocation.folder, listed) if listed is not None else None
@@ -152,7 +150,7 @@ def command(
     chosen = pools_of(config, pools)
     run = current_run(invocation.environ)
     found = _inventory(invocation, config, suites, chosen, units)
-    source = (history_location or config.history.carrier, base, _base_query(run))
+    source = (history_location or config.history.store, base, _base_query(run))
     known = _load_from_history(invocation, source, found, suites, chosen)
     bounds = time_limits(effective.limit, effective.setup)
     basis = PlanInputs(
@@ -167,9 +165,13 @@ def command(
         base=known.base,
     )
     position = find_unit(basis, unit) if unit is not None else None
-    policy = LegPolicy(config.policy.guard_rail, config.policy.tries, remainder=static is not None)
+    policy = LegPolicy(
+        config.policy.guard_rail, 1 + config.policy.retries, run_unplanned=static is not None
+    )
     options = _plan_options(effective, bounds, pool_of_suites(config, chosen), policy)
-    origin = _provenance(run, known, found, is_static=static is not None, tries=config.policy.tries)
+    origin = _provenance(
+        run, known, found, is_static=static is not None, retries=config.policy.retries
+    )
     made = plan_fixed(basis, given, options, origin) if given else plan(basis, options, origin)
     _write(made, output, folder)
     if static is not None:
@@ -177,16 +179,15 @@ def command(
     if outputs is not None:
         attempt = (run.run_attempt if run else None) or 1
         _write_outputs(made, bounds.job_minutes, attempt, outputs, invocation.environ)
-    shape = "json" if as_json else format_
     is_answered = position is None and output != "-"
-    if github or not (is_answered and shape == "text"):  # a terminal shows both streams
+    if github or not (is_answered and format_ == "text"):  # a terminal shows both streams
         _warn(made, github=github)
     if position is not None:
         case = Explained(made.plan, basis, known.observations, position)
         console.out(as_text(explanation(case)))
     elif is_answered:
-        console.out(_rendered(made, shape))
-        if not (output or folder or what_if or as_json or static):
+        console.out(_rendered(made, format_))
+        if not (output or folder or dry_run or format_ == "json" or static):
             console.err("the plan was not written: pass -o plan.json or --artifact DIR")
     return ExitCode.OK
 
@@ -225,7 +226,7 @@ def _provenance(
     current_inventory: Inventory,
     *,
     is_static: bool,
-    tries: int,
+    retries: int,
 ) -> Provenance:
     """Where the plan comes from; one that is kept is for the commits that follow."""
     return Provenance(
@@ -235,7 +236,7 @@ def _provenance(
         head_sha=run.head_sha if run and not is_static else None,
         notes=(
             *from_history.notes,
-            *(retries_without_effect(from_history.suites, current_inventory) if tries > 1 else ()),
+            *(retries_without_effect(from_history.suites, current_inventory) if retries else ()),
         ),
         base=from_history.count,
     )

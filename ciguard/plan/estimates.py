@@ -85,7 +85,7 @@ class Estimates:
     variance_s2: Floats
     peak_delta_bytes: Floats
     retained_bytes: Floats
-    known: Flags
+    has_history: Flags
     speed_spread: float = SPEED_SPREAD
 
 
@@ -143,7 +143,7 @@ def estimate_units(
         variance_s2=variance_s2,
         peak_delta_bytes=np.rint(peak_bytes),
         retained_bytes=np.rint(retained_bytes),
-        known=known,
+        has_history=known,
         speed_spread=SPEED_SPREAD
         if observations.speed_spread is None
         else observations.speed_spread,

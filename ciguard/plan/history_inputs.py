@@ -87,7 +87,7 @@ def with_history(
     rows, share = join_history(history, inventory, where)
     values = estimate_units(rows, len(inventory.units), names, members)
     notes = []
-    if not values.known.any():
+    if not values.has_history.any():
         notes.append(PlanNote("history_unrelated", {"location": place}))
     notes += renamed_suites(history, inventory)
     history_json: dict[str, Any] = {
@@ -95,7 +95,7 @@ def with_history(
         "runs": len(history.runs),
         "entries": share.entries,
     }
-    history_json |= {"joined": share.joined, "known": int(values.known.sum())}
+    history_json |= {"matched": share.matched, "units_with_history": int(values.has_history.sum())}
     if history.runs and history.runs[-1].at > UNDATED:
         history_json["newest"] = history.runs[-1].at.isoformat()
     inputs = HistoryInputs(
@@ -116,5 +116,5 @@ def with_history(
 
 def coverage_text(share: JoinCoverage) -> str:
     """How many entries of the history belong to units of the inventory."""
-    part = share.joined / share.entries if share.entries else 1.0
-    return f"{share.joined} of its {share.entries} entries ({part:.1%}) are units that exist"
+    part = share.matched / share.entries if share.entries else 1.0
+    return f"{share.matched} of its {share.entries} entries ({part:.1%}) are units that exist"

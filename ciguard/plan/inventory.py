@@ -54,7 +54,7 @@ class Inventory:
     excluded: tuple[Exclusion, ...]
     files: Mapping[str, int]
     file_names: tuple[str | None, ...]
-    listed: bool = False
+    user_listed: bool = False
 
     def ancestors(self, of_suite: Mapping[str, Ancestors]) -> Callable[[int], Sequence[Hashable]]:
         """Names of the groups of a unit by position, nearest first; no group is of two ways."""
@@ -108,7 +108,7 @@ class Inventory:
             files=dict(sorted(self.files.items())),
             hash=hashlib.sha256(json.dumps(keys).encode("ascii")).hexdigest(),
             excluded=self.excluded,
-            listed=self.listed,
+            user_listed=self.user_listed,
         )
 
 
@@ -155,7 +155,7 @@ def inventory(
         excluded=tuple(excluded),
         files={**dict.fromkeys(files, 0), **counts},
         file_names=tuple(one.get(names[position] or "") for position in planned),
-        listed=not ordered,
+        user_listed=not ordered,
     )
 
 

@@ -184,14 +184,14 @@ def _lost_legs(
         (number, leg)
         for number, run in enumerate(history.runs)
         for leg in run.legs
-        if leg.lost and leg.ending not in EXPLAINED_ENDINGS
+        if leg.lost_units and leg.ending not in EXPLAINED_ENDINGS
     ]
     if not legs:
         return
     place = {key: position for position, key in enumerate(inventory.keys)}
     cleared = _last_good_run(history, len(inventory.keys), unit_of_key)
     for number, leg in reversed(legs):
-        units = {place[key] for key in leg.lost if key in place}
+        units = {place[key] for key in leg.lost_units if key in place}
         candidates = {unit for unit in units if cleared[unit] <= number}
         if candidates:
             yield candidates

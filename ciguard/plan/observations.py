@@ -47,7 +47,7 @@ MAX_LEGS: Final = 20  # legs that tell what a suite's process costs
 class JoinCoverage:
     """How much of the history speaks of units that exist: entries joined, of entries there."""
 
-    joined: int
+    matched: int
     entries: int
 
 
@@ -261,7 +261,7 @@ def with_process_costs(suites: Mapping[str, Suite], history: History) -> dict[st
     """
     by_suite: dict[str, dict[str, list[SuiteOverhead]]] = {}
     for leg in reversed(legs(history)):
-        for cost in leg.costs if leg.complete else ():
+        for cost in leg.overheads if leg.complete else ():
             by_suite.setdefault(cost.suite, {}).setdefault(cost.variant, []).append(cost)
     found = {}
     for name, suite in suites.items():

@@ -59,22 +59,22 @@ class Overheads:
     """What comes on top of the tests' own times.
 
     Attributes:
-        between_s: by suite and pool, from the end of a unit to the start of the next one; where a
-            pool is "", of all pools.
+        inter_test_s: by suite and pool, from the end of a unit to the start of the next one; where
+            a pool is "", of all pools.
         file: by position in the inventory, the file it is in (an index), or -1; empty where nobody
             has seen a shared fixture.
         setup_s: by that index, what the fixtures that its tests share take in each process.
         legs: by pool; "" is any that has had no leg.
     """
 
-    between_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    inter_test_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
     file: Sequence[int] = ()
     setup_s: Sequence[float] = ()
     legs: Mapping[str, LegCost] = field(default_factory=dict)
 
     def inter_test_gap_s(self, suite: str, pool: str) -> float:
         """Behind each unit of a suite; 0 where nobody has measured it."""
-        return self.between_s.get((suite, pool), self.between_s.get((suite, ""), 0.0))
+        return self.inter_test_s.get((suite, pool), self.inter_test_s.get((suite, ""), 0.0))
 
     def leg(self, pool: str) -> LegCost:
         """What each leg of a pool takes; as elsewhere where it has had none."""
@@ -133,10 +133,10 @@ def _setups_s(
 def _inter_test_gaps(recent: Sequence[HistoryLeg]) -> dict[tuple[str, str], float]:
     measured: dict[tuple[str, str], list[float]] = defaultdict(list)
     for leg in recent:
-        for cost in leg.costs:
-            if cost.between_s is not None:
+        for cost in leg.overheads:
+            if cost.inter_test_s is not None:
                 for pool in {leg.runner.pool, ""}:
-                    measured[cost.suite, pool].append(cost.between_s)
+                    measured[cost.suite, pool].append(cost.inter_test_s)
     return {
         suite_key: round(median(measured[suite_key][:MAX_LEGS]), GAP_DIGITS)
         for suite_key in sorted(measured)
@@ -167,8 +167,8 @@ def _spread_s(legs: Sequence[HistoryLeg]) -> float:
     alike: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
     for leg in legs:
         overhead_s = [leg.start_s, leg.end_s]
-        overhead_s += [part for cost in leg.costs for part in (cost.setup_s, cost.teardown_s)]
-        suite_keys = tuple((cost.suite, cost.variant) for cost in leg.costs)
+        overhead_s += [part for cost in leg.overheads for part in (cost.setup_s, cost.teardown_s)]
+        suite_keys = tuple((cost.suite, cost.variant) for cost in leg.overheads)
         alike[suite_keys].append(sum(part for part in overhead_s if part is not None))
     off_s = [
         abs(one - median(overhead_s))

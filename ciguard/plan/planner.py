@@ -69,10 +69,10 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     found = replace(
         found,
         base=basis.base.name if basis.base else None,
-        choices=_choices(works, shards, found.pools),
-        stopped_by=_stopped_by(works, distributions),
-        moved=moved(basis.base, shards) if basis.base else (),
-        suspects=_suspects(basis, units, shards),
+        alternatives=_choices(works, shards, found.pools),
+        shard_count_limited_by=_stopped_by(works, distributions),
+        moved_units=moved(basis.base, shards) if basis.base else (),
+        culprit_candidates=_suspects(basis, units, shards),
     )
     notes = [
         *assigned.notes,
@@ -116,7 +116,7 @@ def assemble_plan(
     _, floor, units = max(floors, key=lambda one: one[:2])
     deadline_s = options.limit.deadline_s
     risk = None
-    if basis.estimates.known.any():
+    if basis.estimates.has_history.any():
         risk = round(overrun_probability(deadline_s, walls_s, made.spreads), RISK_DIGITS)
     return Plan(
         id="",

@@ -63,7 +63,7 @@ class PackingProblem:
     @cached_property
     def walls_s(self) -> tuple[float, ...]:
         """What each unit costs a shard, by position, of the whole inventory."""
-        if not self.overheads.between_s:
+        if not self.overheads.inter_test_s:
             return tuple(unit.wall_s for unit in self.units)
         by_suite = {name: self.overheads.inter_test_gap_s(name, self.pool) for name in self.suites}
         return tuple(unit.wall_s + by_suite[unit.suite] for unit in self.units)

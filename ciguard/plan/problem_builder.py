@@ -105,7 +105,7 @@ def with_estimates(basis: PlanInputs) -> tuple[PlannedUnit, ...]:
             _sizes(estimates.peak_delta_bytes),
             _sizes(estimates.retained_bytes),
             basis.limits_s or repeat(None),
-            estimates.known.tolist(),
+            estimates.has_history.tolist(),
         )
     )
 

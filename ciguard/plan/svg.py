@@ -269,7 +269,7 @@ def _blocks(
     for begin, end in runs:
         units, files = shard.units[begin:end], homes[begin:end]
         turn += sum(homes[place] != homes[place - 1] for place in range(max(begin, 1), end))
-        if scale.is_time and not any(unit.known for unit in units):
+        if scale.is_time and not any(unit.has_history for unit in units):
             kind: Kind = "guessed"
         elif len(set(files)) > 1:
             kind = "merged"
@@ -281,7 +281,7 @@ def _blocks(
 
 
 def _title(units: Sequence[PlannedUnit], homes: Sequence[str], scale: Scale) -> str:
-    known = sum(unit.known for unit in units)
+    known = sum(unit.has_history for unit in units)
     peaks = [unit.peak_delta_bytes for unit in units if unit.peak_delta_bytes is not None]
     wall_s = math.fsum(unit.wall_s for unit in units)
     if len(units) == 1:

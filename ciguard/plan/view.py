@@ -58,7 +58,7 @@ WORDS: Final[Mapping[PlanNoteKind, str]] = {
     "so tests are split evenly by count",
     "suite_renamed": 'the history has {tests} tests of suite "{suite}" under the name '
     '"{old_suite}": use that name to keep their history',
-    "retries_without_effect": "policy.tries has no effect on suite {suite}: "
+    "retries_without_effect": "policy.retries has no effect on suite {suite}: "
     "its results come from files",
     "larger_pool": "tests too large for the memory of pool {pool}, and run in pool "
     "{larger_pool}: {tests}",
@@ -120,7 +120,7 @@ def _some(names: Sequence[str]) -> str:
 
 def is_measured(plan: Plan) -> bool:
     """Whether any time was measured: without one, all are nominal, and none is shown."""
-    return any(unit.known for shard in plan.shards for unit in shard.units)
+    return any(unit.has_history for shard in plan.shards for unit in shard.units)
 
 
 def document(plan: Plan, split: Sequence[str]) -> tuple[Block, ...]:
@@ -178,7 +178,7 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
     if split:
         yield "divided", _named(split)
     if plan.base is not None:
-        moved = f"{len(plan.moved):,} of {count_of(_unit_count(plan), 'test')} moved from"
+        moved = f"{len(plan.moved_units):,} of {count_of(_unit_count(plan), 'test')} moved from"
         yield "base", (f"{moved} the shards of ", Code(plan.base, NAME_WIDTH))
     yield from (("candidates", text) for text in _candidates(plan))
 
@@ -186,7 +186,7 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
 def _history(plan: Plan) -> Content:
     if not plan.history.get("source"):
         return "none: tests are split evenly by count"
-    known = [unit.known for shard in plan.shards for unit in shard.units]
+    known = [unit.has_history for shard in plan.shards for unit in shard.units]
     newest = str(plan.history.get("newest") or "")[:10]
     share = "all" if all(known) else f"{sum(known) / len(known):.1%} of the"
     return (
@@ -201,7 +201,7 @@ def _times(plan: Plan) -> Iterator[tuple[str, Content]]:
     yield "makespan", f"{duration(longest.predicted.wall_s)}, shard {longest.key}"
     yield "lower bound", f"{duration(plan.lower_bound_s)}; gap {plan.gap:.1%}"
     if plan.floor is not None:
-        estimated = "" if plan.floor.known else ", estimated"
+        estimated = "" if plan.floor.has_history else ", estimated"
         name = Code(plan.floor.unit, NAME_WIDTH)
         yield "longest test", (f"{duration(plan.floor.wall_s)}{estimated}, ", name)
 
@@ -241,12 +241,12 @@ def _named(names: Sequence[str]) -> Content:
 
 def _candidates(plan: Plan) -> Iterator[str]:
     """For each number of losses: how many are spread, how many isolated, and where."""
-    candidates = {UnitKey(one.suite, one.variant, one.unit): one for one in plan.suspects}
+    candidates = {UnitKey(one.suite, one.variant, one.unit): one for one in plan.culprit_candidates}
     spread: dict[int, int] = defaultdict(int)
     isolated: dict[int, list[str]] = defaultdict(list)
     for shard in plan.shards if candidates else ():
         here = [candidates.get(unit.key) for unit in shard.units]
-        is_own = all(one is not None and one.alone for one in here)
+        is_own = all(one is not None and one.isolated for one in here)
         for one in filter(None, here):
             if is_own:
                 isolated[one.losses].append(shard.key)
@@ -310,11 +310,11 @@ def _alternatives(plan: Plan, *, measured: bool) -> Iterator[Block]:
     """Other numbers of shards, and why there are not more; none without times."""
     if not measured:
         return
-    priced = any(one.price_usd is not None for one in plan.choices)
+    priced = any(one.price_usd is not None for one in plan.alternatives)
     titles = ("shards", "wall of the run", "billed minutes", *(["price"] if priced else []))
     columns = (*(Column(title, "right") for title in titles), Column(""))
     rows: list[Row] = []
-    for one in plan.choices:
+    for one in plan.alternatives:
         cells = (f"{one.shards:,}", duration(one.wall_s), f"{one.minutes:,}", price(one.price_usd))
         shown = cells[: len(titles)]
         rows.append((*map(Strong, shown), "chosen") if one.chosen else (*shown, ""))
@@ -324,8 +324,8 @@ def _alternatives(plan: Plan, *, measured: bool) -> Iterator[Block]:
 
 
 def _alternative_notes(plan: Plan) -> Iterator[str]:
-    if plan.stopped_by:
-        why = "; ".join(map(note_text, plan.stopped_by))
+    if plan.shard_count_limited_by:
+        why = "; ".join(map(note_text, plan.shard_count_limited_by))
         yield f"why {count_of(len(plan.shards), 'shard')}: {why}"
     for name, pool in plan.pools.items():
         if pool.concurrency is not None:
@@ -333,21 +333,21 @@ def _alternative_notes(plan: Plan) -> Iterator[str]:
     silent = [f"pool.{name}.setup" for name, pool in plan.pools.items() if pool.setup_s is None]
     if silent:
         yield f"job set-up is not counted: set {_some(silent)}"
-    if len(plan.choices) > 1:
+    if len(plan.alternatives) > 1:
         yield "alternatives are sums of times, without the limits of memory"
 
 
 def _unit_tables(plan: Plan, *, measured: bool) -> Iterator[Section]:
-    moved: list[Row] = [(_name(one), one.before, one.now) for one in plan.moved]
+    moved: list[Row] = [(_name(one), one.before, one.now) for one in plan.moved_units]
     yield _unit_table("moved", "moved from the base's shards", ("base", "now"), moved)
-    ordered = sorted(plan.suspects, key=lambda one: -one.losses)
+    ordered = sorted(plan.culprit_candidates, key=lambda one: -one.losses)
     lost: list[Row] = [(_name(one), f"{one.losses:,}") for one in ordered]
     yield _unit_table("candidates", "from lost shards", ("lost shards",), lost)
     guessed: list[Row] = [
         (_name(unit), duration(unit.wall_s), shard.key)
         for shard in plan.shards
         for unit in shard.units
-        if measured and not unit.known
+        if measured and not unit.has_history
     ]
     titles = ("estimated from similar tests", "shard")
     yield _unit_table("unmeasured", "without history", titles, guessed)

@@ -34,7 +34,7 @@ def check_annotations(contents: ReportData, workflow: str) -> tuple[CheckAnnotat
             place,
             1,
             "warning" if finding.level == "warning" else "failure",
-            "\n".join([one_line(finding.what, 1000), *name_units(finding.units)]),
+            "\n".join([one_line(finding.message, 1000), *name_units(finding.units)]),
             finding.kind.replace("_", " "),
         )
         for finding in verdict.findings
@@ -54,7 +54,7 @@ def _failure_annotations(contents: ReportData, workflow_path: str) -> Iterator[C
 
 def _group_annotations(contents: ReportData, workflow_path: str) -> Iterator[CheckAnnotation]:
     """At the first of its failures that knows a place."""
-    for cause in contents.verdict.causes:
+    for cause in contents.verdict.failure_groups:
         placed = next((one for one in cause.failures if one.result.file), cause.failures[0])
         units = tuple(dict.fromkeys(one.result.key.unit_key for one in cause.failures))
         yield _annotation(

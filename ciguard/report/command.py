@@ -90,9 +90,9 @@ OWN_CONFIRMATION: Final = (
     help="Past runs to compare with; else as configured.",
 )
 @click.option(
-    "--forgive",
-    type=click.Choice(["none", "base"]),
-    help="base: what fails on the base too does not fail a pull request.",
+    "--ignore-base-failures",
+    is_flag=True,
+    help="What fails on the base too does not fail a pull request.",
 )
 @click.option("--comment", "comments", is_flag=True, help="Keep one comment on the pull request.")
 @click.option("--check", "checks", is_flag=True, help="Add a check with annotations.")
@@ -124,7 +124,7 @@ def command(
     results: tuple[str, ...],
     needs: str | None,
     history_location: str | None,
-    forgive: str | None,
+    ignore_base_failures: bool,
     comments: bool,
     checks: bool,
     issues: bool,
@@ -147,7 +147,7 @@ def command(
             *(invocation, sources, past),
             history_location=history_location,
             needs=needs,
-            forgive=forgive,
+            ignore_base_failures=ignore_base_failures,
             confirmation=confirmation,
         )
     except CiguardError as error:
@@ -186,7 +186,7 @@ class _LazyHistory:
 
     def __init__(self, invocation: Invocation, location: str | None, *, github: bool) -> None:
         self._invocation, self._github = invocation, github
-        self._where = location if location is not None else invocation.config().history.carrier
+        self._where = location if location is not None else invocation.config().history.store
 
     @cached_property
     def loaded(self) -> tuple[History | None, str]:
@@ -223,7 +223,7 @@ def _build_report(
     *,
     history_location: str | None,
     needs: str | None,
-    forgive: str | None,
+    ignore_base_failures: bool,
     confirmation: str | None,
 ) -> Report:
     confirmed = _read_confirmation(invocation, confirmation) if confirmation is not None else None
@@ -247,9 +247,9 @@ def _build_report(
         platform = query_jobs(plan, found, None if sources.results else inputs.subject_run)
         if confirmed is None:
             confirmed, note = _uploaded_confirmation(inputs.subject_run)
-    now = configured_suites(invocation.config()) if plan.policy.remainder else None
+    now = configured_suites(invocation.config()) if plan.policy.run_unplanned else None
     policy = effective_policy(
-        invocation, forgive, lazy_history.at, location=history_location, count=True
+        invocation, ignore_base_failures, lazy_history.at, location=history_location, count=True
     )
     verdict = prove(
         plan,

@@ -87,7 +87,7 @@ class ReportData:
     def false_alarms(self) -> str:
         """How often the comparison is wrong; "" where it confirms nothing."""
         found = self.comparison
-        runs = len(found.baseline.runs) if found is not None and not found.unjudged else 0
+        runs = len(found.baseline.runs) if found is not None and not found.unjudged_reason else 0
         if runs < MIN_RUNS_TO_CONFIRM:
             return ""
         return FALSE_ALARMS.format(peaks=0.05 if runs >= RUNS_FOR_LOW_RATE else 0.2)
@@ -112,11 +112,11 @@ class ReportData:
         verdict, compared = self.verdict, self.comparison
         found = {
             "findings": (len(verdict.findings), "finding"),
-            "causes": (len(verdict.causes), "cause"),
-            "offenders": (len(verdict.offenders), "failing group"),
+            "causes": (len(verdict.failure_groups), "cause"),
+            "offenders": (len(verdict.hotspots), "failing group"),
             "failures": (len(verdict.failures), "failure"),
-            "excused": (len(verdict.quarantined) + len(verdict.forgiven), "excused failure"),
-            "flaky": (len(verdict.flaky) + len(verdict.starved), "flaky unit"),
+            "excused": (len(verdict.quarantined) + len(verdict.failing_on_base), "excused failure"),
+            "flaky": (len(verdict.flaky) + len(verdict.passed_after_oom), "flaky unit"),
             "legs": (len(verdict.legs), "shard"),
         }
         if compared is not None:
@@ -144,18 +144,18 @@ def without_gaps(comparison: Comparison, verdict: Verdict) -> Comparison:
 
 def deduplicated(comparison: Comparison, verdict: Verdict) -> Comparison:
     """The comparison without what the verdict above it has named: flaky, excused, lost units."""
-    flaky = {one.key for one in (*verdict.flaky, *verdict.starved)}
+    flaky = {one.key for one in (*verdict.flaky, *verdict.passed_after_oom)}
     shown = tuple(
         one
         for one in comparison.transitions
         if not one.excuse and (one.kind != "flaky" or one.key.unit_key not in flaky)
     )
-    return replace(without_gaps(comparison, verdict), transitions=shown, lost=())
+    return replace(without_gaps(comparison, verdict), transitions=shown, lost_units=())
 
 
 def excuses_of(verdict: Verdict) -> dict[CaseKey, Excuse]:
     """The failures that the guard has excused: they make nothing worse in the comparison either."""
-    forgiven = {one.result.key: Excuse("forgiven", one.why) for one in verdict.forgiven}
-    return forgiven | {
-        one.result.key: Excuse("quarantined", one.why) for one in verdict.quarantined
+    ignored = {one.result.key: Excuse("ignored", one.reason) for one in verdict.failing_on_base}
+    return ignored | {
+        one.result.key: Excuse("quarantined", one.reason) for one in verdict.quarantined
     }

@@ -45,7 +45,7 @@ def html(
         comparison=compared,
         walls=charts.wall_chart(contents.verdict.legs),
         curves=charts.memory_chart(contents.plan, records),
-        stacks=charts.hotspot_chart(contents.verdict.offenders),
+        stacks=charts.hotspot_chart(contents.verdict.hotspots),
         scatter=scatter(compared.scatter_sample) if compared else None,
         rows=MAX_ROWS_WITHOUT_SCRIPT,
         **page_script(),

@@ -23,7 +23,7 @@ def unit_of(command: Sequence[str]) -> str:
 
 def shard_of(command: Sequence[str]) -> Shard:
     """A shard without a key, of the one unit that the command is."""
-    unit = PlannedUnit(unit_of(command), known=False)
+    unit = PlannedUnit(unit_of(command), has_history=False)
     return Shard(key="", pool="", units=(unit,), predicted=Prediction(0.0, 0.0))
 
 

@@ -97,7 +97,7 @@ def check_commit(plan: Plan, head: ShardLine) -> None:
     Raises:
         InputError: naming both.
     """
-    if plan.policy.remainder or not plan.head_sha or not head.head_sha:
+    if plan.policy.run_unplanned or not plan.head_sha or not head.head_sha:
         return
     if plan.head_sha != head.head_sha:
         what = f"is for commit {plan.head_sha:.60}, and this run is of {head.head_sha:.60}"
@@ -177,11 +177,11 @@ def run_shard(
     )
     check_commit(plan, head)
     # Without history the plan takes all units for equal, which predicts nothing.
-    known = not scope.until and any(unit.known for unit in shard.units)
+    known = not scope.until and any(unit.has_history for unit in shard.units)
     predicted_s = shard.predicted.wall_s if known else None
     with _private_folder() as private:
         opening: List[EventLine] = []
-        if plan.policy.remainder:
+        if plan.policy.run_unplanned:
             shard, unplanned = with_unplanned_units(plan, shard, private, environ)
             opening = [EventLine("unplanned", 0.0, None, *one) for one in unplanned]
         shard, head, earlier, narrowed = _select_units(shard, head, scope, plan)
@@ -230,7 +230,7 @@ def _select_units(
             part,
             head,
             NO_PRIOR_LEGS,
-            (EventLine("until", 0.0, None, suite, variant, unit, detail),),
+            (EventLine("run_until", 0.0, None, suite, variant, unit, detail),),
         )
     if not scope.earlier:
         return shard, head, NO_PRIOR_LEGS, ()
@@ -239,7 +239,7 @@ def _select_units(
         head,
         continues_attempt=scope.continues_attempt,
         unless_ended=scope.unless_ended,
-        tries=plan.policy.tries,
+        tries=plan.policy.max_tries,
     )
     left = without_units(shard, earlier.finished)
     done = sum(
@@ -256,7 +256,7 @@ def _select_units(
     if scope.step_limit_s is None or not stopped:
         return left, head, earlier, (event, *failed)
     detail = "a step before stopped what did not end: this one waits for it, up to its deadline"
-    grace_event = EventLine("patient", earlier.wall_s, detail=detail)
+    grace_event = EventLine("grace_used", earlier.wall_s, detail=detail)
     return left, head, earlier, (event, *failed, grace_event)
 
 

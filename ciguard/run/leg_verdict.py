@@ -66,7 +66,8 @@ class LegVerdict:
 
     `unexplained`: processes that ended with an exit code that none of their results explains.
     `filed`: units whose results are in files that the leg does not read.
-    `flaky`: units that went wrong first and right in their last try; `starved`: such as only memory
+    `flaky`: units that went wrong first and right in their last try; `passed_after_oom`: such as
+    only memory
     was to blame for.
     `checkpoint`: the step is over, and the leg goes on in another one.
     """
@@ -80,7 +81,7 @@ class LegVerdict:
     in_files: int = 0
     checkpoint: bool = False
     flaky: tuple[UnitKey, ...] = ()
-    starved: tuple[UnitKey, ...] = ()
+    passed_after_oom: tuple[UnitKey, ...] = ()
 
 
 def judge_leg(

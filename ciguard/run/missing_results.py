@@ -1,6 +1,6 @@
 """Why a unit has no result although its process ended by itself: from what the process said. Pure.
 
-A program says it by events of its own file: `vanished` (a unit that it did not find or take),
+A program says it by events of its own file: `not_collected` (a unit that it did not find or take),
 `collection_error` (a file or folder that it could not read, and why), `interrupted` (what ended it
 in the midst of a unit).
 """
@@ -15,6 +15,8 @@ from ciguard.run.leg_text import count_of, last_line
 
 if TYPE_CHECKING:
     from typing import Iterator, Optional, Sequence
+
+    from ciguard.model import EventKind
 
 SECOND_SESSION: Final = "second_session"  # of the framework, for one batch
 LISTED: Final = 100  # units by name behind an early end; the plan knows the others
@@ -45,7 +47,7 @@ class ProcessReport:
     def add(self, event: EventLine) -> None:
         """Take in an event of the process's own file."""
         key = UnitKey(event.suite, event.variant, event.unit or "")
-        if event.kind == "vanished":
+        if event.kind == "not_collected":
             self.vanished[key] = event.detail
         elif event.kind == "collection_error":
             self.errors.append((key.unit, last_line(event.detail)))
@@ -96,6 +98,7 @@ def missing_event(
     Returns:
         An event without its moment and process; its `detail` reads behind "because".
     """
+    kind: EventKind
     error = report.error_of(key.unit)
     if error is not None:
         kind, why = "not_imported", f"it could not be imported: {error}"

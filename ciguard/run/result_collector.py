@@ -22,14 +22,17 @@ from ciguard.run.process.files import process_name
 if TYPE_CHECKING:
     from typing import Dict, List, Set, Tuple
 
-    from ciguard.model import Suite
+    from ciguard.model import EventKind, Suite
     from ciguard.run.frameworks.base import ProcessFiles
     from ciguard.run.resume import PriorLegs, PriorResultFile
 
     Fingerprint = Tuple[int, int, int, int]
 
 FOLDER: Final = "results"  # of a record
-FILE, UNIT, EXIT = "result_file", "in_files", "exit_in_files"  # kinds of events
+# Kinds of events.
+FILE: Final = "result_file"
+UNIT: Final = "in_files"
+EXIT: Final = "exit_in_files"
 MAX_FILES: Final = 1000  # of a record; a suite with more has one file a test
 MAX_BYTES: Final = 256 << 20  # of a record: 200,000 cases with their output
 MAX_ENTRIES: Final = 200_000  # files below a working folder, before it is given up
@@ -142,10 +145,11 @@ class ResultCollector:
                 continue
             detail = safe_name(name)
             events.append(EventLine(FILE, now_s, process, suite, variant, detail=detail))
-        for kind, text in (
+        notes: Tuple[Tuple[EventKind, str], ...] = (
             ("results_left_out", self._left_out_note(problems)),
             ("results_stale", self._stale_note(suite, found)),
-        ):
+        )
+        for kind, text in notes:
             if text:
                 events.append(EventLine(kind, now_s, process, suite, variant, detail=text))
         return events

@@ -51,9 +51,9 @@ STORED_LINES: Final = (
     MetricLine,
 )
 MAX_NAMED: Final = 3  # units in a sentence
-FAILED_PREVIOUSLY: Final = "failed_before"
+FAILED_PREVIOUSLY: Final = "failed_previously"
 # Kinds of events that end with it.
-STEP_EVENT_KINDS: Final = ("resumed", "patient", "not_run", FAILED_PREVIOUSLY)
+STEP_EVENT_KINDS: Final = ("resumed", "grace_used", "not_run", FAILED_PREVIOUSLY)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -257,8 +257,8 @@ def _stored_line(line: Line) -> StoredLine | None:
         isinstance(line, EventLine) and line.kind in STEP_EVENT_KINDS
     ):
         return None
-    if isinstance(line, (ProcessLine, EventLine)) and line.seen:
-        return replace(line, seen={})
+    if isinstance(line, (ProcessLine, EventLine)) and line.lines_read:
+        return replace(line, lines_read={})
     return line
 
 
@@ -292,7 +292,7 @@ def _overlapping(lines: Sequence[Line]) -> Set[int]:
         open_units = silent.setdefault(process, set())
         if isinstance(line, Result):
             open_units.discard(key)
-        elif line.heard:
+        elif line.received:
             continue  # the leg's own word, apart from the program's lines
         elif open_units - {key}:
             found.add(process)

@@ -264,7 +264,7 @@ class Supervisor:
             self._observe(line)
             if isinstance(line, StartLine) and line.at_s is None:
                 # Without a time there is no limit; in the leg's own record, so that it replays.
-                self._record_and_observe(replace(line, at_s=self._now_s(), heard=True))
+                self._record_and_observe(replace(line, at_s=self._now_s(), received=True))
             elif isinstance(line, Result) and line.at_s is None and line.wall_s is None:
                 self._record.append(_received_event(line, self._now_s()))
         for peak in live.peaks():
@@ -309,7 +309,7 @@ class Supervisor:
         concurrent = [one.batch for one in self._handles.values() if one is not live]
         self._exit_handler.handle(live, ended, concurrent, self._now_s())
         # Where a process ends all its lines were seen: a decision need not repeat them for ever.
-        self._lines_read = live.seen()
+        self._lines_read = live.lines_read()
         live.close()
         del self._handles[number]
 
@@ -337,7 +337,7 @@ class Supervisor:
         self._write_samples()
         seen = dict(self._lines_read)
         for live in self._handles.values():
-            seen.update(live.seen())
+            seen.update(live.lines_read())
         line = decision_line(action, now_s, seen, self._job.shard.units)
         assert line is not None
         if isinstance(action, Start):
@@ -388,7 +388,7 @@ class Supervisor:
         for limitation in limitations:
             if limitation and limitation not in self._reported_limitations:
                 self._reported_limitations.add(limitation)
-                self._record.append(EventLine("lacks", now_s, detail=limitation))
+                self._record.append(EventLine("unavailable", now_s, detail=limitation))
                 self._console.print_line(f"this leg lacks {limitation}")
 
     def _spawn(self, action: Start, now_s: float) -> ProcessHandle:
@@ -467,7 +467,7 @@ class Supervisor:
 def _received_event(result: Result, now_s: float) -> EventLine:
     """When the leg heard of a result whose program measures no time."""
     suite, variant, unit, case = result.key
-    return EventLine("heard", now_s, result.process, suite, variant, unit, detail=case)
+    return EventLine("received", now_s, result.process, suite, variant, unit, detail=case)
 
 
 def _describe_action(action: Union[Stop, Recycle, Warn], units: Sequence[PlannedUnit]) -> str:

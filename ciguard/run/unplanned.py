@@ -39,7 +39,9 @@ def with_unplanned_units(
     listed = {key: _list_suite(plan, shard, key, private, environ) for key in suite_keys}
     found = unplanned_units(plan, shard.key, listed)
     units = tuple(
-        PlannedUnit(unit, suite, variant, timeout_s=_limit_s(shard, suite, variant), known=False)
+        PlannedUnit(
+            unit, suite, variant, timeout_s=_limit_s(shard, suite, variant), has_history=False
+        )
         for suite, variant, unit in found
     )
     return replace(shard, units=(*shard.units, *units)), found

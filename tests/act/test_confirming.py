@@ -31,9 +31,11 @@ HISTORY = "branch:ciguard-history"
 
 
 def set_up_repository(github: GitHub) -> None:
-    """A small suite, what `ciguard init --confirm` writes for it, and three runs of its past."""
+    """A small suite, the workflow of `ciguard init --confirm-suspects`, and three past runs."""
     github.commit("a shop", {"tests/test_stock.py": TESTS.format(mb=1)})
-    answer = github.ciguard("init", "--yes", "--confirm", CIGUARD_INSTALL=str(github.wheel))
+    answer = github.ciguard(
+        "init", "--yes", "--confirm-suspects", CIGUARD_INSTALL=str(github.wheel)
+    )
     assert answer.returncode == 0, answer.stderr
     config = (github.checkout / "ciguard.toml").read_text("utf-8")
     own = config.partition("[experiment]")[0] + POLICY + "\n[plan]\nshards = 1\n"

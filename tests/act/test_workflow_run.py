@@ -199,8 +199,8 @@ def test_a_run_that_is_run_again_counts_once_and_a_pull_request_s_never(story: S
 def test_the_second_run_is_planned_on_the_first(story: Story) -> None:
     assert story.second.green, story.second.talk
     artifacts = story.github.artifacts
-    assert {unit["known"] for unit in units_of_plan(101, artifacts)} == {False}
-    assert {unit["known"] for unit in units_of_plan(102, artifacts)} == {True}
+    assert {unit["has_history"] for unit in units_of_plan(101, artifacts)} == {False}
+    assert {unit["has_history"] for unit in units_of_plan(102, artifacts)} == {True}
     assert len(units_of_plan(102, artifacts)) == 6
 
 

@@ -38,8 +38,8 @@ RUN = HistoryRun(
             shard="01",
             job="tests (01)",
             runner=Runner(pool="linux", cpus=4, probe_s=0.31),
-            costs=(SuiteOverhead("unit", "", 1 << 20, 0.25),),
-            lost=(UnitKey("unit", "", "lo\udc80st"),),
+            overheads=(SuiteOverhead("unit", "", 1 << 20, 0.25),),
+            lost_units=(UnitKey("unit", "", "lo\udc80st"),),
         ),
     ),
 )
@@ -196,7 +196,7 @@ def test_an_unknown_word_that_no_value_has_is_accepted() -> None:
         ("outcome", {"all": 6}, "section outcome: a value is out of range"),
         ("wall_s", {"all": -1}, "section wall_s: a value is out of range"),
         ("wall_s", {"all": 1 << 60}, "is out of range"),
-        ("way", {"all": 9}, "section way: a value is out of range"),
+        ("suite_key", {"all": 9}, "section suite_key: a value is out of range"),
         ("unit.lengths", {"all": 1 << 52}, "do not add up"),
         ("unit.lengths", {"all": -1}, "a negative length"),
     ],
@@ -356,8 +356,11 @@ LEG = {"shard": "01", "ending": "completed"}
         ([{"run_id": 1}, {"run_id": 1, "run_attempt": 2}], "a run twice"),
         ([{"run_id": 1, "legs": [LEG, LEG]}], "a leg twice"),
         ([{"run_id": 1, "legs": [{**LEG, "complete": "yes"}]}], "complete: expected true"),
-        ([{"run_id": 1, "legs": [{**LEG, "lost": "all"}]}], "lost: expected a list"),
-        ([{"run_id": 1, "legs": [{**LEG, "lost": [["a"]]}]}], "expected suite, variant and unit"),
+        ([{"run_id": 1, "legs": [{**LEG, "lost_units": "all"}]}], "lost_units: expected a list"),
+        (
+            [{"run_id": 1, "legs": [{**LEG, "lost_units": [["a"]]}]}],
+            "expected suite, variant and unit",
+        ),
         ([{"run_id": 1, "legs": [{**LEG, "wall_s": -1}]}], "wall_s: expected a number >= 0"),
         ([{"run_id": 1, "legs": [{**LEG, "ending": "bang"}]}], "ending: expected one of"),
         ([{"run_id": 1}], "section leg: a value is out of range"),
@@ -374,13 +377,13 @@ def test_hostile_runs_are_refused(runs: Any, states: str) -> None:
         (7, "ways are no list"),
         ([["a"]], "ways are no list"),
         ([["a", 1]], "ways are no list"),
-        ([["", ""]], "section way: a value is out of range"),
+        ([["", ""]], "section suite_key: a value is out of range"),
         ([["unit", "py"], ["", ""]], "keys out of order"),
     ],
 )
 def test_hostile_suites_and_variants_are_refused(suite_keys: Any, states: str) -> None:
     with pytest.raises(InputError, match=states):
-        decode(with_section("ways", suite_keys), "x")
+        decode(with_section("suite_keys", suite_keys), "x")
 
 
 def test_a_missing_section_and_bytes_of_none_are_named() -> None:

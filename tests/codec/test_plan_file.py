@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 SCHEMA = Path(__file__).parents[2] / "docs" / "plan.schema.json"
 ODD = 'a"b\n\\ \u2028 😀 \ud800' + "x" * 5000
 UNITS = (
-    PlannedUnit("a.py::t1", "unit", "net10", 1.5, 1000, -20, 30.0, known=True),
-    PlannedUnit(ODD, "unit", "net10", 0.0, None, None, None, known=False),
+    PlannedUnit("a.py::t1", "unit", "net10", 1.5, 1000, -20, 30.0, has_history=True),
+    PlannedUnit(ODD, "unit", "net10", 0.0, None, None, None, has_history=False),
 )
 
 
@@ -82,7 +82,7 @@ def plan(units: tuple[PlannedUnit, ...] = UNITS) -> Plan:
         repository="o/r",
         workflow="tests.yml",
         head_sha="a" * 40,
-        stopped_by=(PlanNote("longest_test"),),
+        shard_count_limited_by=(PlanNote("longest_test"),),
         warnings=(PlanNote("fewer_shards", {"requested": 3, "planned": 2}),),
     )
 
@@ -136,7 +136,7 @@ def test_any_columns_mean_what_their_rows_do(data: st.DataObject) -> None:
         "wall_s": st.floats(0, 9),
         "retained_bytes": st.none() | st.integers(-9, 9),
         "timeout_s": st.none() | st.floats(0, 9),
-        "known": st.booleans(),
+        "has_history": st.booleans(),
         "later": odd,
     }
     names = data.draw(st.lists(st.sampled_from(sorted(right)), unique=True))
@@ -234,7 +234,7 @@ def test_a_key_that_is_missing_or_wrong_is_named(path: list[Any], damage: str) -
         ),
         (lambda content: content["shards"][0].update(units={"unit": 3}), "a list a column"),
         (lambda content: content["shards"][0].update(units="all"), "expected a list"),
-        (lambda content: content["shards"][0]["units"][0].update(known=1), "true or false"),
+        (lambda content: content["shards"][0]["units"][0].update(has_history=1), "true or false"),
     ],
 )
 def test_what_cannot_be_meant_is_said(change: Any, output: str) -> None:

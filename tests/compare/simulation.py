@@ -103,8 +103,8 @@ def score(
         total.suspect_memory += found.memory.suspects
         total.named_durations += sum(one.key not in keys for one in found.durations.unsure)
         total.doubled += bool(found.doubled)
-        total.slower += found.pace.word == "slower"
-        total.maybe_slower += found.pace.word == "maybe slower"
+        total.slower += found.suite_speed.verdict == "slower"
+        total.maybe_slower += found.suite_speed.verdict == "maybe slower"
         wolf, hit = _count(found.durations, keys)
         total.false_durations, total.found_durations = (
             total.false_durations + wolf,

@@ -185,7 +185,7 @@ def test_which_values_were_used_and_why_others_were_not() -> None:
     found = compare_run(head, None, bases).baseline
     assert [run.values for run in found.runs] == [3, 2, 0]
     assert found.values == 5
-    assert {one.reason: one.values for one in found.unused} == {
+    assert {one.reason: one.values for one in found.excluded_values} == {
         "did not pass": 1,
         "of a leg that did not end by itself": 3,
         "memory measured in another way": 1,

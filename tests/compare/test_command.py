@@ -162,16 +162,16 @@ def test_the_configured_history_is_the_default(ciguard: Ciguard, place: Path) ->
     by_flag = ciguard("compare", "3", "12", "--history", "history", cwd=place).stdout
     reported = ciguard("compare", "3", "12", cwd=place, expect=2)
     assert "there is neither" in reported.stderr  # nobody configured one
-    of_environ = ciguard("compare", "3", "12", cwd=place, CIGUARD_HISTORY_CARRIER="history")
+    of_environ = ciguard("compare", "3", "12", cwd=place, CIGUARD_HISTORY_STORE="history")
     assert of_environ.stdout == by_flag
     (place / "pyproject.toml").write_text("[tool.other]\n")
     assert "note: " not in ciguard("compare", "base", "head", cwd=place).stderr
-    (place / "pyproject.toml").write_text('[tool.ciguard.history]\ncarrier = "history"\n')
+    (place / "pyproject.toml").write_text('[tool.ciguard.history]\nstore = "history"\n')
     # A configuration has prices, too: those of GitHub's own runners, where it says nothing else.
     by_flag = by_flag.replace("1 minute", "1 minute (0.006 USD)")
     done = ciguard("compare", "3", "12", cwd=place)
     assert done.stdout.split() == by_flag.split()  # a longer line is broken elsewhere
-    (place / "ciguard.toml").write_text('[history]\ncarrier = "history"\n')
+    (place / "ciguard.toml").write_text('[history]\nstore = "history"\n')
     done = ciguard("compare", "3", "12", cwd=place)
     assert (done.stdout.split(), done.stderr) == (by_flag.split(), "")
     other = ciguard("compare", "3", "12", "--history", "none", cwd=place, expect=2)
@@ -180,9 +180,9 @@ def test_the_configured_history_is_the_default(ciguard: Ciguard, place: Path) ->
 
 UNUSABLE = [
     ("", "cannot be used"),  # the default, a branch: of no repository
-    ('[history]\ncarrier = "nosuch"\n', "there is no history at nosuch yet"),
-    ('[history]\ncarrier = "head"\n', "cannot be used"),  # a folder
-    ('[history]\ncarrier = "damaged"\n', "cannot be used"),
+    ('[history]\nstore = "nosuch"\n', "there is no history at nosuch yet"),
+    ('[history]\nstore = "head"\n', "cannot be used"),  # a folder
+    ('[history]\nstore = "damaged"\n', "cannot be used"),
 ]
 
 

@@ -72,7 +72,7 @@ def test_memory_of_one_base_run_is_told_without_a_verdict() -> None:
     (change,) = found.memory.losses
     assert names(found.memory.losses) == ["moved t00050"]
     assert change.describe.endswith("(+60 %, 1 baseline run: no verdict)")
-    assert found.memory.word == "not enough data"
+    assert found.memory.verdict == "not enough data"
     assert (change.z, change.low, change.high) == (None, None, None)
 
 
@@ -97,7 +97,7 @@ def test_memory_in_one_run_is_a_suspect_and_in_two_confirmed() -> None:
     assert change.high is not None
     assert change.low < 0.25 < change.high
     assert change.n == 10
-    assert (twice.memory.word, twice.state) == ("regressed", "worse")
+    assert (twice.memory.verdict, twice.state) == ("regressed", "worse")
     other = compare_run(
         past.run(98, peak=factor(50, 1.25)), None, past.bases, previous=past.run(97)
     )
@@ -120,7 +120,7 @@ def test_memory_under_the_floors_is_nothing(test: int, growth: float) -> None:
     past = Past(12)
     found = compare_run(past.run(99, peak=factor(test, growth)), None, past.bases)
     assert not found.memory.losses
-    assert found.memory.word == "no significant difference"
+    assert found.memory.verdict == "no significant difference"
 
 
 def test_the_other_mode_of_a_bimodal_test_is_no_loss() -> None:
@@ -135,14 +135,14 @@ def test_less_memory_is_a_gain() -> None:
     less = factor(50, 0.5)
     found = compare_run(past.run(99, peak=less), None, past.bases, previous=past.run(98, peak=less))
     assert names(found.memory.gains) == ["confirmed t00050"]
-    assert (found.memory.word, found.state) == ("improved", "better")
+    assert (found.memory.verdict, found.state) == ("improved", "better")
 
 
 def test_memory_measured_in_another_way_is_not_compared() -> None:
     past = Past(12)
     candidate = past.run(99, peak=factor(50, 1.6))
     found = compare_run(replace(candidate, measured_by=candidate.measured_by + 1), None, past.bases)
-    assert found.memory.word == "not measured"
+    assert found.memory.verdict == "not measured"
     assert "60 tests not judged: their baseline was measured in another way" in found.headline
 
 
@@ -152,7 +152,7 @@ def test_the_headline_says_how_many_tests_memory_was_not_judged_of() -> None:
     other = candidate.measured_by.copy()
     other[:45] = CODE["measured_by"]["sample"]
     found = compare_run(replace(candidate, measured_by=other), None, past.bases)
-    assert (found.memory.judged, found.memory.measured_otherwise) == (15, 45)
+    assert (found.memory.judged_tests, found.memory.measured_otherwise) == (15, 45)
     share = "45 of 60 not judged: their baseline was measured in another way"
     assert f"memory (15 tests judged, n=12), {share}" in found.headline
 
@@ -166,7 +166,7 @@ def test_a_duration_in_one_run_is_a_suspect_and_is_not_named() -> None:
     assert "suspect t00050" in names(found.durations.losses)
     assert found.durations.suspects >= 1
     assert not found.durations.listed
-    assert found.durations.word == "suspects"
+    assert found.durations.verdict == "suspects"
     assert found.state == "same"
     assert "duration: nothing confirmed, " in found.headline
 
@@ -176,7 +176,7 @@ def test_a_duration_in_two_runs_is_confirmed() -> None:
     first = past.run(98, wall=factor(50, 1.5))
     found = compare_run(past.run(99, wall=factor(50, 1.5)), None, past.bases, previous=first)
     assert names(found.durations.listed) == ["confirmed t00050"]
-    assert found.durations.word == "regressed"
+    assert found.durations.verdict == "regressed"
     found = compare_run(past.run(99, wall=factor(50, 1.5)), None, past.bases, previous=past.run(98))
     assert not found.durations.listed
 
@@ -192,9 +192,9 @@ def test_nine_runs_confirm_nothing() -> None:
 def test_two_runs_give_numbers_and_no_verdict() -> None:
     past = Past(2)
     found = compare_run(past.run(99, wall=factor(50, 1.5)), None, past.bases)
-    assert found.durations.word == "not enough data"
+    assert found.durations.verdict == "not enough data"
     assert "no verdict from 2 baseline values a test (3 are needed)" in found.durations.said
-    assert {change.tier for change in found.durations.losses} == {"moved"}
+    assert {change.tier for change in found.durations.losses} == {"unjudged"}
     assert found.state == "inconclusive"
 
 
@@ -208,7 +208,7 @@ def with_a_short_test(runs: int = 12) -> Past:
 def test_a_test_under_50_ms_in_both_runs_is_not_judged() -> None:
     past = with_a_short_test()
     found = compare_run(past.run(99, wall=factor(50, 2.3)), None, past.bases)
-    assert found.durations.judged == TESTS - 1
+    assert found.durations.judged_tests == TESTS - 1
     assert "t00050" not in [change.key.unit for change in found.durations.losses]
 
 
@@ -229,7 +229,7 @@ def test_a_large_loss_in_one_run_is_named(runs: int, before_s: float, after_s: f
     past.wall[50] = before_s
     past.bases = [past.run(n + 1) for n in range(runs)]
     found = compare_run(past.run(99, wall=factor(50, after_s / before_s)), None, past.bases)
-    tier = "suspect" if runs >= 3 else "moved"
+    tier = "suspect" if runs >= 3 else "unjudged"
     assert names(found.durations.listed) == [f"{tier} t00050"]
     assert "1 test took at least 3 times as long" in found.headline
 
@@ -248,7 +248,7 @@ def test_a_large_loss_is_named_in_a_run_too_noisy() -> None:
     past = Past(12)
     loud = np.exp(np.random.default_rng(1).normal(0, 0.3, TESTS))
     found = compare_run(past.run(99, wall=loud * factor(50, 8.0)), None, past.bases)
-    assert found.durations.word == "too noisy to judge"
+    assert found.durations.verdict == "too noisy to judge"
     assert names(found.durations.listed) == ["moved t00050"]
     assert "1 test took at least 3 times as long" in found.headline
 
@@ -324,11 +324,11 @@ def test_a_run_too_noisy_is_not_judged() -> None:
     past = Past(12)
     loud = np.exp(np.random.default_rng(1).normal(0, 0.3, TESTS))
     found = compare_run(past.run(99, wall=loud), None, past.bases)
-    assert found.durations.word == "too noisy to judge"
-    assert found.durations.spread is not None
-    assert found.durations.spread > 1.5
+    assert found.durations.verdict == "too noisy to judge"
+    assert found.durations.noise_ratio is not None
+    assert found.durations.noise_ratio > 1.5
     assert not found.durations.losses
-    assert found.memory.word == "no significant difference"
+    assert found.memory.verdict == "no significant difference"
 
 
 def test_a_run_too_noisy_confirms_nothing() -> None:
@@ -370,7 +370,7 @@ def test_what_did_not_pass_is_not_measured() -> None:
     base = [run_of({"01": [case("a", 1.0, 100)]}, run_id=n) for n in range(1, 4)]
     head = run_of({"01": [case("a", 5.0, 500, outcome="failed")]}, run_id=9)
     found = compare_run(head, None, base)
-    assert found.durations.word == found.memory.word == "not measured"
+    assert found.durations.verdict == found.memory.verdict == "not measured"
     assert "Not compared: numbers of 1 case that did not pass." in found.notes
 
 
@@ -381,7 +381,7 @@ def test_values_of_a_leg_that_died_are_no_baseline() -> None:
     ]
     found = compare_run(run_of({"01": [case("a", 1.0, 160)]}, run_id=9), None, bases)
     (change,) = found.memory.losses
-    assert (change.n, change.tier) == (2, "moved")
+    assert (change.n, change.tier) == (2, "unjudged")
 
 
 # --- Whole runs ----------------------------------------------------------------------------------
@@ -396,7 +396,7 @@ def test_a_run_against_itself_is_never_a_finding() -> None:
         assert not measure_verdict.of_tier("confirmed")
     copy = replace(run, name="copy")
     found = compare_run(run, None, [copy])
-    assert found.unjudged == "both are the same run, so there is nothing to compare"
+    assert found.unjudged_reason == "both are the same run, so there is nothing to compare"
     assert not found.memory.losses
     assert not found.durations.losses
 
@@ -431,8 +431,12 @@ def test_any_run_against_itself_is_never_a_finding(
 
 def _nothing_is_found(found: Comparison) -> None:
     assert not found.jobs
-    assert not [leak for leak in found.leaks if leak.tier != "moved"]
-    assert found.pace.word in ("no significant difference", "not enough data", "not measured")
+    assert not [leak for leak in found.leaks if leak.tier != "unjudged"]
+    assert found.suite_speed.verdict in (
+        "no significant difference",
+        "not enough data",
+        "not measured",
+    )
     assert not (*found.durations.losses, *found.durations.gains)
     assert not (*found.memory.losses, *found.memory.gains)
     assert {one.kind for one in found.transitions} <= {"failing_on_both"}
@@ -466,7 +470,7 @@ def test_a_missing_shard_is_seen_by_its_number() -> None:
     base = run_of({key: [case(key)] for key in ("01", "02", "03", "04")})
     head = run_of({key: [case(key)] for key in ("01", "03", "04")}, run_id=2)
     found = compare_run(head, None, [base])
-    assert found.reasons == ("no record of shard 02",)
+    assert found.incomplete_reasons == ("no record of shard 02",)
     (leg,) = [leg for leg in found.legs if leg.shard == "02"]
     assert (leg.before, leg.after) == ("completed", None)
 
@@ -499,7 +503,7 @@ def test_the_state_of_transitions(before: list[Any], after: list[Any], state: st
 def test_null_results_are_said() -> None:
     past = Past(12)
     found = compare_run(past.bases[5], None, past.bases[:5] + past.bases[6:])
-    assert found.memory.word == "no significant difference"
+    assert found.memory.verdict == "no significant difference"
     evaluated = "(60 tests judged, n=11)"
     assert found.headline.startswith(
         f"NO SIGNIFICANT DIFFERENCE: peak memory {evaluated}; duration"
@@ -561,7 +565,7 @@ def test_at_most_twenty_runs_are_a_baseline() -> None:
 
 
 def left_out(found: Comparison) -> dict[int, str]:
-    return {one.run_id: one.reason for one in found.baseline.left_out}
+    return {one.run_id: one.reason for one in found.baseline.excluded_runs}
 
 
 def test_runs_that_are_no_baseline_and_why() -> None:

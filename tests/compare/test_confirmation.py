@@ -27,7 +27,7 @@ def answer(*rows: tuple[str, float | None], **changes: Any) -> bytes:
         "schema": 1,
         "verdict": "mixed",
         "complete": True,
-        "ended": "all runs",
+        "stopped_because": "all runs",
         "failure": None,
         "head": "c" * 40,
         "pairs": [5],
@@ -91,7 +91,7 @@ def test_what_was_no_suspect_becomes_none() -> None:
     ("changes", "output"),
     [
         ({"head": "d" * 40}, "another commit, and counts nothing"),
-        ({"complete": False, "ended": "budget"}, "nothing could be judged: budget"),
+        ({"complete": False, "stopped_because": "budget"}, "nothing could be judged: budget"),
         (
             {"complete": False, "failure": "a 1: exit 2\n<b>"},
             "nothing could be judged: a 1: exit 2",

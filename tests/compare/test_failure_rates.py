@@ -58,7 +58,7 @@ def test_how_often_it_was_so_before(
 ) -> None:
     found = compared(now, past)
     (one,) = [one for one in found.transitions if one.key.unit == "u"]
-    assert (one.bad_before, one.runs_before) == counts
+    assert (one.baseline_failures, one.baseline_runs) == counts
     assert one.failure_rate == words
     for shape in ("text", "markdown", "html"):
         assert FORMATS[shape](found).count("went wrong in") == bool(words), shape
@@ -67,4 +67,4 @@ def test_how_often_it_was_so_before(
 def test_of_what_goes_right_nobody_counts() -> None:
     found = compared(GOOD, [BAD, BAD, BAD])
     (one,) = found.transitions
-    assert (one.kind, one.bad_before, one.failure_rate) == ("fixed", None, "")
+    assert (one.kind, one.baseline_failures, one.failure_rate) == ("fixed", None, "")

@@ -57,7 +57,7 @@ def test_no_sentence_is_there_twice(name: str, shape: str) -> None:
     found = COMPARISONS[name]()
     text = FORMATS[shape](found).partition("</title>")[2 * (shape == "html")]
     text = " ".join(text.split())  # a terminal breaks lines
-    output = [one.said for one in (found.memory, found.durations, found.pace) if one.said]
+    output = [one.said for one in (found.memory, found.durations, found.suite_speed) if one.said]
     for sentence in (*output, *(leak.describe for leak in found.leaks)):
         assert text.count(sentence) <= 1, sentence
 
@@ -102,7 +102,7 @@ def test_duration_suspects_of_one_run_are_named_in_json_and_html_only() -> None:
 def test_without_a_verdict_no_duration_is_an_unconfirmed_change() -> None:
     found = hurt()
     both = (*found.durations.losses, *found.durations.gains)
-    assert [one.tier for one in both] == ["moved"] * 2  # the numbers are there, in JSON and HTML
+    assert [one.tier for one in both] == ["unjudged"] * 2  # the numbers are there, in JSON and HTML
     for shape in ("text", "markdown"):
         assert "unconfirmed" not in FORMATS[shape](found)
     assert "no verdict" in FORMATS["html"](found)

@@ -93,17 +93,17 @@ def test_the_base_is_counted_once_and_gives_no_verdict_that_its_id_would_not(
 ) -> None:
     found = compare_run(by_hand(3), history, [by_hand(2)])
     assert [run.run_id for run in found.baseline.runs] == [1, 2]
-    assert found.baseline.how == "the history's runs before the candidate, by date"
+    assert found.baseline.selection == "the history's runs before the candidate, by date"
     assert found.base is not None
     assert found.base.describe.startswith("run2, run 2 of the history, 2222222, main, ")
-    assert found.memory.word == "not enough data"
+    assert found.memory.verdict == "not enough data"
     assert "3 baseline runs, there are 2" in found.headline
 
 
 def test_the_candidate_is_never_in_its_own_baseline(history: History) -> None:
     found = compare_run(by_hand(2), history, [by_hand(1)])
     assert [run.run_id for run in found.baseline.runs] == [1]
-    assert [one.reason for one in found.baseline.left_out] == ["it is the candidate itself"]
+    assert [one.reason for one in found.baseline.excluded_runs] == ["it is the candidate itself"]
     alone = compare_run(by_hand(2), history)
     assert alone.base is not None
     assert alone.base.run_id == 1

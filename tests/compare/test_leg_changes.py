@@ -172,14 +172,14 @@ def test_minutes_are_rounded_up_a_job_and_priced_by_pool() -> None:
     run = run_of({"01": [case("a")], "02": [case("b")]}, wall_s=61.0)
     reported = cost(run, (), {"default": 0.006})
     assert reported is not None
-    assert (reported.minutes, reported.whole) == (4, False)
+    assert (reported.minutes, reported.includes_all_jobs) == (4, False)
     assert reported.price_usd == pytest.approx(0.024)
     unpriced = cost(run, (), {})
     assert unpriced is not None
     assert unpriced.price_usd is None
     requested = cost(run, [job("lint", "success", 10), job("off", "skipped")], {"default": 0.006})
     assert requested is not None
-    assert (requested.minutes, requested.whole) == (1, True)
+    assert (requested.minutes, requested.includes_all_jobs) == (1, True)
     assert cost(None, (), {}) is None
 
 
@@ -193,7 +193,9 @@ def test_all_attempts_of_a_job_are_billed() -> None:
         job("tests (01)", "failure", 600),
         Job(2, "tests (01)", 2, "completed", "success", later, later + timedelta(seconds=61)),
     ]
-    assert cost(run, jobs, {"default": 0.5}) == Cost(1 + 10 + 2, 0.5 * (10 + 2), whole=True)
+    assert cost(run, jobs, {"default": 0.5}) == Cost(
+        1 + 10 + 2, 0.5 * (10 + 2), includes_all_jobs=True
+    )
 
 
 def test_what_is_billed_is_told_of_whole_runs_only_and_to_the_mill() -> None:
@@ -301,7 +303,7 @@ def test_what_is_no_leak(head: Run) -> None:
 def test_what_leaked_before_is_no_new_leak_and_without_a_baseline_there_is_no_verdict() -> None:
     assert not compare_run(growing(2.0, 20), None, [growing(1.9, n) for n in range(1, 13)]).leaks
     (leak,) = compare_run(growing(2.0, 20), None, [growing(0.01, 1)]).leaks
-    assert leak.tier == "moved"
+    assert leak.tier == "unjudged"
     (leak,) = compare_run(growing(2.0, 20)).leaks
     assert leak.describe.endswith("(not known before)")
 
@@ -330,7 +332,7 @@ BASES = [paced(n, 1.0, 1.3 if n % 4 == 0 else 1.0, n) for n in range(1, 13)]
 
 def test_a_slower_runner_is_no_slower_suite() -> None:
     found = compare_run(paced(20, 1.0, 1.3, 20), None, BASES, previous=paced(19, 1.0, 1.3, 19))
-    assert found.pace.word == "no significant difference"
+    assert found.suite_speed.verdict == "no significant difference"
     assert found.legs[0].speed == pytest.approx(1.3, rel=0.03)
     assert found.legs[0].probe_ratio == pytest.approx(1.3, rel=0.03)
     (row,) = [line for line in FORMATS["text"](found).splitlines() if line.startswith("01 ")]
@@ -343,19 +345,19 @@ def test_a_slower_runner_is_no_slower_suite() -> None:
 @pytest.mark.parametrize("runner", [1.0, 1.3])
 def test_a_slower_suite_is_one_on_any_runner(runner: float) -> None:
     once = compare_run(paced(20, 1.15, runner, 20), None, BASES)
-    assert (once.pace.word, once.state) == ("maybe slower", "suspect")
+    assert (once.suite_speed.verdict, once.state) == ("maybe slower", "suspect")
     before = paced(19, 1.15, 1.0, 19)
     twice = compare_run(paced(20, 1.15, runner, 20), None, BASES, previous=before)
-    assert (twice.pace.word, twice.state) == ("slower", "worse")
-    assert twice.pace.low is not None
-    assert twice.pace.high is not None
-    assert twice.pace.low < 0.15 < twice.pace.high
-    assert twice.pace.said in twice.headline
+    assert (twice.suite_speed.verdict, twice.state) == ("slower", "worse")
+    assert twice.suite_speed.low is not None
+    assert twice.suite_speed.high is not None
+    assert twice.suite_speed.low < 0.15 < twice.suite_speed.high
+    assert twice.suite_speed.said in twice.headline
 
 
 def test_a_faster_suite_is_a_gain() -> None:
     found = compare_run(paced(20, 0.8, 1.0, 20), None, BASES, previous=paced(19, 0.8, 1.3, 19))
-    assert (found.pace.word, found.state) == ("faster", "better")
+    assert (found.suite_speed.verdict, found.state) == ("faster", "better")
 
 
 @pytest.mark.parametrize("probe", [0.7, 1.5])
@@ -369,12 +371,12 @@ def test_a_suite_that_waits_is_no_slower_on_another_runner(probe: float) -> None
 
     bases = [paced(n, 1.0, 1.0, n) for n in range(1, 13)]
     found = compare_run(waiting(20), None, bases, previous=waiting(19))
-    assert (found.pace.word, found.state) == ("unclear", "same")
-    assert found.pace.said.startswith("whole suite: unclear: its tests took 1.0")
-    assert f"of its runners {probe:.1f}" in found.pace.said
-    assert found.pace.said not in found.headline
+    assert (found.suite_speed.verdict, found.state) == ("unclear", "same")
+    assert found.suite_speed.said.startswith("whole suite: unclear: its tests took 1.0")
+    assert f"of its runners {probe:.1f}" in found.suite_speed.said
+    assert found.suite_speed.said not in found.headline
     for shape in ("text", "markdown", "html"):
-        assert found.pace.said in " ".join(FORMATS[shape](found).split())
+        assert found.suite_speed.said in " ".join(FORMATS[shape](found).split())
 
 
 @pytest.mark.parametrize(
@@ -390,7 +392,7 @@ def test_an_interval_without_zero_that_is_no_difference_says_why(
     quartiles: list[float], states: str
 ) -> None:
     found = judge_suite_speed(np.array([*quartiles, 0.0]), np.zeros((4, 4)))
-    assert found.word == "no significant difference"
+    assert found.verdict == "no significant difference"
     assert found.said.endswith(states), found.said
 
 
@@ -399,17 +401,17 @@ def test_a_pace_that_varies_by_chance_is_rarely_a_suspect(runs: int) -> None:
     """5 % of either sign, and some more as the middle of few runs is less certain than a mean."""
     random = np.random.default_rng(runs)
     draws = np.repeat(random.normal(0, 0.2, (2000, runs + 1, 1)), 4, axis=2)
-    words = [judge_suite_speed(draw[0], draw[1:]).word for draw in draws]
+    words = [judge_suite_speed(draw[0], draw[1:]).verdict for draw in draws]
     assert sum(word.startswith("maybe") for word in words) <= 0.08 * len(words)
 
 
 def test_without_probes_nobody_knows_whose_the_speed_is() -> None:
     runs = [column_run(np.linspace(0.1, 1.0, TESTS), run_id=n) for n in range(1, 13)]
     found = compare_run(runs[-1], None, runs[:-1])
-    assert found.pace.word == "not measured"
+    assert found.suite_speed.verdict == "not measured"
     assert not any("probe" in FORMATS[shape](found) for shape in ("text", "markdown"))
-    assert judge_suite_speed(np.zeros(4), np.zeros((2, 4))).word == "not enough data"
-    assert judge_suite_speed(np.full(4, np.nan), np.zeros((12, 4))).word == "not measured"
+    assert judge_suite_speed(np.zeros(4), np.zeros((2, 4))).verdict == "not enough data"
+    assert judge_suite_speed(np.full(4, np.nan), np.zeros((12, 4))).verdict == "not measured"
 
 
 def test_a_probe_is_believed_up_to_twice_the_usual() -> None:
@@ -434,7 +436,10 @@ def test_one_leg_of_which_the_probe_was_off_says_nothing() -> None:
         return replace(run, legs=(replace(first, probe_s=4 * (first.probe_s or 0.0)), *rest))
 
     head, previous = (with_a_slow_probe(paced(n, 1.0, 1.0, n)) for n in (20, 19))
-    assert compare_run(head, None, runs, previous=previous).pace.word == "no significant difference"
+    assert (
+        compare_run(head, None, runs, previous=previous).suite_speed.verdict
+        == "no significant difference"
+    )
 
 
 # --- Trends --------------------------------------------------------------------------------------
@@ -446,7 +451,7 @@ def lasting(run_id: int, wall_s: float, **facts: Any) -> Run:
 
 def test_whole_runs_are_shown_beside_the_median_of_the_baseline() -> None:
     runs = [lasting(n, wall) for n, wall in enumerate((21.58, 23.64, 34.04, 34.48), 1)]
-    slowest, total = compare_run(lasting(20, 28.0), None, runs).trends[:2]
+    slowest, total = compare_run(lasting(20, 28.0), None, runs).totals_vs_baseline[:2]
     assert slowest.before == pytest.approx(28.84)
     assert slowest.describe == "slowest leg: 29 s -> 28 s (n=4)"
     assert total.describe == "sum of the legs: 58 s -> 56 s (n=4)"
@@ -454,9 +459,9 @@ def test_whole_runs_are_shown_beside_the_median_of_the_baseline() -> None:
 
 def test_only_complete_runs_have_a_trend() -> None:
     runs = [lasting(1, 100.0), lasting(2, 50.0, ending="deadline"), lasting(3, 102.0)]
-    (found, *_) = compare_run(lasting(20, 101.0), None, runs).trends
+    (found, *_) = compare_run(lasting(20, 101.0), None, runs).totals_vs_baseline
     assert found.n == 2
-    assert not compare_run(lasting(20, 10.0, ending="deadline"), None, runs).trends
+    assert not compare_run(lasting(20, 10.0, ending="deadline"), None, runs).totals_vs_baseline
 
 
 def test_a_gain_of_a_run_that_is_not_whole_is_none() -> None:
@@ -464,9 +469,9 @@ def test_a_gain_of_a_run_that_is_not_whole_is_none() -> None:
     small = {"01": [case("a", 1.0, 40)], "02": [case("b", 1.0, 100)]}
     bases = [run_of(legs, run_id=n) for n in range(1, 13)]
     heads = [run_of(small, run_id=n) for n in (20, 21)]
-    assert compare_run(heads[1], None, bases, previous=heads[0]).memory.word == "improved"
+    assert compare_run(heads[1], None, bases, previous=heads[0]).memory.verdict == "improved"
     cut = run_of({"01": small["01"]}, run_id=22)
     found = compare_run(cut, None, bases, previous=heads[0], context=Context())
-    assert found.memory.word == "incomplete"
+    assert found.memory.verdict == "incomplete"
     assert found.memory.said == "peak memory: no gain is told of a run that is not whole"
     assert [change.tier for change in found.memory.gains] == ["confirmed"]

@@ -47,7 +47,7 @@ def lost_texts(found: Comparison) -> list[str]:
 
 def test_units_of_a_lost_leg_are_one_line_and_no_transitions() -> None:
     found = compared(head(**{"02": []}))
-    (lost,) = found.lost
+    (lost,) = found.lost_units
     assert lost.describe == "29 units lost with shard 02"
     assert [key.unit for key in lost.units] == list(PLANNED["02"])
     assert lost_texts(found) == ["removed gone"]
@@ -61,7 +61,7 @@ def test_units_of_a_lost_leg_are_one_line_and_no_transitions() -> None:
 
 def test_without_a_plan_nobody_knows_what_was_lost_and_what_removed() -> None:
     found = compared(head(**{"02": []}), planned=False)
-    (lost,) = found.lost
+    (lost,) = found.lost_units
     words = "30 units of the base without a result: lost with shard 02, or no longer there"
     assert lost.describe == words
     assert lost_texts(found) == []
@@ -72,7 +72,7 @@ def test_without_a_plan_nobody_knows_what_was_lost_and_what_removed() -> None:
 def test_a_leg_that_was_stopped_loses_what_it_had_begun_and_what_it_had_not() -> None:
     legs = head(**{"02": [case("m00"), died("m01", "deadline"), died("m02", "timeout")]})
     found = compared({"02": legs["02"]}, ending="deadline")
-    losses = {lost.shards: len(lost.units) for lost in found.lost}
+    losses = {lost.shards: len(lost.units) for lost in found.lost_units}
     assert losses == {("01",): 2, ("02",): 27, ("03",): 2}
     assert "31 tests lost with 3 shards" in found.headline
     assert lost_texts(found) == ["newly_timed_out m02 02", "removed gone"]
@@ -87,18 +87,18 @@ def test_a_leg_that_was_stopped_loses_what_it_had_begun_and_what_it_had_not() ->
 def test_legs_that_ended_in_one_way_are_one_reason() -> None:
     legs = {f"{n:02}": [case(f"t{n}")] for n in range(1, 111)}
     found = compare_run(run_of(legs, run_id=2, ending="cancelled"), None, [run_of(legs)])
-    assert found.reasons == ("legs 01, 02, 03 and 107 more were cancelled",)
+    assert found.incomplete_reasons == ("legs 01, 02, 03 and 107 more were cancelled",)
     one = compare_run(run_of({"01": [case("a")]}, run_id=2, ending="out_of_memory"))
-    assert one.reasons == ("leg 01 ran out of memory",)
+    assert one.incomplete_reasons == ("leg 01 ran out of memory",)
     cut = compare_run(run_of({"01": [case("a")]}, run_id=2, ending=None))
-    assert cut.reasons == ("leg 01 was cut",)
+    assert cut.incomplete_reasons == ("leg 01 was cut",)
 
 
 def test_a_whole_leg_that_says_nothing_of_a_unit_is_told_by_name_and_by_its_own_shard() -> None:
     found = compared(head(**{"01": [case("a")]}))
-    assert found.lost == ()
+    assert found.lost_units == ()
     assert lost_texts(found) == ["no_longer_run b 01", "removed gone"]
-    assert found.reasons == ("1 planned unit of whole shards has no result",)
+    assert found.incomplete_reasons == ("1 planned unit of whole shards has no result",)
 
 
 def test_the_table_of_legs_fits_a_terminal_with_a_lost_leg() -> None:

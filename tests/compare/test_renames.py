@@ -67,7 +67,7 @@ def test_a_doubtful_pair_is_shown_and_not_compared() -> None:
     base = run_of({"01": [case("a.py::test_logs_in", outcome="failed")]})
     head = run_of({"01": [case("a.py::test_login")]}, run_id=2)
     found = compare_run(head, None, [base])
-    assert [(one.kind, one.was) for one in found.transitions] == [
+    assert [(one.kind, one.renamed_from) for one in found.transitions] == [
         ("no_longer_run", None),
         ("added", None),
     ]
@@ -85,7 +85,7 @@ def test_never_across_suites_and_never_what_is_still_planned() -> None:
 
 
 OUTCOMES = [
-    ("passed", "passed", "moved"),
+    ("passed", "passed", "renamed"),
     ("passed", "failed", "newly_failing"),
     ("failed", "failed", "failing_on_both"),
     ("failed", "passed", "fixed"),
@@ -98,14 +98,14 @@ def test_a_test_that_moved_is_held_against_what_it_was(before: str, after: str, 
     base = run_of({"01": [case("a.py::t", outcome=before)]})
     head = run_of({"01": [case("b.py::t", outcome=after)]}, run_id=2)
     (found,) = compare_run(head, None, [base]).transitions
-    assert (found.kind, found.was) == (kind, base.keys[0])
+    assert (found.kind, found.renamed_from) == (kind, base.keys[0])
     assert (found.before, found.after) == (before, after)
 
 
 def test_what_moved_is_neither_lost_nor_a_gap() -> None:
     base = run_of({"01": [case("a.py::u")], "02": [case("a.py::t")]})
     head = run_of({"02": [case("b.py::t")]}, run_id=2)
-    (lost,) = compare_run(head, None, [base]).lost
+    (lost,) = compare_run(head, None, [base]).lost_units
     assert [unit.unit for unit in lost.units] == ["a.py::u"]
 
 

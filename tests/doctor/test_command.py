@@ -96,11 +96,11 @@ def test_what_is_missing_is_said_with_what_to_do(folder: Path, ciguard: Ciguard)
 def test_a_history_that_no_other_machine_has_is_a_warning(
     folder: Path, ciguard_process: Ciguard
 ) -> None:
-    text = f'{INSTALL}[history]\ncarrier = "h.ciguard"\n'
+    text = f'{INSTALL}[history]\nstore = "h.ciguard"\n'
     (folder / "ciguard.toml").write_text(text, "utf-8")
     done = ciguard_process("doctor", "--offline", cwd=folder)
-    assert "warning  history        history.carrier is a file, h.ciguard: " in done.stdout
-    assert 'fix: set carrier = "branch:ciguard-history"' in done.stdout
+    assert "warning  history        history.store is a file, h.ciguard: " in done.stdout
+    assert 'fix: set store = "branch:ciguard-history"' in done.stdout
 
 
 def test_a_folder_in_no_repository_is_told_how_one_begins(tmp_path: Path, ciguard: Ciguard) -> None:
@@ -126,7 +126,7 @@ def test_without_an_origin_nothing_is_missed_that_only_a_workflow_needs(
     assert all(found[name]["fix"] for name in ("git", "install", "history"))
     # By hand a file of the history is read: that it cannot be is an error, origin or not.
     (folder / "damaged").write_bytes(b"ciguard history")
-    (folder / "ciguard.toml").write_text('[history]\ncarrier = "damaged"\n', "utf-8")
+    (folder / "ciguard.toml").write_text('[history]\nstore = "damaged"\n', "utf-8")
     found = checks(ciguard(*words, cwd=folder, expect=3).stdout)
     assert found["history"]["level"] == "error"
 

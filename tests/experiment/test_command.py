@@ -62,7 +62,7 @@ def test_a_brief_spike_is_seen(tmp_path: Path, ciguard: Ciguard) -> None:
         "import time; time.sleep(0.1); x = bytearray(200_000_000); time.sleep(0.03); del x\n"
         "time.sleep(0.05)"
     )
-    found = answer(ciguard, tmp_path, "--a", calm, "--b", spike, "--runs", "2", "--warm", "0")
+    found = answer(ciguard, tmp_path, "--a", calm, "--b", spike, "--runs", "2", "--warmup", "0")
     (peak,) = [row for row in found["rows"] if row["name"] == "peak memory"]
     assert 180 * MIB < peak["after"] - peak["before"] < 220 * MIB
     assert peak["verdict"] == "more memory"
@@ -92,7 +92,7 @@ def test_conditions_and_iterations_are_rows_of_their_own(tmp_path: Path, ciguard
         *reported,
         "--runs",
         "2",
-        "--warm",
+        "--warmup",
         "0",
     )
     assert found["conditions"] == [{"steps": "4"}, {"steps": "10"}]
@@ -110,7 +110,7 @@ def test_conditions_and_iterations_are_rows_of_their_own(tmp_path: Path, ciguard
 
 def test_one_run_of_each_is_not_enough(tmp_path: Path, ciguard: Ciguard) -> None:
     done = ciguard(
-        *("experiment", "--a", "true", "--b", "sleep 0.3", "--runs", "1", "--warm", "0"),
+        *("experiment", "--a", "true", "--b", "sleep 0.3", "--runs", "1", "--warmup", "0"),
         cwd=tmp_path,
     )
     assert done.stdout.splitlines()[-1] == "not enough data"
@@ -139,7 +139,7 @@ def test_the_budget_ends_a_run(tmp_path: Path, ciguard: Ciguard) -> None:
 
 
 def test_a_budget_alone_is_used_until_it_is_clear(tmp_path: Path, ciguard: Ciguard) -> None:
-    words = ("experiment", "--a", "true", "--b", "true", "--warm", "0", "--format", "json")
+    words = ("experiment", "--a", "true", "--b", "true", "--warmup", "0", "--format", "json")
     for more, planned in (
         ((), 10),
         (("--budget", "2s"), 200),

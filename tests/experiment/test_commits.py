@@ -101,7 +101,7 @@ def test_suspects_are_confirmed_or_not(project: Path, ciguard: Ciguard) -> None:
     (project / "comparison.json").write_text(json.dumps(as_json(before)))
     done = ciguard(
         *("experiment", "--base", "HEAD~1", "--head", "main", "--units", "suspects"),
-        *("--comparison", "comparison.json", "--runs", "3", "--warm", "0"),
+        *("--comparison", "comparison.json", "--runs", "3", "--warmup", "0"),
         *("--format", "json", "-o", "answer.json"),
         cwd=project,
     )
@@ -138,7 +138,7 @@ def test_units_that_fail_or_are_not_there_are_not_judged(project: Path, ciguard:
     listed = "\n".join(map(unit, ("breaks", "steady", "gone")))
     done = ciguard(
         *("experiment", "--base", "HEAD~1", "--head", "HEAD", "--units", "-"),
-        *("--runs", "1", "--warm", "0"),
+        *("--runs", "1", "--warmup", "0"),
         cwd=project,
         stdin=listed,
     )
@@ -159,7 +159,7 @@ def test_what_is_not_committed_is_not_measured_and_that_is_said(
         stream.write("def test_new(): pass\n")
     done = ciguard(
         *("experiment", "--base", "HEAD~1", "--head", "HEAD", "--units", "-"),
-        *("--runs", "1", "--warm", "0"),
+        *("--runs", "1", "--warmup", "0"),
         cwd=project,
         stdin=unit("new"),
         expect=10,

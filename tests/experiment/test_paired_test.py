@@ -48,11 +48,11 @@ def test_an_effect_of_the_order_is_told_and_taken_out() -> None:
     a = [10.0, 12.0, 10.1, 12.1, 9.9, 11.9, 10.0, 12.0]
     b = [12.0, 10.0, 12.1, 10.1, 11.9, 9.9, 12.0, 10.0]
     same = row(a, b)
-    assert same.order == pytest.approx(0.2, abs=0.01)
+    assert same.order_effect == pytest.approx(0.2, abs=0.01)
     assert same.ratio == pytest.approx(0.0, abs=0.01)
     assert not same.differs
     assert row(a, [1.05 * value for value in b]).differs, "0.05 beside an order of 0.2"
-    assert row(a[:3], b[:3]).order is None, "with three pairs nobody can tell"
+    assert row(a[:3], b[:3]).order_effect is None, "with three pairs nobody can tell"
 
 
 def test_swings_of_10_s_hide_2_s() -> None:

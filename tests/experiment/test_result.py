@@ -167,7 +167,7 @@ def test_it_is_over_when_it_is_clear() -> None:
 
     why = run_design(design, done, measure, lambda: 1e9)
     found = conclude(design, done, why, commands=COMMANDS)
-    assert (why, found.pairs, found.verdict) == ("clear", (4,), "slower")
+    assert (why, found.pairs, found.verdict) == ("conclusive", (4,), "slower")
     assert found.level == interim_analyses(10)[4]
     assert "; stopped early: conclusive" in coverage_text(found)
 

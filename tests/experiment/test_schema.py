@@ -64,7 +64,7 @@ def test_its_words_are_those_of_the_program(published: dict[str, Any]) -> None:
     kinds = published["$defs"]
     assert kinds["Verdict"]["enum"] == list(get_args(Verdict))
     for kind in ("Commands", "Commits"):
-        assert kinds[kind]["properties"]["ended"]["enum"] == list(get_args(StopReason))
+        assert kinds[kind]["properties"]["stopped_because"]["enum"] == list(get_args(StopReason))
 
 
 @pytest.mark.parametrize("name", ["commands", "commits"])

@@ -86,7 +86,7 @@ def shard_03_in_attempt_2(world: World) -> None:
 
 
 def emptied_file(world: World) -> None:
-    replanned(world, InventorySummary(8, {"a.t": 8, "b.t": 0}, "0", emptied=("b.t",)))
+    replanned(world, InventorySummary(8, {"a.t": 8, "b.t": 0}, "0", files_without_units=("b.t",)))
 
 
 def a_second_plan(world: World) -> None:
@@ -367,7 +367,7 @@ def process_2_at(world: World, begin_s: float) -> None:
 
 
 def with_tries(world: World) -> None:
-    world.plan = make_plan(job_minutes=15, policy=LegPolicy(tries=2))
+    world.plan = make_plan(job_minutes=15, policy=LegPolicy(max_tries=2))
     world.legs = {shard.key: make_leg(world.plan, shard.key) for shard in world.plan.shards}
 
 

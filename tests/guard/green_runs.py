@@ -50,7 +50,7 @@ def test_price():
 
 # Two tests pass when they are tried again, one fails and is quarantined, one keeps its leg waiting.
 SECOND: Final = {
-    "ciguard.toml": "[policy]\ntries = 2\n",
+    "ciguard.toml": "[policy]\nretries = 1\n",
     "marks.py": """
 import pathlib
 

@@ -96,7 +96,7 @@ class Listed(FakeRunApi):
 @lru_cache(maxsize=2)
 def tries_of(plan: bytes) -> int:
     """Executions that a unit may have, of a plan that nobody touched."""
-    return int(json.loads(plan)["policy"].get("tries", 1))
+    return int(json.loads(plan)["policy"].get("max_tries", 1))
 
 
 @lru_cache(maxsize=2)
@@ -255,7 +255,7 @@ def legs_of(files: dict[str, bytes]) -> dict[Who | None, Leg]:
                     rerun.pop(here, None)
                     continue
                 leg.starts.append((key, here[1]))
-                if here in reported and not line.get("heard"):
+                if here in reported and not line.get("received"):
                     rerun[here] = leg
         for leg in rerun.values():
             leg.odd.append("a unit that began again")

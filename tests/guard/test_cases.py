@@ -177,7 +177,7 @@ def test_a_run(
     assert verdict["headline"].startswith(f"{case.verdict.upper()}: ")
     if answer.legs:
         assert answer.legs[case.shard]["ending"] == case.ending
-    reported = [one["what"] for one in verdict["findings"] if one["shard"] in (case.shard, None)]
+    reported = [one["message"] for one in verdict["findings"] if one["shard"] in (case.shard, None)]
     assert case.expected_headline in " / ".join([verdict["headline"], *reported])
     if case.shows:
         assert case.shows in answer.of(case.shard)["evidence"][0]["text"]

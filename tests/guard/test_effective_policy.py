@@ -99,8 +99,10 @@ class PolicyCheckout:
             **more,
         }
 
-    def applied(self, forgive: str | None = None, **more: str) -> EffectivePolicy:
-        return effective_policy(Invocation(self.environ(**more), self.folder), forgive, nothing)
+    def applied(self, ignore_base_failures: bool = False, **more: str) -> EffectivePolicy:
+        return effective_policy(
+            Invocation(self.environ(**more), self.folder), ignore_base_failures, nothing
+        )
 
 
 @pytest.fixture
@@ -117,20 +119,20 @@ def units(found: EffectivePolicy) -> list[str]:
     [
         ({}, None, ["past.ciguard"], ""),
         ({"a.py": "x"}, None, ["past.ciguard"], ""),
-        ({"ciguard.toml": 'history.carrier = "mine.ciguard"'}, None, ["past.ciguard"], "history.c"),
+        ({"ciguard.toml": 'history.store = "mine.ciguard"'}, None, ["past.ciguard"], "history.c"),
         ({"past.ciguard": "mine"}, None, [], "past.ciguard"),
         ({"mine.ciguard": "mine"}, "mine.ciguard", [], "mine.ciguard"),
         ({"mine.ciguard": "mine"}, "branch:ciguard-history", ["branch:ciguard-history"], ""),
     ],
 )
-def test_a_pull_request_is_forgiven_by_no_past_of_its_own(
+def test_a_pull_request_ignores_failures_by_no_past_of_its_own(
     policy_checkout: PolicyCheckout,
     change: dict[str, str | None],
     place: str | None,
     requested: list[str],
     noted: str,
 ) -> None:
-    law = '[history]\ncarrier = "past.ciguard"\n[guard]\nforgive = "base"\n'
+    law = '[history]\nstore = "past.ciguard"\n[guard]\nignore_base_failures = true\n'
     job = policy_checkout.propose({"ciguard.toml": law, "past.ciguard": "the base's"}, change)
     calls: list[str] = []
 
@@ -138,7 +140,7 @@ def test_a_pull_request_is_forgiven_by_no_past_of_its_own(
         calls.append(where)
         return empty()
 
-    found = effective_policy(Invocation(job.environ(), job.folder), None, history, location=place)
+    found = effective_policy(Invocation(job.environ(), job.folder), False, history, location=place)
     assert calls == requested
     assert noted in "".join(found.policy.notes)
     assert bool(found.policy.notes) is bool(noted)
@@ -148,7 +150,7 @@ def test_a_pull_request_is_forgiven_by_no_past_of_its_own(
 @pytest.mark.parametrize("depth", [1, 2], ids=["fetched", "in the checkout"])
 def test_a_pull_request_is_judged_by_its_base(policy_checkout: PolicyCheckout, depth: int) -> None:
     law = '[policy]\nfail_on = ["memory"]\n[guard]\nmax_drop = 0.02\n[report]\nfooter = "base"\n'
-    own = '[policy]\nfail_on = []\n[guard]\nmax_drop = 1.0\nforgive = "base"\n'
+    own = "[policy]\nfail_on = []\n[guard]\nmax_drop = 1.0\nignore_base_failures = true\n"
     own += '[suite.""]\nexclude = ["*"]\n[report]\nfooter = "proposed"\n'
     job = policy_checkout.propose(
         {"ciguard.toml": law, "quarantine.toml": quarantine("a.t::*")},
@@ -164,7 +166,8 @@ def test_a_pull_request_is_judged_by_its_base(policy_checkout: PolicyCheckout, d
     assert found.policy.rules.max_drop == 0.02
     assert found.policy.findings == ()
     assert found.policy.notes == (
-        "this pull request changes quarantine.toml, policy.fail_on, guard.max_drop, guard.forgive, "
+        "this pull request changes quarantine.toml, policy.fail_on, guard.max_drop, "
+        "guard.ignore_base_failures, "
         "suite.exclude",
     )
 
@@ -194,14 +197,14 @@ def assert_strictest(found: EffectivePolicy, why: str) -> None:
     assert found.policy.notes == (UNREAD,)
     finding = found.policy.findings[-1]
     assert (finding.level, finding.kind) == ("warning", "policy_unread")
-    assert finding.what.startswith(f"{UNREAD} (")
-    assert why in finding.what
+    assert finding.message.startswith(f"{UNREAD} (")
+    assert why in finding.message
 
 
 def test_a_base_out_of_reach_gives_the_strictest_policy(policy_checkout: PolicyCheckout) -> None:
     job = policy_checkout.propose({"quarantine.toml": quarantine("a.t::*")}, {})
     git(job.folder, "remote", "set-url", "origin", str(job.folder / "nowhere"))
-    assert_strictest(job.applied(forgive="base"), "git fetch failed")
+    assert_strictest(job.applied(ignore_base_failures=True), "git fetch failed")
 
 
 def test_a_folder_without_git_and_an_event_without_base(policy_checkout: PolicyCheckout) -> None:
@@ -237,7 +240,7 @@ def test_the_base_itself_and_a_laptop_are_judged_by_their_own(
     job = policy_checkout.propose({}, {"quarantine.toml": quarantine("b.t::*")})
     job.event = {"repository": {"full_name": "octo-org/shop", "default_branch": "main"}}
     push = job.applied(GITHUB_EVENT_NAME="push", GITHUB_REF_NAME="main")
-    by_hand = effective_policy(Invocation(clean_environment(), job.folder), None, nothing)
+    by_hand = effective_policy(Invocation(clean_environment(), job.folder), False, nothing)
     assert units(push) == units(by_hand) == ["b.t::*"]
     assert push.policy.notes == by_hand.policy.notes == ()
 
@@ -247,7 +250,9 @@ def test_an_expired_entry_fails_until_somebody_mends_it(policy_checkout: PolicyC
     job = policy_checkout.propose({"quarantine.toml": expired}, {})
     (finding,) = job.applied().policy.findings
     assert (finding.level, finding.kind) == ("failed", "quarantine")
-    assert finding.what.startswith(f"quarantine.toml: a.t::* has expired on {YESTERDAY}: mend its")
+    assert finding.message.startswith(
+        f"quarantine.toml: a.t::* has expired on {YESTERDAY}: mend its"
+    )
     (job.folder / "quarantine.toml").write_text(quarantine("a.t::*"))
     found = job.applied()
     assert units(found) == [], "what the pull request renews holds when it is merged"
@@ -258,8 +263,8 @@ def test_an_expired_entry_fails_until_somebody_mends_it(policy_checkout: PolicyC
     assert [one.level for one in job.applied().policy.findings] == ["failed", "warning"]
 
 
-def test_nothing_is_forgiven_without_a_run_of_the_base(policy_checkout: PolicyCheckout) -> None:
-    found = policy_checkout.propose({}, {}).applied(forgive="base")
+def test_nothing_is_ignored_without_a_run_of_the_base(policy_checkout: PolicyCheckout) -> None:
+    found = policy_checkout.propose({}, {}).applied(ignore_base_failures=True)
     assert [(one.level, one.kind) for one in found.policy.findings] == [("warning", "no_base_run")]
 
 
@@ -299,13 +304,13 @@ def test_the_whole_way(policy_checkout: PolicyCheckout, ciguard: Ciguard, tmp_pa
     world.result("01", "a.t::two", outcome="failed")
     world.result("02", "c.t::four", outcome="failed")
     plan, records = world.write(tmp_path)
-    words = ("report", "--plan", plan, "--records", records, *history, "--forgive", "base")
+    words = ("report", "--plan", plan, "--records", records, *history, "--ignore-base-failures")
     given = job.environ(GITHUB_RUN_ID="8", GITHUB_RUN_ATTEMPT="1").items()
     environ = {name: value for name, value in given if name.startswith("GITHUB_")}
     done = ciguard(*words, cwd=job.folder, stdin="", expect=0, **environ)
     assert done.stdout.partition("\n")[0] == (
         "### :white_check_mark: PASSED: all 8 units of 3 shards have a result; 1 quarantined unit "
-        "failed; 1 forgiven unit failed; this pull request changes quarantine.toml"
+        "failed; 1 ignored unit failed; this pull request changes quarantine.toml"
     )
     assert "also fails on main since run 7" in done.stdout
     # A plan of fewer units that says nothing of the base's.
@@ -351,9 +356,9 @@ def test_without_a_checkout_the_base_is_asked_of_github(tmp_path: Path, known: b
             "GITHUB_TOKEN": "token",
             "NO_PROXY": "*",
         }
-        found = effective_policy(Invocation(environ, tmp_path / "here"), None, nothing)
+        found = effective_policy(Invocation(environ, tmp_path / "here"), False, nothing)
     assert found.policy.rules.max_drop == (0.02 if known else 0.0)
     assert units(found) == (["a.t::one"] if known else [])
     assert (found.policy.notes == ("the base's policy could not be read",)) is not known
     if not known:
-        assert "and by GitHub's API: answered 404" in found.policy.findings[-1].what
+        assert "and by GitHub's API: answered 404" in found.policy.findings[-1].message

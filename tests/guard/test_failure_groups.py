@@ -165,7 +165,7 @@ def test_causes_at_long_places_are_told_apart() -> None:
     place = "Subsystem{}.Allocate_the_buffers_of_a_layer_and_its_gradients_at_once_or_not_at_all"
     stack = "System.OutOfMemoryException : no\n   at Shop.{}()"
     causes = group_failures([failure(f"t{n}", stack.format(place.format(n))) for n in range(3)])
-    assert len({cause.place for cause in causes}) == 3
+    assert len({cause.frame for cause in causes}) == 3
     shown = lines_of(causes, 78)
     assert len(set(shown)) == 3
     assert all(len(line) <= 78 for line in shown)
@@ -206,13 +206,13 @@ def test_long_classes_without_a_separator_of_ours_stay_apart() -> None:
     for unit in units:
         world.result("01", unit, outcome="failed", message="no")
     verdict = world.prove()
-    assert [(one.name, one.total) for one in verdict.offenders] == [
+    assert [(one.name, one.total) for one in verdict.hotspots] == [
         (name, 2) for name in sorted(classes)
     ]
     text = as_text(verdict).partition("class or file")[2].splitlines()[1:4]
     assert len({line.split()[0] for line in text}) == 3
     assert all(len(line) <= 80 for line in as_text(verdict).splitlines())
-    assert len({one.label for one in charts.hotspot_chart(verdict.offenders)}) == 3
+    assert len({one.label for one in charts.hotspot_chart(verdict.hotspots)}) == 3
 
 
 def test_totals_of_a_large_red_run() -> None:
@@ -254,8 +254,8 @@ def test_totals_of_a_large_red_run() -> None:
     text = as_text(verdict)
     assert "  950 x OutOfMemoryException in Tensor.Allocate (6 shards)\n" in text
     assert "  370 x timeout (2 shards)\n" in text
-    assert sum(one.timeouts for one in verdict.offenders) == 370
-    assert sum(one.out_of_memory for one in verdict.offenders) == 950
+    assert sum(one.timeouts for one in verdict.hotspots) == 370
+    assert sum(one.out_of_memory for one in verdict.hotspots) == 950
     assert [one.title for one in annotations_of(verdict, world.plan.suites)] == [
         "950 x OutOfMemoryException in Tensor.Allocate (6 shards)",
         "370 x timeout (2 shards)",

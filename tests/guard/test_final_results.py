@@ -63,7 +63,7 @@ def test_a_unit_that_died_and_passed_in_the_next_process(
     world.end("01", counts={"passed": 3}, exit_code=0)
     verdict = world.prove()
     assert verdict.state == "passed"
-    found, other = verdict.starved, verdict.flaky
+    found, other = verdict.passed_after_oom, verdict.flaky
     if not ran_out_of_memory:
         found, other = other, found
     assert ([one.first.ending for one in found], other) == ([ending], ())
@@ -95,7 +95,7 @@ def test_one_bad_case_is_a_failed_unit() -> None:
 
 
 def test_a_case_that_failed_and_did_not_run_again_is_a_failure() -> None:
-    world = World(plan=make_plan(policy=LegPolicy(tries=2)))
+    world = World(plan=make_plan(policy=LegPolicy(max_tries=2)))
     world.drop("01", Result, unit="a.t::two")
     own = world.legs["01"].own
     own.insert(0, passed("a.t::two", case="row-a", outcome="failed"))

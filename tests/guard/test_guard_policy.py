@@ -77,10 +77,10 @@ def test_a_quarantined_failure_is_shown_and_fails_nothing(one: Entry) -> None:
         "PASSED: all 8 units of 3 shards have a result; 1 quarantined unit failed"
     )
     assert not verdict.failures
-    assert not verdict.causes
+    assert not verdict.failure_groups
     (shown,) = verdict.quarantined
     assert (shown.shard, shown.result.unit, shown.result.outcome) == ("01", "a.t::two", "failed")
-    assert shown.why == "the mail server answers late (#4711, until 2026-12-01)"
+    assert shown.reason == "the mail server answers late (#4711, until 2026-12-01)"
     assert verdict.counts == {"passed": 7, "failed": 1}
     assert outputs_of(verdict)["quarantined"] == "1"
 
@@ -142,15 +142,15 @@ def test_a_process_that_crashed_is_not_excused_by_a_failure(quarantined: bool) -
     verdict = world.prove()
     assert verdict.state == "failed"
     (finding,) = [one for one in verdict.findings if one.level == "failed"]
-    assert finding.what.startswith("shard 01: process 1 ended by crash (killed by SIGSEGV)")
+    assert finding.message.startswith("shard 01: process 1 ended by crash (killed by SIGSEGV)")
     assert finding.fix == "look why it ended"
 
 
 # Where a process was killed, and what the run is with the unit before it in quarantine.
 KILLED_WHERE = [
     ("in the unit", "passed", []),
-    ("between units", "passed", ["unblamed"]),
-    ("behind the last unit", "failed", ["unblamed"]),
+    ("between units", "passed", ["died_between_tests"]),
+    ("behind the last unit", "failed", ["died_between_tests"]),
 ]
 
 
@@ -244,12 +244,12 @@ def test_the_job_is_red_for_the_failure_that_counts() -> None:
     assert [(one.level, one.kind) for one in verdict.findings] == [("failed", "job_failed")]
 
 
-def test_what_fails_on_the_base_is_forgiven_and_listed() -> None:
+def test_what_fails_on_the_base_is_ignored_and_listed() -> None:
     verdict = red(Policy(base_failures=known("a.t::two"))).prove()
     assert verdict.state == "passed"
-    assert verdict.headline.endswith("; 1 forgiven unit failed")
-    (one,) = verdict.forgiven
-    assert one.why == "also fails on main since run 123"
+    assert verdict.headline.endswith("; 1 ignored unit failed")
+    (one,) = verdict.failing_on_base
+    assert one.reason == "also fails on main since run 123"
     assert red(Policy(base_failures=known("a.t::one"))).prove().state == "failed"
 
 
@@ -261,9 +261,7 @@ def test_what_fails_on_the_base_is_forgiven_and_listed() -> None:
         ("died", "timeout", "failed"),
     ],
 )
-def test_what_is_worse_than_on_the_base_is_not_forgiven(
-    outcome: str, ending: str, state: str
-) -> None:
+def test_what_is_worse_than_on_the_base_counts(outcome: str, ending: str, state: str) -> None:
     world = World(policy=Policy(base_failures=known("a.t::two")))
     world.result("01", "a.t::two", outcome=outcome, ending=ending)
     assert world.prove().state == state
@@ -274,7 +272,7 @@ def test_stale_entries_are_named() -> None:
     world = red(Policy(quarantine=entries), "c.t::four")
     world.result("03", "d.t::six", outcome="skipped")
     found = [one for one in world.prove().findings if one.kind == "stale_quarantine"]
-    assert [(one.level, one.what) for one in found] == [
+    assert [(one.level, one.message) for one in found] == [
         ("warning", "quarantine.toml: a.t::* is stale: 2 units passed"),
         ("warning", "quarantine.toml: gone.t is stale: no unit of this plan is meant"),
     ]
@@ -298,9 +296,9 @@ DROPS = [
     (counted(8, base_planned=8), GuardRules(), "passed"),
     (counted(8, base_planned=9), GuardRules(), "incomplete"),
     (counted(8, base_planned=9), GuardRules(max_drop=0.2), "passed"),
-    (counted(8, base_planned=9), GuardRules(fewest_units=8), "passed"),
-    (counted(8, base_planned=9), GuardRules(fewest_units=9), "incomplete"),
-    (counted(8, base_collected=9), GuardRules(fewest_units=8), "passed"),
+    (counted(8, base_planned=9), GuardRules(min_units=8), "passed"),
+    (counted(8, base_planned=9), GuardRules(min_units=9), "incomplete"),
+    (counted(8, base_collected=9), GuardRules(min_units=8), "passed"),
     (counted(800, base_planned=801), GuardRules(max_drop=0.0), "incomplete"),
 ]
 
@@ -317,8 +315,8 @@ def test_fewer_units_than_the_base(
 def test_a_drop_says_where_the_count_comes_from_and_what_to_do() -> None:
     inventory = counted(8, base_planned=1000, base_source="run 150 of main")
     (finding,) = World(plan=make_plan(inventory=inventory)).prove().findings
-    assert finding.what == "8 units were planned, 1,000 on the base (-99.2 %, run 150 of main)"
-    assert "set guard.fewest_units in the configuration of the base to 8 or less" in finding.fix
+    assert finding.message == "8 units were planned, 1,000 on the base (-99.2 %, run 150 of main)"
+    assert "set guard.min_units in the configuration of the base to 8 or less" in finding.fix
 
 
 def test_the_report_s_own_history_counts_where_the_plan_is_silent() -> None:
@@ -334,7 +332,7 @@ def test_a_file_that_gave_units_on_the_base_and_gives_none_is_broken() -> None:
     assert verdict.headline == (
         "INCOMPLETE: 1 test file without a unit, and with some on the base: c.t"
     )
-    assert [(one.level, one.what) for one in verdict.findings[1:]] == [
+    assert [(one.level, one.message) for one in verdict.findings[1:]] == [
         ("warning", "1 test file without a unit: b.t")
     ]
 
@@ -373,7 +371,7 @@ def test_two_suites_in_two_variants_are_one_verdict() -> None:
     world.end("01", exit_code=10, counts={"passed": 2, "failed": 1})
     verdict = world.prove()
     assert verdict.headline == "FAILED: 1 of 6 units failed"
-    assert [one.name for one in verdict.offenders] == ["[web/node 22] t"]
+    assert [one.name for one in verdict.hotspots] == ["[web/node 22] t"]
     assert "[web/node 22] t" in as_text(verdict)
     # An entry for one variant holds for it alone.
     for variant, state in (("node 22", "passed"), ("node 20", "failed")):
@@ -413,9 +411,11 @@ def test_all_of_it_on_a_terminal_in_markdown_and_as_json(golden: Golden) -> None
     text = markdown(ReportData(world.plan, verdict), SizeLimit(65_000, utf16_units))
     golden(text, SAMPLES / "judged.md", scrub=SCRUB)
     found = as_json(verdict)
-    assert [one["why"] for one in found["forgiven"]] == ["also fails on main since run 123"]
+    assert [one["reason"] for one in found["failing_on_base"]] == [
+        "also fails on main since run 123"
+    ]
     assert [one["unit"] for one in found["quarantined"]] == ["b.t::three"]
-    assert [(one["kind"], one["failures"], one["shards"]) for one in found["causes"]] == [
+    assert [(one["kind"], one["failures"], one["shards"]) for one in found["failure_groups"]] == [
         ("SMTPException", 2, ["01"]),
         ("AssertionError", 1, ["02"]),
     ]

@@ -73,7 +73,7 @@ def test_twins_that_ran_again_leave_an_older_record_worth_nothing() -> None:
         verdict = verdict_of(World(), FakeRunApi(twins, without=("03",)), attempt=attempt)
         (output,) = verdict.findings
         assert (output.level, output.kind) == (level, "job_ambiguous")
-        what = output.what
+        what = output.message
     assert "one of them ran in attempt 2, and its record is of attempt 1" in what
 
 
@@ -87,7 +87,7 @@ def test_a_twin_that_was_not_run_again_says_nothing_against_a_newer_record() -> 
     only_older = (job("03", name=first), job("03", name=second))
     (output,) = verdict_of(world, FakeRunApi(only_older, without=("03",)), attempt=2).findings
     assert output.level == "incomplete"
-    assert "one of them ran in attempt 1, and its record is of attempt 2" in output.what
+    assert "one of them ran in attempt 1, and its record is of attempt 2" in output.message
 
 
 def test_the_run_that_is_judged_is_known_without_github_s_word() -> None:
@@ -100,7 +100,7 @@ def test_the_run_that_is_judged_is_known_without_github_s_word() -> None:
     silent = RunFacts(7, 2, unknown="GitHub was not asked", fix="ask it")
     verdict = prove(world.plan, read_records(later.files().items()), platform=silent)
     assert verdict.state == "incomplete"
-    assert "is of attempt 3, this is attempt 2" in verdict.findings[0].what
+    assert "is of attempt 3, this is attempt 2" in verdict.findings[0].message
 
 
 def test_jobs_that_are_called_otherwise_are_found_by_the_record_or_not_at_all() -> None:
@@ -111,7 +111,7 @@ def test_jobs_that_are_called_otherwise_are_found_by_the_record_or_not_at_all() 
     removed = ("01", "02", "03")
     assert verdict_of(world, FakeRunApi(mine, without=removed)).findings == ()
     (output,) = verdict_of(world, FakeRunApi(without=removed)).findings
-    assert 'is called like "tests (01)"' in output.what
+    assert 'is called like "tests (01)"' in output.message
     assert output.fix == "give the matrix job `name: ${{ matrix.name }}`"
 
 
@@ -142,14 +142,14 @@ def test_a_job_that_began_behind_its_last_end_ran_again() -> None:
     rerun = job("01", attempt=2)
     for one in (rerun, replace(rerun, started_at=None)):
         verdict = verdict_of(World(), FakeRunApi((one,)), attempt=2)
-        assert "its job ran last in attempt 2" in death(verdict, "01").what
+        assert "its job ran last in attempt 2" in death(verdict, "01").message
 
 
 def test_a_job_that_is_listed_again_with_another_end_ran_again() -> None:
     for end in ("failure", "cancelled"):
         rerun = replace(TWICE[0], conclusion=end)
         verdict = verdict_of(World(), FakeRunApi((rerun,)), attempt=2)
-        assert "its job ran last in attempt 2" in death(verdict, "01").what
+        assert "its job ran last in attempt 2" in death(verdict, "01").message
 
 
 def test_an_older_record_is_no_proof_where_nobody_says_what_ran() -> None:

@@ -69,7 +69,7 @@ def test_a_whole_record_does_not_hide_what_its_job_says(conclusion: str) -> None
     world = World(needs=(Needed("legs", "success"),))
     verdict = verdict_of(world, FakeRunApi((job("03", conclusion),)))
     assert verdict.exit_code == ExitCode.INCOMPLETE
-    assert f"{conclusion!r}" in death(verdict).what
+    assert f"{conclusion!r}" in death(verdict).message
     known = conclusion in CONCLUSIONS
     assert death(verdict).kind == ("job_contradicts" if known else "job_unknown")
     assert known or death(verdict).fix == "update ciguard"
@@ -122,8 +122,8 @@ def test_whatever_github_says_makes_nothing_better(data: st.DataObject) -> None:
     one = job("03", conclusion, status=status, steps=steps, attempt=attempt)
     reported = FakeRunApi((one,), {"03": output}, {} if log is None else {"03": log})
     verdict = verdict_of(world, reported, attempt=attempt)
-    assert (verdict.exit_code, verdict.ended) >= (alone.exit_code, 0)
-    assert verdict.ended <= alone.ended
+    assert (verdict.exit_code, verdict.with_result) >= (alone.exit_code, 0)
+    assert verdict.with_result <= alone.with_result
     if leg(alone).ending != "completed":
         assert verdict.exit_code == ExitCode.INCOMPLETE
         assert death(verdict).fix

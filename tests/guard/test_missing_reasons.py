@@ -25,7 +25,7 @@ from ciguard.model import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ciguard.model import Ending
+    from ciguard.model import Ending, EventKind
 
 
 def test_an_exit_that_no_result_explains_is_named() -> None:
@@ -34,17 +34,17 @@ def test_an_exit_that_no_result_explains_is_named() -> None:
     verdict = world.prove()
     (finding,) = verdict.findings
     assert (finding.level, finding.kind, finding.shard) == ("failed", "unexplained_exit", "01")
-    assert finding.what == (
+    assert finding.message == (
         "shard 01: process 1 ended with exit code 1, and no failed result explains it; "
         "its last output: 3 style errors"
     )
     assert finding.fix.startswith("a hook of the session or a coverage gate set it?")
     world.legs["01"].own[-2] = EventLine("unexplained_exit", 3.0, 1, detail="killed by SIGSEGV\n")
     (killed,) = world.prove().findings
-    assert killed.what.startswith("shard 01: process 1 was killed by SIGSEGV, and no failed")
+    assert killed.message.startswith("shard 01: process 1 was killed by SIGSEGV, and no failed")
     assert killed.fix.startswith("it died behind its last test?")
-    assert finding.what in {one.message for one in annotations_of(verdict, world.plan.suites)}
-    assert finding.what in {one["what"] for one in as_json(verdict)["findings"]}
+    assert finding.message in {one.message for one in annotations_of(verdict, world.plan.suites)}
+    assert finding.message in {one["message"] for one in as_json(verdict)["findings"]}
 
 
 def test_a_process_that_died_between_units_is_a_warning() -> None:
@@ -61,10 +61,10 @@ def test_a_process_that_died_between_units_is_a_warning() -> None:
     ]
     verdict = world.prove()
     assert verdict.state == "passed"
-    assert [(one.level, one.kind, one.what) for one in verdict.findings] == [
+    assert [(one.level, one.kind, one.message) for one in verdict.findings] == [
         (
             "warning",
-            "unblamed",
+            "died_between_tests",
             "shard 01: process 7 ended by crash (killed by SIGSEGV) and no unit is to blame; "
             "its last output: in the exit of a module",
         )
@@ -85,7 +85,9 @@ CAUSED = [
 
 
 @pytest.mark.parametrize(("kind", "why", "fix"), CAUSED)
-def test_the_legs_own_word_on_a_missing_unit_is_the_reason(kind: str, why: str, fix: str) -> None:
+def test_the_legs_own_word_on_a_missing_unit_is_the_reason(
+    kind: EventKind, why: str, fix: str
+) -> None:
     world = World()
     damages.neither_start_nor_result(world)
     world.end("01", exit_code=13)
@@ -93,7 +95,7 @@ def test_the_legs_own_word_on_a_missing_unit_is_the_reason(kind: str, why: str, 
     verdict = world.prove()
     assert [one.reason for one in verdict.missing] == [why]
     (finding,) = verdict.findings
-    assert finding.what == "shard 01: 1 planned unit without a final result"
+    assert finding.message == "shard 01: 1 planned unit without a final result"
     assert finding.kind == kind
     assert finding.fix.startswith(fix)
 
@@ -105,7 +107,7 @@ def test_a_leg_that_could_not_begin_quotes_its_last_output() -> None:
     detail = "exit code 1\npython: No module named x\n\n"
     world.legs["01"].own.insert(0, EventLine("last_output", 1.0, 1, detail=detail))
     (finding,) = world.prove().findings
-    assert finding.what == "shard 01: its tests could not be set up: python: No module named x"
+    assert finding.message == "shard 01: its tests could not be set up: python: No module named x"
 
 
 def test_a_lost_record_names_its_units_and_what_to_do() -> None:
@@ -159,7 +161,7 @@ def test_what_was_stopped_with_its_leg_is_no_failure_in_any_place() -> None:
 def test_how_a_leg_ended_is_said_in_words(ending: Ending) -> None:
     world = World()
     world.end("01", ending=ending, exit_code=13)
-    (text_of_leg,) = [one.what for one in world.prove().findings if one.kind == ending]
+    (text_of_leg,) = [one.message for one in world.prove().findings if one.kind == ending]
     assert "_" not in text_of_leg
     assert "ended by" not in text_of_leg
 
@@ -177,7 +179,9 @@ def test_what_a_damaged_record_lost_is_not_called_vanished() -> None:
     damages.cut_line(world)
     (finding,) = world.prove().findings
     assert finding.kind == "damaged"
-    assert finding.what.startswith("shard 02: its record is damaged: record-02-1/process-001.jsonl")
+    assert finding.message.startswith(
+        "shard 02: its record is damaged: record-02-1/process-001.jsonl"
+    )
     assert [key.unit for key in finding.units] == ["c.t::five"]
 
 
@@ -189,4 +193,4 @@ def test_the_cut_leg_says_how_long_it_lived() -> None:
     assert verdict.legs[1].wall_s == 1234.0
     assert verdict.legs[1].ending == "unknown"
     (finding,) = verdict.findings
-    assert "the last sign of life is 1234 s after its start" in finding.what
+    assert "the last sign of life is 1234 s after its start" in finding.message

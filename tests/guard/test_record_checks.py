@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
 from guard.fixtures import passed
 
@@ -19,6 +22,9 @@ from ciguard.model import (
     ShardLine,
     StartLine,
 )
+
+if TYPE_CHECKING:
+    from ciguard.model import EventKind
 
 RESUMED = EventLine("resumed", 10.0, 2)
 FIRST = (ProcessLine(1, 1, at_s=0.0), ProcessEndLine(1, "completed", 0, 3.0))
@@ -64,18 +70,18 @@ def test_processes_of_earlier_attempts_have_clocks_of_their_own() -> None:
         (1, "exit_in_files", False),
         (2, "recycled", False),
         (5, "not_found", False),
-        (1, "", True),
-        (0, "", False),
+        (1, None, True),
+        (0, None, False),
     ],
 )
-def test_an_exit_code_has_its_reason(code: int, event: str, *, bad: bool) -> None:
+def test_an_exit_code_has_its_reason(code: int, event: EventKind | None, *, bad: bool) -> None:
     lines: list[Line] = [
         *(ProcessLine(1, 1), ProcessEndLine(1, "completed", code, 1.0)),
         *([EventLine(event, 1.0, 1)] if event else []),
         passed("u", outcome="failed" if bad else "passed"),
     ]
     assert found(*lines) == []
-    of_another = [EventLine(event, 1.0, 7) if isinstance(one, EventLine) else one for one in lines]
+    of_another = [replace(one, process=7) if isinstance(one, EventLine) else one for one in lines]
     output = [f"process 1 ended with exit code {code}, and nothing says why"]
     assert found(*of_another) == (output if event else [])
 

@@ -42,7 +42,7 @@ def test_a_stranger_in_the_place_of_a_record_is_the_cause(
     assert {one.kind for one in found} <= {"no_record", "no_shard_line"}
     (finding,) = (one for one in found if one.kind == "no_record")
     assert finding.shard == shard
-    assert finding.what.startswith(f"shard {shard} has no record that counts: {why}")
+    assert finding.message.startswith(f"shard {shard} has no record that counts: {why}")
     assert finding.fix == "pass only the records of this run; they were not counted"
 
 
@@ -62,8 +62,8 @@ def test_records_of_another_plan_are_one_cause_and_it_comes_first() -> None:
     assert verdict.headline.startswith("INCOMPLETE: no record is of this plan: record-01-1/")
     cause, *rest = verdict.findings
     assert (cause.level, cause.kind) == ("incomplete", "other_plan")
-    assert cause.what.endswith(f", not {world.plan.id}, and 2 more like it")
-    assert [(one.what, one.fix) for one in rest] == [
+    assert cause.message.endswith(f", not {world.plan.id}, and 2 more like it")
+    assert [(one.message, one.fix) for one in rest] == [
         (f"shard {key} has no record of this plan", "") for key in SHARDS
     ]
 
@@ -73,13 +73,13 @@ def test_emptied_files_of_one_shard_are_not_an_innocent_ones() -> None:
     del world.legs["02"]
     world.extra = {"02/supervisor.jsonl": b"", "02/process-001.jsonl": b""}
     no_one, lost = world.prove().findings
-    assert no_one.what == (
+    assert no_one.message == (
         "files that belong to no shard: 02/process-001.jsonl: empty, 02/supervisor.jsonl: empty"
     )
     assert (lost.kind, lost.shard) == ("no_record", "02")
     del world.extra["02/supervisor.jsonl"]
     no_one = world.prove().findings[0]
-    assert no_one.what == "a file that belongs to no shard: 02/process-001.jsonl: empty"
+    assert no_one.message == "a file that belongs to no shard: 02/process-001.jsonl: empty"
 
 
 def test_a_copy_of_a_record_that_says_otherwise_is_not_believed() -> None:
@@ -88,8 +88,8 @@ def test_a_copy_of_a_record_that_says_otherwise_is_not_believed() -> None:
     verdict = world.prove()
     first = verdict.findings[0]
     assert (first.level, first.kind, first.shard) == ("incomplete", "damaged", "01")
-    assert "copy/process-001.jsonl and record-01-1/process-001.jsonl contradict" in first.what
-    assert "'a.t::two' failed in the one, passed in the other" in first.what
+    assert "copy/process-001.jsonl and record-01-1/process-001.jsonl contradict" in first.message
+    assert "'a.t::two' failed in the one, passed in the other" in first.message
     assert first.fix == "pass each record once: which of its copies is true is not known"
 
 
@@ -140,7 +140,7 @@ def test_a_record_is_held_against_the_commit_of_the_run(
     platform = RunFacts(7, 1, unknown="not asked", head_shas=frozenset(one * 40 for one in heads))
     verdict = prove(world.plan, read_records(world.files().items()), platform=platform)
     assert verdict.state == ("passed" if counts else "incomplete")
-    reported = [one.what for one in verdict.findings if one.kind == "no_record"]
+    reported = [one.message for one in verdict.findings if one.kind == "no_record"]
     output = f"is of commit {'a' * 40}, and this run of {'b' * 40}"
     assert [output in one for one in reported] == [True] * (0 if counts else 3)
 
@@ -159,7 +159,7 @@ def test_a_record_without_its_shard_line_says_nothing_where_a_later_attempt_coun
     headless(world)
     (finding,) = world.prove().findings
     assert (finding.level, finding.kind, finding.shard) == ("warning", "no_shard_line", "02")
-    assert finding.what == (
+    assert finding.message == (
         "shard 02: of attempt 1 there is a record without its shard line "
         "(record-02-1/process-001.jsonl); that of attempt 2 counts"
     )
@@ -173,7 +173,7 @@ def test_a_record_without_its_shard_line_is_not_replaced_by_an_older_one(attempt
     headless(world, attempt)
     verdict = world.prove()
     assert verdict.state == "incomplete"
-    assert verdict.findings[0].what.endswith(
+    assert verdict.findings[0].message.endswith(
         "has no shard line: nobody knows whose lines these are"
     )
 

@@ -90,7 +90,7 @@ def test_a_whole_run_is_green_however_it_is_packed() -> None:
     files["a/01/r.xml"] = stream.getvalue()
     files["a/02/r.xml"] = gzip.compress(files["a/02/r.xml"])
     verdict = prove_files(files)
-    assert (verdict.exit_code, verdict.ended, verdict.findings) == (0, 8, ())
+    assert (verdict.exit_code, verdict.with_result, verdict.findings) == (0, 8, ())
 
 
 @pytest.mark.parametrize("cut", [b"", b'<?xml version="1.0"?>', b'<?xml version="1.0"?>\n<TestR'])
@@ -103,7 +103,7 @@ def test_a_file_that_was_not_written_is_not_whole_in_a_zip_either(cut: bytes) ->
     files["a/01/r.xml"] = stream.getvalue()
     verdict = prove_files(files)
     assert verdict.exit_code == 13
-    assert "a result file is not whole: a/01/r.xml/net471.trx: " in verdict.findings[0].what
+    assert "a result file is not whole: a/01/r.xml/net471.trx: " in verdict.findings[0].message
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_what_is_wrong_is_found(damage: dict[str, bytes | None], code: int, stat
     }
     verdict = prove_files(files)
     assert verdict.exit_code == code
-    assert any(states in finding.what for finding in verdict.findings) or not states
+    assert any(states in finding.message for finding in verdict.findings) or not states
     assert "it was not started" not in as_text(verdict)
 
 
@@ -189,7 +189,7 @@ def test_a_row_counts_what_ended_in_its_shard() -> None:
     plan = make_plan({"A": ("t::x", "t::y"), "B": ("t::x",)})
     verdict = prove_files({"a/B/r.xml": junit(["t::x"])}, plan)
     assert verdict.exit_code == 13
-    assert [(leg.shard, leg.ended, leg.planned) for leg in verdict.legs] == [
+    assert [(leg.shard, leg.with_result, leg.planned) for leg in verdict.legs] == [
         ("A", 0, 2),
         ("B", 1, 1),
     ]
@@ -206,9 +206,9 @@ def test_tests_of_a_killed_vitest_worker_have_no_result() -> None:
     units = [f"{crashed}::{name}" for name in names]
     fine = "test/deep/sums.test.js::same base name as another file"
     verdict = prove_sample("vitest_worker_killed", [*units, fine])
-    assert (verdict.exit_code, verdict.ended, verdict.counts) == (13, 1, {"passed": 1})
+    assert (verdict.exit_code, verdict.with_result, verdict.counts) == (13, 1, {"passed": 1})
     assert any(
-        f"worker of {crashed} was killed: no result for 3 of 3 tests" in one.what
+        f"worker of {crashed} was killed: no result for 3 of 3 tests" in one.message
         for one in verdict.findings
     )
     # A unit that is a whole file is not done because its first test is.
@@ -220,7 +220,7 @@ def test_what_ctest_could_not_run_has_failed() -> None:
     fine = ["Sums.Adds", "Sums.Skipped", "Sums.Never", "shell.skip", "shell.disabled"]
     bad = ["shell.fail", "missing.binary"]
     verdict = prove_sample("ctest_not_run", [f"{name}::{name}" for name in fine + bad])
-    assert (verdict.exit_code, verdict.ended) == (10, 7)
+    assert (verdict.exit_code, verdict.with_result) == (10, 7)
     assert [failure.result.name for failure in verdict.failures] == ["missing.binary", "shell.fail"]
     assert verdict.counts == {"passed": 1, "skipped": 4, "failed": 2}
 
@@ -235,7 +235,7 @@ def test_no_file_cut_anywhere_is_ever_green() -> None:
 def test_rows_of_one_name_are_all_counted_and_the_worst_of_them_is_the_unit() -> None:
     rows = [("A.T.adds", outcome, "") for outcome in ("Passed", "Failed", "Passed")]
     verdict = prove_files({"a/1/r.trx": trx(rows)}, make_plan({"1": ("A.T.adds",)}))
-    assert (verdict.exit_code, verdict.ended) == (10, 1)
+    assert (verdict.exit_code, verdict.with_result) == (10, 1)
     assert verdict.counts == {"passed": 2, "failed": 1}
     (failure,) = verdict.failures
     assert failure.result.case == "A.T.adds(x: ···) #2"
@@ -307,7 +307,7 @@ def test_a_file_that_a_list_leaves_out_is_not_said_to_be_empty(
     )
     assert "without a unit" not in done.stdout
     ciguard("plan", "--shards", "1", "-o", "own.json", cwd=tmp_path)
-    assert not json.loads((tmp_path / "own.json").read_text())["inventory"]["listed"]
+    assert not json.loads((tmp_path / "own.json").read_text())["inventory"]["user_listed"]
 
 
 def test_one_kind_of_evidence_is_asked_for(ciguard: Ciguard, tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_variants_are_told_apart_by_the_path() -> None:
     found = records_from_files(plan, files)
     verdict = prove(plan, found.records, extra_findings=found.findings)
     assert [failure.result.key.variant for failure in verdict.failures] == ["x"]
-    assert verdict.ended == verdict.planned == 2
+    assert verdict.with_result == verdict.planned == 2
     # Without a word both are taken for the first: what nobody can tell is not green.
     files = [ResultFile(file.path, good, "1") for file in files]
     assert prove(plan, records_from_files(plan, files).records).exit_code == 13

@@ -25,22 +25,22 @@ def test_a_green_run_passes_and_says_what_it_proved() -> None:
     verdict = World().prove()
     assert (verdict.state, verdict.exit_code) == ("passed", ExitCode.OK)
     assert verdict.headline == "PASSED: all 8 units of 3 shards have a result"
-    assert (verdict.planned, verdict.ended) == (8, 8)
+    assert (verdict.planned, verdict.with_result) == (8, 8)
     assert verdict.counts == {"passed": 8}
     assert not verdict.findings
     assert [leg.shard for leg in verdict.legs] == ["01", "02", "03"]
     first = verdict.legs[0]
-    assert (first.planned, first.ended, first.ending) == (3, 3, "completed")
+    assert (first.planned, first.with_result, first.ending) == (3, 3, "completed")
     assert (first.wall_s, first.peak_bytes) == (3.1, 480 * 1024 * 1024)
     assert (first.predicted_wall_s, first.predicted_peak_bytes) == (3.0, 512 * 1024 * 1024)
 
 
 RESULTS = ("success", "failure", "cancelled", "skipped")  # all that `needs` may say
 WARNINGS = [
-    (damages.copied, "recorded_twice", "01"),
+    (damages.copied, "duplicate_record", "01"),
     (damages.unplanned, "unplanned", "01"),
-    (damages.doubled, "doubled", ""),
-    (damages.doubled, "elsewhere", "02"),
+    (damages.doubled, "ran_in_several_shards", ""),
+    (damages.doubled, "moved_to_other_shard", "02"),
     (damages.excluded, "excluded", ""),
     (damages.file_without_units, "empty_file", ""),
 ]
@@ -64,7 +64,7 @@ def test_whole_records_pass_only_beside_jobs_that_succeeded(results: tuple[str, 
 def test_needs_without_a_job_say_nothing_and_that_is_said() -> None:
     (finding,) = World(needs=()).prove().findings
     assert (finding.level, finding.kind) == ("warning", "needs_empty")
-    assert finding.what.startswith("`needs` names no job")
+    assert finding.message.startswith("`needs` names no job")
     assert "needs:" in finding.fix
 
 
@@ -83,7 +83,7 @@ def test_what_it_is_judged_by_is_what_there_was(
     unknown = RunFacts(run_id=7, run_attempt=1, unknown="GitHub was not asked")
     records = read_records(world.files().items())
     verdict = prove(world.plan, records, needs, platform=unknown)
-    output = next(one.what for one in verdict.findings if one.kind == "jobs_unknown")
+    output = next(one.message for one in verdict.findings if one.kind == "jobs_unknown")
     assert output == f"GitHub was not asked; {verdict_by}"
 
 
@@ -96,7 +96,7 @@ def test_a_run_of_which_nothing_ran_says_so_first() -> None:
     assert verdict.headline == "PASSED, but nothing ran: all 8 units of 3 shards were skipped"
     assert verdict.exit_code == ExitCode.OK
     (finding,) = verdict.findings
-    assert (finding.level, finding.what) == (
+    assert (finding.level, finding.message) == (
         "warning",
         "nothing ran: all 8 units were skipped",
     )
@@ -117,6 +117,6 @@ def test_a_variant_of_which_nothing_ran_is_named() -> None:
         ]
     verdict = world.prove()
     (finding,) = [one for one in verdict.findings if one.kind == "nothing_ran"]
-    assert finding.what.startswith('nothing ran of suite "web", variant "node 22": all 2 units')
+    assert finding.message.startswith('nothing ran of suite "web", variant "node 22": all 2 units')
     assert [key.unit for key in finding.units] == ["t", "u"]
     assert verdict.headline.startswith("PASSED: ")

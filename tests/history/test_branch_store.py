@@ -93,7 +93,7 @@ def test_a_server_that_takes_no_forced_push_is_no_lost_race(origin: Path) -> Non
 
 
 def over_http(origin: Path, url: str, name: str, **more: str) -> BranchStore:
-    """A carrier whose remote is `url`, which it takes for GitHub."""
+    """A store whose remote is `url`, which it takes for GitHub."""
     folder = clone(origin, name)
     git(folder, "remote", "set-url", "origin", f"{url}/origin.git")
     environ = {**environment(folder), "GITHUB_SERVER_URL": url, **more}

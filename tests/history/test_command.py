@@ -210,7 +210,7 @@ def test_no_history_and_a_newer_one(ciguard: Ciguard, tmp_path: Path) -> None:
 
 
 def test_the_place_comes_from_the_configuration(ciguard: Ciguard, tmp_path: Path) -> None:
-    (tmp_path / "ciguard.toml").write_text('[history]\ncarrier = "h"\n')
+    (tmp_path / "ciguard.toml").write_text('[history]\nstore = "h"\n')
     record = write_record(tmp_path / "rec", 7, Result("t\nx", "passed"))
     ciguard("history", "add", record, cwd=tmp_path)
     (line,) = ciguard("history", "export", cwd=tmp_path).stdout.splitlines()

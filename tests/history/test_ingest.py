@@ -132,10 +132,10 @@ def test_what_is_remembered_of_a_leg() -> None:
     (leg,) = history_of([record]).runs[0].legs
     assert (leg.ending, leg.complete, leg.wall_s) == ("unknown", False, 30.0)
     assert (leg.peak_bytes, leg.process_peak_bytes, leg.processes) == (900, 400, 2)
-    assert leg.costs == (SuiteOverhead("unit", "", 60, 0.625),)
+    assert leg.overheads == (SuiteOverhead("unit", "", 60, 0.625),)
     assert (leg.start_s, leg.end_s) == (0.5, None)
     assert (leg.runner.pool, leg.job, leg.shard) == ("linux", "tests (03)", "03")
-    assert leg.lost == ()
+    assert leg.lost_units == ()
 
 
 def test_a_sample_that_came_too_late_is_no_peak() -> None:
@@ -175,7 +175,7 @@ def test_options_fill_what_a_record_lacks() -> None:
     assert {name: line[name] for name in output if name != "at"} == {
         name: value for name, value in output.items() if name != "at"
     }
-    assert history_of([bare], RunMetadata(**output)).runs[0].legs[0].lost == ()
+    assert history_of([bare], RunMetadata(**output)).runs[0].legs[0].lost_units == ()
 
 
 @pytest.mark.parametrize(
@@ -294,12 +294,12 @@ def test_with_the_plan_what_never_began_is_lost_too() -> None:
     )
     dead = Record("r", HEADER, results=(Result("a", "passed"),), starts=(StartLine("b"),))
     third, fourth = history_of([dead], plan=plan).runs[0].legs
-    assert third.lost == (UnitKey("", "", "b"), UnitKey("", "", "c"))
+    assert third.lost_units == (UnitKey("", "", "b"), UnitKey("", "", "c"))
     assert third.units_planned == 3
     assert (fourth.shard, fourth.job, fourth.complete) == ("04", "tests (04)", False)
-    assert fourth.lost == (UnitKey("", "", "d"), UnitKey("", "", "e"))
+    assert fourth.lost_units == (UnitKey("", "", "d"), UnitKey("", "", "e"))
     other = history_of([dead]).runs[0].legs
-    assert [leg.lost for leg in other] == [(UnitKey("", "", "b"),)]
+    assert [leg.lost_units for leg in other] == [(UnitKey("", "", "b"),)]
     # A leg that was killed before its first line says nothing of a plan: no contradiction.
     assert history_of([dead, Record("gone", None, damage=("x",))], plan=plan).runs[0].legs[1:] == (
         fourth,

@@ -77,7 +77,7 @@ results = st.builds(
 
 @st.composite
 def additions(draw: st.DrawFn, most: int, entire: bool) -> list[History]:
-    """Up to `most` runs, `whole` or leg by leg; a unit is in one leg of a run, as plans have it."""
+    """Up to `most` runs, whole or leg by leg; a unit is in one leg of a run, as plans have it."""
     ids = draw(st.lists(st.integers(1, 40), min_size=1, max_size=most, unique=True))
     found = []
     for run_id in ids:
@@ -248,10 +248,14 @@ def test_a_dead_leg_is_an_observation_of_the_units_it_lost() -> None:
         starts=(StartLine("a"), StartLine("b", suite="s")),
     )
     (leg,) = history_of([dead]).runs[0].legs
-    assert (leg.complete, leg.ending, leg.lost) == (False, "unknown", (UnitKey("s", "", "b"),))
+    assert (leg.complete, leg.ending, leg.lost_units) == (
+        False,
+        "unknown",
+        (UnitKey("s", "", "b"),),
+    )
     rest = Record("other file", dead.header, results=(Result("b", "passed", suite="s"),))
     both = merge(history_of([dead]), history_of([rest]))
-    assert both.runs[0].legs[0].lost == ()
+    assert both.runs[0].legs[0].lost_units == ()
     assert len(both.values) == 2
 
 

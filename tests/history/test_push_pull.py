@@ -52,10 +52,10 @@ def test_both_keep_what_the_other_does_not_know(origin: Path, ciguard: Ciguard) 
 def test_the_branch_s_name_is_said_or_configured(origin: Path, ciguard: Ciguard) -> None:
     folder = clone(origin, "one")
     (folder / "history.ciguard").write_bytes(encode(one(1)))
-    (folder / "ciguard.toml").write_text('[history]\ncarrier = "branch:past"\n')
+    (folder / "ciguard.toml").write_text('[history]\nstore = "branch:past"\n')
     assert ciguard("history", "push", cwd=folder).stdout.startswith("branch:past: 1 value")
     ciguard("history", "push", "--branch", "other/name", cwd=folder)
-    (folder / "ciguard.toml").write_text('[history]\ncarrier = "history.ciguard"\n')
+    (folder / "ciguard.toml").write_text('[history]\nstore = "history.ciguard"\n')
     ciguard("history", "push", cwd=folder)
     found = git(origin, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
     assert found == [NAME, "main", "other/name", "past"]

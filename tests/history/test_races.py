@@ -27,22 +27,22 @@ SOON = WriteRetryPolicy(tries=4, wait_s=0.001)
 
 
 class Overtaken:
-    """The real carrier of a writer; between its reading and its writing, something happens."""
+    """The real store of a writer; between its reading and its writing, something happens."""
 
-    def __init__(self, carrier: BranchStore, *happenings: Callable[[], object]) -> None:
-        self.carrier = carrier
+    def __init__(self, store: BranchStore, *happenings: Callable[[], object]) -> None:
+        self.store = store
         self.happenings = list(happenings)
-        self.location = carrier.location
-        self.recovery_advice = carrier.recovery_advice
+        self.location = store.location
+        self.recovery_advice = store.recovery_advice
 
     def read(self) -> StoredBytes:
-        stored = self.carrier.read()
+        stored = self.store.read()
         if self.happenings:
             self.happenings.pop(0)()
         return stored
 
     def write(self, content: bytes, seen: StoredBytes) -> bool:
-        return self.carrier.write(content, seen)
+        return self.store.write(content, seen)
 
 
 def test_who_is_overtaken_reads_again_and_nobody_loses_anything(origin: Path) -> None:

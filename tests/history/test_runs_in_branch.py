@@ -108,7 +108,7 @@ def test_dead_legs_are_observations_until_they_run_again(project: Project) -> No
         shard["key"]: {(unit["variant"], unit["unit"]) for unit in shard["units"]}
         for shard in plan["shards"]
     }
-    lost = {key: {(one.variant, one.unit) for one in leg.lost} for key, leg in legs.items()}
+    lost = {key: {(one.variant, one.unit) for one in leg.lost_units} for key, leg in legs.items()}
     assert legs["01"].complete
     assert (lost["01"], lost["03"]) == (set(), planned["03"])
     assert not legs["02"].complete
@@ -128,7 +128,7 @@ def test_dead_legs_are_observations_until_they_run_again(project: Project) -> No
         project.leg(shard, 7, attempt=2)
     assert "nothing new" not in project.add(7)
     rerun = project.legs()
-    assert [(leg.complete, leg.lost) for leg in rerun.values()] == [(True, ())] * 3
+    assert [(leg.complete, leg.lost_units) for leg in rerun.values()] == [(True, ())] * 3
     assert {key: leg.run_attempt for key, leg in rerun.items()} == {"01": 1, "02": 2, "03": 2}
     assert {(one["variant"], one["unit"]) for one in project.exported()} == set().union(
         *planned.values()

@@ -121,7 +121,7 @@ def test_every_line_that_is_offered_as_a_comment_is_a_key_that_exists(
     assert config.plan.shards == 4
     assert config.plan.target_wall == Config().plan.target_wall
     assert config.plan.limit == Config().plan.limit
-    assert (config.policy.tries, config.suite["main"].timeout) == (2, 600.0)
+    assert (config.policy.retries, config.suite["main"].timeout) == (1, 600.0)
 
 
 def test_a_hanging_test_has_a_limit_from_the_start(repository: Path, call: Init) -> None:
@@ -129,8 +129,8 @@ def test_a_hanging_test_has_a_limit_from_the_start(repository: Path, call: Init)
     text = (repository / "ciguard.toml").read_text("utf-8")
     config = load(repository, {})
     assert config.suite[""].timeout == 600.0
-    assert config.policy.tries == 1
-    assert "\n# tries = 2\n" in text, "offered, each with a sentence above it"
+    assert config.policy.retries == 0
+    assert "\n# retries = 1\n" in text, "offered, each with a sentence above it"
 
 
 def test_the_users_steps_survive_and_an_edited_workflow_is_not_lost_unasked(
@@ -180,15 +180,15 @@ def test_without_an_install_that_a_runner_can_reach_the_user_is_told(
 def test_a_history_in_a_file_is_warned_of_and_needs_no_right_to_write(
     repository: Path, call: Init
 ) -> None:
-    (repository / "ciguard.toml").write_text('[history]\ncarrier = "history.ciguard"\n', "utf-8")
+    (repository / "ciguard.toml").write_text('[history]\nstore = "history.ciguard"\n', "utf-8")
     for _ in range(2):  # also where nothing is left to be written
         answer = call(repository, "--yes")
-        assert "warning: history.carrier is a file, history.ciguard: " in answer.stderr
-        assert '\n  fix: set carrier = "branch:ciguard-history" in [history], or' in answer.stderr
+        assert "warning: history.store is a file, history.ciguard: " in answer.stderr
+        assert '\n  fix: set store = "branch:ciguard-history" in [history], or' in answer.stderr
     jobs = yaml.safe_load((repository / WORKFLOW).read_text("utf-8"))["jobs"]
     assert jobs["history"]["permissions"]["contents"] == "read"
-    (repository / "ciguard.toml").write_text('[history]\ncarrier = "branch:past"\n', "utf-8")
-    assert "history.carrier" not in call(repository, "--yes").stderr
+    (repository / "ciguard.toml").write_text('[history]\nstore = "branch:past"\n', "utf-8")
+    assert "history.store" not in call(repository, "--yes").stderr
     jobs = yaml.safe_load((repository / WORKFLOW).read_text("utf-8"))["jobs"]
     assert jobs["history"]["permissions"]["contents"] == "write"
 
@@ -268,10 +268,10 @@ def test_forks_are_told_by_a_second_workflow_where_that_is_asked_for(
 
 def test_suspects_are_run_again_where_that_is_asked_for(repository: Path, call: Init) -> None:
     workflow = repository / ".github/workflows/ciguard.yml"
-    call(repository, "--yes", "--confirm")
+    call(repository, "--yes", "--confirm-suspects")
     assert "confirmed" in yaml.safe_load(workflow.read_text("utf-8"))["jobs"]
     config = load(repository, {})
-    assert config.workflow.confirm
+    assert config.workflow.confirm_suspects
     assert config.experiment.setup.startswith("python3 -m venv .venv")
     assert "are up to date" in call(repository).stdout
 
@@ -279,9 +279,11 @@ def test_suspects_are_run_again_where_that_is_asked_for(repository: Path, call: 
 def test_where_nothing_makes_a_checkout_ready_suspects_are_not_run_again(
     repository: Path, call: Init
 ) -> None:
-    (repository / "ciguard.toml").write_text("[workflow]\nconfirm = true\n", "utf-8")
+    (repository / "ciguard.toml").write_text("[workflow]\nconfirm_suspects = true\n", "utf-8")
     answer = call(repository, "--yes", expect=2)
-    assert answer.stderr.startswith("ciguard init: workflow.confirm: suspects are run in fresh")
+    assert answer.stderr.startswith(
+        "ciguard init: workflow.confirm_suspects: suspects are run in fresh"
+    )
     (repository / "ciguard.toml").write_text('[experiment]\nsetup = "true"\n', "utf-8")
-    answer = call(repository, "--yes", "--confirm")
-    assert "set workflow.confirm = true in ciguard.toml as well" in answer.stderr
+    answer = call(repository, "--yes", "--confirm-suspects")
+    assert "set workflow.confirm_suspects = true in ciguard.toml as well" in answer.stderr

@@ -87,7 +87,7 @@ def planned(
                 variance_s2=np.zeros(count),
                 peak_delta_bytes=column(peaks),
                 retained_bytes=column(retained),
-                known=np.full(count, known),
+                has_history=np.full(count, known),
                 speed_spread=spread,
             ),
             suites=suites,

@@ -43,7 +43,7 @@ def test_the_same_units_stay_in_their_shards() -> None:
     rerun = planned(slower, group="none", shards=4, base=from_plan(before)).plan
     assert places(fresh) != places(before), "else there is nothing to see"
     assert places(rerun) == places(before)
-    assert rerun.moved == ()
+    assert rerun.moved_units == ()
     assert rerun.base == before.id
 
 
@@ -55,11 +55,11 @@ def test_what_must_move_is_listed() -> None:
     }
     rerun = planned(slower, group="none", shards=4, base=from_plan(before)).plan
     there, here = places(before), places(rerun)
-    assert rerun.moved
-    assert {one.unit: (one.before, one.now) for one in rerun.moved} == {
+    assert rerun.moved_units
+    assert {one.unit: (one.before, one.now) for one in rerun.moved_units} == {
         unit: (there[unit], here[unit]) for unit in WALLS_S if there[unit] != here[unit]
     }
-    assert len(rerun.moved) < len(WALLS_S) / 2
+    assert len(rerun.moved_units) < len(WALLS_S) / 2
     assert rerun.gap < 0.06
 
 
@@ -78,7 +78,7 @@ def test_shards_of_several_commands_are_each_kept() -> None:
     assert {shard.key: [u.key for u in shard.units] for shard in fresh.shards} != {
         shard.key: [u.key for u in shard.units] for shard in before.shards
     }
-    assert rerun.moved == ()
+    assert rerun.moved_units == ()
 
 
 def test_a_command_keeps_shards_that_lie_around_those_of_another() -> None:
@@ -98,8 +98,8 @@ def test_a_command_keeps_shards_that_lie_around_those_of_another() -> None:
 
     grown = made(30, made(20, None))
     assert [shard.units[0].suite for shard in grown.shards] == ["two", "two", "one", "one", "two"]
-    assert made(30, grown).moved == ()
-    assert made(31, grown).moved == ()
+    assert made(30, grown).moved_units == ()
+    assert made(31, grown).moved_units == ()
 
 
 def test_one_shard_more_than_needed_is_kept() -> None:
@@ -108,7 +108,7 @@ def test_one_shard_more_than_needed_is_kept() -> None:
     rerun = planned(WALLS_S, group="none", target_wall_s=50.0, base=from_plan(before)).plan
     assert len(fresh.shards) == 12
     assert len(rerun.shards) == 13
-    assert rerun.moved == ()
+    assert rerun.moved_units == ()
 
 
 def test_units_of_one_plan_only_have_not_moved() -> None:
@@ -138,7 +138,7 @@ def test_a_hundredth_shard_does_not_rename_the_others() -> None:
     before = planned(units, group="none", shards=99).plan
     after = planned(units, group="none", shards=100, base=from_plan(before)).plan
     assert [shard.key for shard in after.shards[:2]] == ["001", "002"]
-    assert len(after.moved) <= 4
+    assert len(after.moved_units) <= 4
 
 
 def test_one_suite_that_grows_does_not_renumber_another() -> None:
@@ -153,7 +153,7 @@ def test_one_suite_that_grows_does_not_renumber_another() -> None:
     before = made(20)
     after = made(50, from_plan(before))
     assert len(after.shards) > len(before.shards)
-    assert not [one for one in after.moved if one.suite == "two"]
+    assert not [one for one in after.moved_units if one.suite == "two"]
     assert made(
         20, BasePlan("x", (BaseShard("01", "linux", (UnitKey("", "", "y"),)),))
     ).warnings == (PlanNote("base_unrelated", {"base": "x"}),)
@@ -186,4 +186,4 @@ def test_the_base_s_count_comes_from_its_plan_or_from_the_history() -> None:
     )
     assert planned(WALLS_S, shards=4).plan.inventory.base_planned is None
     there = InventorySummary(1, {"sub/b.py": 0, "sub/c.py": 0, "d.py": 1}, "0")
-    assert with_base_counts(there, count).emptied == ("sub/b.py",)
+    assert with_base_counts(there, count).files_without_units == ("sub/b.py",)

@@ -25,7 +25,7 @@ SCHEMA = Path(__file__).parents[2] / "docs" / "plan.schema.json"
 
 
 def test_without_configuration_it_collects_what_is_there(project: Path, ciguard: Ciguard) -> None:
-    plan = plan_of(ciguard("plan", "--shards", "2", "--json", cwd=project).stdout)
+    plan = plan_of(ciguard("plan", "--shards", "2", "--format", "json", cwd=project).stdout)
     expected = subprocess.run(
         ["python", "-m", "pytest", "--collect-only", "-q"],
         cwd=project,
@@ -43,7 +43,7 @@ def test_without_configuration_it_collects_what_is_there(project: Path, ciguard:
 
 
 def test_units_keep_the_order_of_collection(project: Path, ciguard: Ciguard) -> None:
-    plan = plan_of(ciguard("plan", "--shards", "1", "--json", cwd=project).stdout)
+    plan = plan_of(ciguard("plan", "--shards", "1", "--format", "json", cwd=project).stdout)
     assert ids(plan)[-2:] == ["tests/test_a.py::TestC::test_2", "tests/test_a.py::TestC::test_1"]
 
 
@@ -73,19 +73,19 @@ def test_repeated_units_are_refused(tmp_path: Path, ciguard: Ciguard) -> None:
 def test_tries_that_do_nothing_are_said(listed: Path, ciguard: Ciguard) -> None:
     suite = '[suite.web]\nframework = "command"\nlist = ["cat", "units.txt"]\ncommand = ["true"]\n'
     for more, output in (("", False), ('results = ["*.xml"]\n', True)):
-        (listed / "ciguard.toml").write_text(f"{suite}{more}[policy]\ntries = 2\n")
-        done = ciguard("plan", "--shards", "2", "--history", "none", "--json", cwd=listed)
+        (listed / "ciguard.toml").write_text(f"{suite}{more}[policy]\nretries = 1\n")
+        done = ciguard("plan", "--shards", "2", "--history", "none", "--format", "json", cwd=listed)
         note = {"kind": "retries_without_effect", "facts": {"suite": "web"}}
         assert (note in plan_of(done.stdout)["warnings"]) is output
-        assert ("warning: policy.tries has no effect on suite web" in done.stderr) is output
+        assert ("warning: policy.retries has no effect on suite web" in done.stderr) is output
     with (listed / "ciguard.toml").open("a") as file:
         file.write('[suite.""]\n')
-    done = ciguard("plan", "--inventory", "units.txt", *NONE, "--json", cwd=listed)
-    assert "policy.tries" not in done.stderr, "none of its units is planned"
+    done = ciguard("plan", "--inventory", "units.txt", *NONE, "--format", "json", cwd=listed)
+    assert "policy.retries" not in done.stderr, "none of its units is planned"
 
 
 def test_an_inventory_in_any_order_gives_the_same_bytes(tmp_path: Path, ciguard: Ciguard) -> None:
-    words = ("plan", "--inventory", "-", *NONE, "--shards", "4", "--json")
+    words = ("plan", "--inventory", "-", *NONE, "--shards", "4", "--format", "json")
     one, other = (
         ciguard(*words, cwd=tmp_path, stdin="\n".join(lines)).stdout
         for lines in (LISTED.split("\n"), reversed(LISTED.split("\n")))
@@ -98,7 +98,7 @@ def test_ids_of_any_kind_survive(tmp_path: Path, ciguard: Ciguard) -> None:
     packed = gzip.compress(json.dumps([{"unit": name} for name in names]).encode())
     (tmp_path / "units.json.gz").write_bytes(packed)
     words = ("plan", "--inventory", "units.json.gz", *NONE, "--shards", "3", "--group", "none")
-    plan = plan_of(ciguard(*words, "--json", cwd=tmp_path).stdout)
+    plan = plan_of(ciguard(*words, "--format", "json", cwd=tmp_path).stdout)
     assert sorted(ids(plan)) == sorted(names)
     ciguard(*words, cwd=tmp_path)
 
@@ -199,19 +199,19 @@ def test_the_workflow_gets_its_outputs_and_its_summary(listed: Path, ciguard: Ci
     ],
 )
 def test_a_plan_is_printed_as_wanted(listed: Path, ciguard: Ciguard, form: str, begin: str) -> None:
-    words = ("plan", "--inventory", "units.txt", *NONE, "--what-if", "--format", form)
+    words = ("plan", "--inventory", "units.txt", *NONE, "--dry-run", "--format", form)
     assert ciguard(*words, cwd=listed).stdout.lower().startswith(begin.lower())
 
 
-def test_what_if_writes_nothing(listed: Path, ciguard: Ciguard) -> None:
+def test_a_dry_run_writes_nothing(listed: Path, ciguard: Ciguard) -> None:
     before = sorted(path.name for path in listed.iterdir())
-    words = ("plan", "--inventory", "units.txt", *NONE, "--what-if")
+    words = ("plan", "--inventory", "units.txt", *NONE, "--dry-run")
     done = ciguard(*words, "--shards", "2", cwd=listed)
     assert "in 2 shards" in done.stdout
     assert "was not written" not in done.stderr
     assert sorted(path.name for path in listed.iterdir()) == before
     refused = ciguard(*words, "-o", "plan.json", cwd=listed, expect=2)
-    assert "--what-if: nothing is written" in refused.stderr
+    assert "--dry-run: nothing is written" in refused.stderr
 
 
 def test_a_unit_is_explained(listed: Path, ciguard: Ciguard) -> None:
@@ -224,12 +224,12 @@ def test_a_unit_is_explained(listed: Path, ciguard: Ciguard) -> None:
 
 
 def test_a_base_plan_keeps_units_where_they_are(listed: Path, ciguard: Ciguard) -> None:
-    words = ("plan", "--inventory", "units.txt", *NONE, "--group", "none", "--json")
+    words = ("plan", "--inventory", "units.txt", *NONE, "--group", "none", "--format", "json")
     before = plan_of(ciguard(*words, "--shards", "3", cwd=listed).stdout)
     (listed / "base.json").write_text(json.dumps(before))
     after = plan_of(ciguard(*words, "--shards", "3", "--base-plan", "base.json", cwd=listed).stdout)
     assert after["base"] == before["id"]
-    assert after["moved"] == []
+    assert after["moved_units"] == []
     (listed / "base.json").write_text("{}")
     refused = ciguard(*words, "--base-plan", "base.json", cwd=listed, expect=3)
     assert "base.json: no plan" in refused.stderr

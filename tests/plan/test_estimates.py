@@ -53,7 +53,7 @@ def timed(rows: tuple[tuple[int, float], ...] | list[tuple[int, float]], count: 
 def test_without_any_history_all_are_equal_and_unknown() -> None:
     found = of(no_observations(), 3)
     assert found.wall_s.tolist() == [DEFAULT_S] * 3
-    assert not found.known.any()
+    assert not found.has_history.any()
     assert np.isnan(found.peak_delta_bytes).all()
     assert found.speed_spread == SPEED_SPREAD
 
@@ -92,7 +92,7 @@ def test_memory_is_the_largest_recent_peak() -> None:
 def test_a_lower_bound_raises_an_estimate() -> None:
     found = of(past((0, 10.0, NAN, False), (0, 600.0, NAN, True)))
     assert found.wall_s[0] == 600.0
-    assert found.known[0]
+    assert found.has_history[0]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_new_unit_takes_the_mean_of_its_nearest_siblings() -> None:
     assert found.wall_s[5] == 28.0
     assert found.peak_delta_bytes[4] == 9.0
     assert np.isnan(found.peak_delta_bytes[5]), "one heavy test must not make every new one heavy"
-    assert found.known.tolist() == [True] * 4 + [False] * 3
+    assert found.has_history.tolist() == [True] * 4 + [False] * 3
 
 
 def test_a_new_unit_is_never_free() -> None:

@@ -33,7 +33,7 @@ def test_the_plan_has_them_as_they_are(tmp_path: Path, ciguard: Ciguard) -> None
     plans: list[Any] = []
     for shards in (listed, dict(reversed(listed.items()))):
         (tmp_path / "units.json").write_text(json.dumps({**shards, "idle": []}))
-        done = ciguard("plan", "--inventory", "units.json", "--json", cwd=tmp_path)
+        done = ciguard("plan", "--inventory", "units.json", "--format", "json", cwd=tmp_path)
         plans.append(json.loads(done.stdout))
     assert plans[0]["id"] == plans[1]["id"]
     held = {one["key"]: [unit["unit"] for unit in one["units"]] for one in plans[0]["shards"]}
@@ -65,7 +65,7 @@ def test_lists_with_history_have_a_risk_and_warn_above_the_deadline(
         for number, unit in enumerate(durations)
     ]
     (tmp_path / "units.json").write_text(json.dumps(listed))
-    words = ("plan", "--inventory", "units.json", "--history", "past", "--json")
+    words = ("plan", "--inventory", "units.json", "--history", "past", "--format", "json")
     done = ciguard(*words, cwd=tmp_path)
     plan = json.loads(done.stdout)
     assert plan["risk"] > 0.5

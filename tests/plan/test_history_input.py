@@ -28,7 +28,7 @@ def test_the_table_says_that_nothing_is_known(listed: Path, ciguard: Ciguard) ->
 def test_a_history_that_cannot_be_reached_is_said_and_planned_without(
     listed: Path, ciguard: Ciguard
 ) -> None:
-    words = ("plan", "--inventory", "units.txt", "--shards", "3", "--json")
+    words = ("plan", "--inventory", "units.txt", "--shards", "3", "--format", "json")
     done = ciguard(*words, "--history", "branch:ciguard-history", cwd=listed)
     output = "the history at branch:ciguard-history cannot be used: the current folder is in no git"
     assert f"warning: {output}" in done.stderr
@@ -48,7 +48,10 @@ def test_a_history_that_cannot_be_used_is_said_once_to_who_sees_both_streams(
     assert output not in done.stderr
     for more in (
         ("--format", "markdown"),
-        ("--json",),
+        (
+            "--format",
+            "json",
+        ),
         ("--explain", "test_a.py::test_3"),
         ("-o", "-"),
     ):
@@ -112,21 +115,31 @@ def test_durations_of_another_program_are_joined(listed: Path, ciguard: Ciguard)
     ciguard(
         *("history", "add", ".test_durations", "--history", "past", "--run-id", "1"), cwd=listed
     )
-    words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "3", "--json")
+    words = (
+        "plan",
+        "--inventory",
+        "units.txt",
+        "--history",
+        "past",
+        "--shards",
+        "3",
+        "--format",
+        "json",
+    )
     done = ciguard(*words, cwd=listed)
     assert "10 of its 11 entries (90.9%) are units that exist" in done.stderr
     plan = plan_of(done.stdout)
     units = {unit["unit"]: unit for shard in plan["shards"] for unit in shard["units"]}
     assert units["tests/test_a.py::test_0"]["wall_s"] == 10.0
-    assert units["tests/test_a.py::test_0"]["known"]
+    assert units["tests/test_a.py::test_0"]["has_history"]
     assert units["tests/test_b.py::test_0"]["wall_s"] == 10.0
-    assert not units["tests/test_b.py::test_0"]["known"]
+    assert not units["tests/test_b.py::test_0"]["has_history"]
     assert plan["history"] == {
         "source": "past",
         "runs": 1,
         "entries": 11,
-        "joined": 10,
-        "known": 10,
+        "matched": 10,
+        "units_with_history": 10,
     }
 
 

@@ -40,10 +40,10 @@ def test_only_the_shard_of_the_endless_unit_is_late(
     assert plan.shards[0].units[0].unit == "file::endless", "the first shards start first"
     assert len(plan.shards) < 20
     if target_wall_s > 3000.0:
-        assert plan.stopped_by == (PlanNote("target_met", {"target_s": target_wall_s}),)
+        assert plan.shard_count_limited_by == (PlanNote("target_met", {"target_s": target_wall_s}),)
     else:
         facts: dict[str, Any] = {"tests": 1, "deadline_s": DEADLINE_S}
-        assert plan.stopped_by == (PlanNote("deadline_met", facts),)
+        assert plan.shard_count_limited_by == (PlanNote("deadline_met", facts),)
     facts = {"deadline_s": DEADLINE_S, "shards_s": {"01": 3000.0}}
     assert plan.warnings[-1] == PlanNote(
         "deadline_exceeded", {**facts, "tests_s": {"file::endless": 3000.0}}
@@ -63,7 +63,7 @@ def test_a_group_of_the_suite_is_hopeless_as_a_whole() -> None:
     pairs += [(InventoryUnit(unit), wall_s) for unit, wall_s in MANY.items()]
     plan = planned(pairs, target_wall_s=3600.0).plan
     assert late(plan) == [[f"db::t{n}" for n in range(10)]]
-    assert plan.stopped_by == (PlanNote("target_met", {"target_s": 3600.0}),)
+    assert plan.shard_count_limited_by == (PlanNote("target_met", {"target_s": 3600.0}),)
 
 
 def test_where_most_units_are_hopeless_the_limit_is_wrong_and_the_target_decides() -> None:
@@ -71,7 +71,7 @@ def test_where_most_units_are_hopeless_the_limit_is_wrong_and_the_target_decides
     units = {f"t{n:02}": 5.0 for n in range(69)}
     plan = planned(units, limit_s=4.0, target_wall_s=100.0).plan
     assert len(plan.shards) == 4
-    assert plan.stopped_by == (PlanNote("target_met", {"target_s": 100.0}),)
+    assert plan.shard_count_limited_by == (PlanNote("target_met", {"target_s": 100.0}),)
     assert plan.warnings[0].kind == "deadline_exceeded"
     assert plan.warnings[0].facts["deadline_s"] == pytest.approx(3.2)
     some = {f"t{n:02}": 5.0 if n < 30 else 1.0 for n in range(69)}
@@ -101,8 +101,8 @@ def test_it_stays_in_the_shard_that_the_base_has_it_in() -> None:
     plan = planned({"slow": 3000.0, **MANY}, **with_base).plan
     assert [shard.key for shard in plan.shards if shard.predicted.wall_s > DEADLINE_S] == [home]
     assert late(plan) == [["slow"]]
-    assert "slow" not in {one.unit for one in plan.moved}
-    assert len(plan.moved) <= 20
+    assert "slow" not in {one.unit for one in plan.moved_units}
+    assert len(plan.moved_units) <= 20
 
 
 @given(

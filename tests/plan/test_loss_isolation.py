@@ -29,7 +29,7 @@ def found(*runs: tuple[str, str], ending: Ending = "unknown") -> tuple[Candidate
             number,
             legs=(
                 HistoryLeg("01", ending="completed", complete=True),
-                HistoryLeg("02", ending=ending, lost=tuple(UnitKey("", "", u) for u in lost)),
+                HistoryLeg("02", ending=ending, lost_units=tuple(UnitKey("", "", u) for u in lost)),
             ),
         )
         for number, (_, lost) in enumerate(runs, 1)

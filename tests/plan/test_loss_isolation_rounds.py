@@ -103,8 +103,8 @@ def test_the_culprit_is_alone_in_its_shard_after_three_losses(killer: str) -> No
         history = run(history, made, number, {killer})
     assert lost[0] >= len(UNITS) // SHARDS - 5, "a whole shard first"
     assert lost[3:] == [1, 1], f"units lost with it, run after run: {lost}"
-    suspect = planned(history).suspects
-    assert [(one.unit, one.losses, one.alone) for one in suspect] == [(killer, 5, True)]
+    suspect = planned(history).culprit_candidates
+    assert [(one.unit, one.losses, one.isolated) for one in suspect] == [(killer, 5, True)]
 
 
 def test_two_culprits_are_both_found_and_forgotten_when_they_are_mended() -> None:
@@ -113,11 +113,11 @@ def test_two_culprits_are_both_found_and_forgotten_when_they_are_mended() -> Non
     for number in range(1, 7):
         history = run(history, planned(history), number, killers)
     made = planned(history)
-    assert {one.unit for one in made.suspects} == killers
+    assert {one.unit for one in made.culprit_candidates} == killers
     alone = [shard for shard in made.shards if len(shard.units) == 1]
     assert {unit.unit for shard in alone for unit in shard.units} == killers
     history = run(history, made, 7, set())
-    assert planned(history).suspects == ()
+    assert planned(history).culprit_candidates == ()
     assert UnitKey("", "", UNITS[5]) in {u.key for s in planned(history).shards for u in s.units}
 
 

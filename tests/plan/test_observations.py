@@ -147,7 +147,7 @@ def test_a_history_of_nothing_is_no_rows() -> None:
 
 def test_a_suites_cost_is_the_median_of_legs_that_ended() -> None:
     def run(number: int, complete: bool, *costs: SuiteOverhead) -> HistoryRun:
-        return HistoryRun(number, legs=(HistoryLeg("01", complete=complete, costs=costs),))
+        return HistoryRun(number, legs=(HistoryLeg("01", complete=complete, overheads=costs),))
 
     runs = (
         run(1, True, SuiteOverhead("s", "x", 10, 1.0), SuiteOverhead("s", "y", 90, 3.0)),

@@ -53,7 +53,7 @@ def test_a_limit_that_cannot_be_kept_is_a_warning(listed: Path, ciguard: Ciguard
     (listed / "durations.json").write_text(json.dumps(durations), "utf-8")
     ciguard(*("history", "add", "durations.json", "--history", "past", "--run-id", "1"), cwd=listed)
     words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "2")
-    done = ciguard(*words, "--limit", "5m", "--json", cwd=listed)
+    done = ciguard(*words, "--limit", "5m", "--format", "json", cwd=listed)
     plan = plan_of(done.stdout)
     assert len(ids(plan)) == 30
     assert "tests/test_a.py::test_0" in done.stderr
@@ -72,7 +72,7 @@ limit = "20m"
 setup = "2m"
 
 [policy]
-tries = 2
+retries = 1
 guard_rail = "observe"
 
 [pool.small]
@@ -105,7 +105,7 @@ env = { WAY = "2" }
 
 def test_suites_variants_and_pools_of_the_configuration(tmp_path: Path, ciguard: Ciguard) -> None:
     (tmp_path / "ciguard.toml").write_text(CONFIGURED, "utf-8")
-    plan = plan_of(ciguard("plan", *NONE, "--json", cwd=tmp_path).stdout)
+    plan = plan_of(ciguard("plan", *NONE, "--format", "json", cwd=tmp_path).stdout)
     where = {
         (unit["suite"], unit["variant"], unit["unit"]): (shard["pool"], unit["timeout_s"])
         for shard in plan["shards"]
@@ -122,9 +122,9 @@ def test_suites_variants_and_pools_of_the_configuration(tmp_path: Path, ciguard:
     assert (excluded["unit"], excluded["rule"]) == ("skip-me", "suite.fast.exclude: skip-*")
     assert plan["policy"] == {
         "guard_rail": "observe",
-        "tries": 2,
+        "max_tries": 2,
         "deadline_s": 1110.0,
-        "remainder": False,
+        "run_unplanned": False,
     }
     assert plan["pools"]["small"]["memory_bytes"] == 8 << 30
     big = next(shard for shard in plan["shards"] if shard["pool"] == "big")
@@ -141,7 +141,7 @@ framework = "command"
 command = ["true"]
 list = ["sh", "-c", "echo locale-${LC_CTYPE-none}"]
 """)
-    words = ("plan", *NONE, "--json")
+    words = ("plan", *NONE, "--format", "json")
     none = ciguard_process(*words, cwd=tmp_path, LC_ALL="", LANG="C")
     output = ciguard_process(*words, cwd=tmp_path, LC_ALL="", LANG="C", LC_CTYPE="C.UTF-8")
     assert ids(plan_of(none.stdout)) == ["locale-none"]
@@ -150,7 +150,7 @@ list = ["sh", "-c", "echo locale-${LC_CTYPE-none}"]
 
 def test_one_pool_may_be_chosen_for_all(tmp_path: Path, ciguard: Ciguard) -> None:
     (tmp_path / "ciguard.toml").write_text(CONFIGURED, "utf-8")
-    words = ("plan", *NONE, "--pool", "small", "--shards", "1", "--json")
+    words = ("plan", *NONE, "--pool", "small", "--shards", "1", "--format", "json")
     plan = plan_of(ciguard(*words, cwd=tmp_path).stdout)
     assert list(plan["pools"]) == ["small"]
     (shard,) = plan["shards"]
@@ -171,7 +171,7 @@ def test_the_errors_of_all_suites_are_told_together(tmp_path: Path, ciguard: Cig
 def test_the_environment_may_say_what_the_configuration_says(
     listed: Path, ciguard: Ciguard
 ) -> None:
-    words = ("plan", "--inventory", "units.txt", *NONE, "--json")
+    words = ("plan", "--inventory", "units.txt", *NONE, "--format", "json")
     plan = plan_of(ciguard(*words, cwd=listed, CIGUARD_PLAN_SHARDS="5").stdout)
     assert len(plan["shards"]) == 5
     flagged = ciguard(*words, "--shards", "2", cwd=listed, CIGUARD_PLAN_SHARDS="5")
@@ -182,17 +182,17 @@ def test_the_environment_may_say_what_the_configuration_says(
 
 def test_a_variable_that_sets_nothing_is_refused(listed: Path, ciguard: Ciguard) -> None:
     words = ("plan", "--inventory", "units.txt", *NONE)
-    invalid = {"CIGUARD_PLAN_SHARD": "3", "CIGUARD_POLICY_TRIS": "2"}
+    invalid = {"CIGUARD_PLAN_SHARD": "3", "CIGUARD_POLICY_RETRYS": "2"}
     done = ciguard(*words, cwd=listed, expect=2, **invalid)
     assert "environment: CIGUARD_PLAN_SHARD: sets no key of the configuration" in done.stderr
     assert "did you mean CIGUARD_PLAN_SHARDS?" in done.stderr
-    assert "did you mean CIGUARD_POLICY_TRIES?" in done.stderr
+    assert "did you mean CIGUARD_POLICY_RETRIES?" in done.stderr
 
 
 def test_a_bare_number_is_seconds_and_a_limit_is_kept_to_the_second(
     listed: Path, ciguard: Ciguard
 ) -> None:
-    words = ("plan", "--inventory", "units.txt", *NONE, "--json", "--limit")
+    words = ("plan", "--inventory", "units.txt", *NONE, "--format", "json", "--limit")
     for text in ("90", "90s", "1m30s"):
         plan = plan_of(ciguard(*words, text, cwd=listed).stdout)
         assert plan["policy"]["deadline_s"] == 72.0
@@ -222,7 +222,9 @@ def test_without_a_configuration_suites_are_what_the_inventory_names(
     (tmp_path / "units.json").write_text(
         json.dumps([{"unit": "a", **suite_key} for suite_key in suite_keys])
     )
-    done = ciguard("plan", "--inventory", "units.json", "--shards", "3", "--json", cwd=tmp_path)
+    done = ciguard(
+        "plan", "--inventory", "units.json", "--shards", "3", "--format", "json", cwd=tmp_path
+    )
     plan = json.loads(done.stdout)
     assert {name: sorted(suite["variants"]) for name, suite in plan["suites"].items()} == {
         "x": ["v"],

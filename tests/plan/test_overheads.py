@@ -25,7 +25,7 @@ def learned(
         "ending": "completed",
         "complete": True,
         "runner": Runner(pool="linux"),
-        "costs": (SuiteOverhead("", "", None, 2.0),),
+        "overheads": (SuiteOverhead("", "", None, 2.0),),
         **leg,
     }
     history_runs = tuple(
@@ -62,7 +62,7 @@ def of_legs(*reported: HistoryLeg) -> Overheads:
 
 def leg(start_s: float, end_s: float, *costs: SuiteOverhead, **facts: Any) -> HistoryLeg:
     reported: dict[str, Any] = {"complete": True, "runner": Runner(pool="linux"), **facts}
-    return HistoryLeg("01", start_s=start_s, end_s=end_s, costs=costs, **reported)
+    return HistoryLeg("01", start_s=start_s, end_s=end_s, overheads=costs, **reported)
 
 
 def cost(between_s: float | None, setup_s: float = 2.0, suite: str = "") -> SuiteOverhead:

@@ -115,7 +115,7 @@ def test_a_long_test_alone_takes_itself_and_what_a_leg_takes() -> None:
     walls_s = [shard.predicted.wall_s for shard in made.plan.shards]
     assert walls_s == pytest.approx([1.1 + 4.01, 1.1 + 2 * 0.51])
     assert made.plan.lower_bound_s == pytest.approx(5.11)
-    assert [one.wall_s for one in made.plan.choices if one.shards == 2] == [5.11]
+    assert [one.wall_s for one in made.plan.alternatives if one.shards == 2] == [5.11]
 
 
 def test_out_of_reach_the_last_hundredth_is_not_worth_a_shard() -> None:
@@ -123,7 +123,7 @@ def test_out_of_reach_the_last_hundredth_is_not_worth_a_shard() -> None:
     walls_s = {"long": 5.97} | {f"t{number:02}": 1.0 for number in range(18)}
     made = planned(walls_s, target_wall_s=5.0, group="none").plan
     assert len(made.shards) == 4
-    assert made.stopped_by == (PlanNote("longest_test"),)
+    assert made.shard_count_limited_by == (PlanNote("longest_test"),)
     within = planned(walls_s, target_wall_s=5.98, group="none").plan
     assert len(within.shards) == 5, "a target that can be kept is kept"
 
@@ -167,7 +167,7 @@ def test_file_strict_never_divides_a_file() -> None:
     assert five.warnings[0] == PlanNote("fewer_shards", {"requested": 5, "planned": 3})
     target = planned(walls_s, target_wall_s=30.0, group="file-strict").plan
     assert len(target.shards) == 2
-    assert target.stopped_by == (PlanNote("group"),)
+    assert target.shard_count_limited_by == (PlanNote("group"),)
 
 
 def test_a_group_in_several_files_joins_them_where_files_are_strict() -> None:
@@ -329,7 +329,7 @@ def test_a_marked_group_is_the_floor_and_never_divided() -> None:
     pairs += [(InventoryUnit(f"u{n}"), 60.0) for n in range(5)]
     made = planned(pairs, group="none", target_wall_s=180.0)
     assert len(made.plan.shards) == 2
-    assert made.plan.stopped_by == (PlanNote("group"),)
+    assert made.plan.shard_count_limited_by == (PlanNote("group"),)
     assert made.split == ()
     queried = planned(pairs, group="none", shards=12)
     assert len(queried.plan.shards) == 6, "the group, and five single units"
@@ -339,7 +339,7 @@ def test_a_marked_group_is_the_floor_and_never_divided() -> None:
 def test_a_matrix_has_no_more_jobs() -> None:
     made = planned({f"t{n:04}": 60.0 for n in range(1000)}, group="none", target_wall_s=61.0).plan
     assert len(made.shards) == 256
-    assert made.stopped_by == (PlanNote("matrix"),)
+    assert made.shard_count_limited_by == (PlanNote("matrix"),)
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3])
@@ -378,7 +378,7 @@ def test_the_table_of_choices_is_what_such_plans_would_be() -> None:
     def made(count: int) -> Plan:
         return planned(pairs, suites=suites, pool_of=pool_of, group="none", shards=count).plan
 
-    for one in made(4).choices:
+    for one in made(4).alternatives:
         real_s = max(shard.predicted.wall_s for shard in made(one.shards).shards)
         assert real_s == pytest.approx(one.wall_s, rel=1 - MIN_GAIN)
 

@@ -57,11 +57,11 @@ def test_more_jobs_than_run_at_once_are_not_worth_planning() -> None:
     pools = {"small": replace(SMALL, concurrency=3)}
     made = planned(units, pools=pools, pool_of=FREE, target_wall_s=60.0).plan
     assert len(made.shards) == 3
-    assert made.stopped_by == (PlanNote("concurrency", {"pool": "small", "jobs": 3}),)
-    (taken,) = (one for one in made.choices if one.chosen)
+    assert made.shard_count_limited_by == (PlanNote("concurrency", {"pool": "small", "jobs": 3}),)
+    (taken,) = (one for one in made.alternatives if one.chosen)
     assert (taken.shards, taken.wall_s, taken.minutes) == (3, 240.0, 12)
     assert taken.price_usd == pytest.approx(0.12)
-    twice = next(one for one in made.choices if one.shards == 6)
+    twice = next(one for one in made.alternatives if one.shards == 6)
     assert twice.wall_s == 240.0, "two waves of 120 s"
 
 
@@ -148,9 +148,9 @@ def test_commands_of_one_pool_share_its_cap() -> None:
         limit_s=7200.0,
         group="none",
     ).plan
-    (taken,) = (one for one in made.choices if one.chosen)
+    (taken,) = (one for one in made.alternatives if one.chosen)
     assert taken.shards == 4
     assert taken.wall_s == 3000.0
     assert made.warnings[-1].kind == "target_missed"
     assert made.warnings[-1].facts["wall_s"] == pytest.approx(3000.0)
-    assert made.stopped_by == (PlanNote("concurrency", {"pool": "small", "jobs": 2}),)
+    assert made.shard_count_limited_by == (PlanNote("concurrency", {"pool": "small", "jobs": 2}),)

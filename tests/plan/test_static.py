@@ -100,8 +100,8 @@ def test_a_kept_plan_is_for_the_commits_that_follow(kept: Path) -> None:
     assert shards == ["01", "02"]
     plan = decode((kept / ".ciguard" / "plan.json").read_bytes(), "plan.json")
     assert plan.head_sha is None
-    assert plan.policy.remainder
-    assert not plan_of(["a"]).policy.remainder, "other plans are what runs"
+    assert plan.policy.run_unplanned
+    assert not plan_of(["a"]).policy.run_unplanned, "other plans are what runs"
 
 
 def test_what_is_newer_than_the_plan_runs_once(kept: Path, ciguard: Ciguard) -> None:

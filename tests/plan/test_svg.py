@@ -215,7 +215,7 @@ def test_the_axis_is_told_in_round_numbers(wall_s: float, output: list[str]) -> 
 def test_what_was_never_measured_is_marked_and_listed() -> None:
     made = planned({"a.py::t": 60.0, "a.py::u": 60.0}, shards=1, origin=SEEN)
     (shard,) = made.plan.shards
-    guessed = replace(shard.units[1], known=False)
+    guessed = replace(shard.units[1], has_history=False)
     plan = replace(made.plan, shards=(replace(shard, units=(shard.units[0], guessed)),))
     (lane,) = shard_chart(plan).lanes
     assert [block.kind for block in lane.blocks] == ["even", "guessed"]

@@ -70,7 +70,17 @@ def test_the_past_of_a_real_history_with_its_shared_set_ups(
     (tmp_path / "record").mkdir()
     (tmp_path / "record/supervisor.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
     ciguard("history", "add", "record", "--history", "past", cwd=tmp_path)
-    words = ("plan", "--inventory", "units.txt", "--history", "past", "--shards", "1", "--json")
+    words = (
+        "plan",
+        "--inventory",
+        "units.txt",
+        "--history",
+        "past",
+        "--shards",
+        "1",
+        "--format",
+        "json",
+    )
     (shard,) = json.loads(ciguard(*words, cwd=tmp_path).stdout)["shards"]
     limits = {unit["unit"]: unit["timeout_s"] for unit in shard["units"]}
     assert limits == {"a.py::one": 92.5, "a.py::two": 72.5, "a.py::new": 300.0}

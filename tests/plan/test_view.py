@@ -114,7 +114,10 @@ def plan_with_all_facts() -> PlanResult:
     )
     guessed = [
         replace(
-            one, units=tuple(replace(unit, known=not unit.unit.endswith("0")) for unit in one.units)
+            one,
+            units=tuple(
+                replace(unit, has_history=not unit.unit.endswith("0")) for unit in one.units
+            ),
         )
         for one in made.plan.shards
     ]
@@ -151,7 +154,7 @@ def test_nothing_from_outside_becomes_markup() -> None:
     assert html.count("<h3>") == 1
     assert html.count("<h") == html.count("<h3>") + html.count("<h4>") == 4
     assert not any(tag in html for tag in ("<script", "<a ", "<em>", "<b>", "<img"))
-    rows = (1 + len(made.plan.choices)) + (1 + len(made.plan.shards))
+    rows = (1 + len(made.plan.alternatives)) + (1 + len(made.plan.shards))
     assert html.count("<tr>") == rows
     assert "@\u200bsomeone" in html
 
@@ -163,7 +166,7 @@ def test_hostile_keys_and_bases_stay_text() -> None:
         for number, shard in enumerate(made.plan.shards)
     ]
     moved = (MovedUnit("a`<b>`|", "*1*", "_2_\n# no"),)
-    plan = replace(made.plan, shards=tuple(shards), base="*x*\n# no", moved=moved)
+    plan = replace(made.plan, shards=tuple(shards), base="*x*\n# no", moved_units=moved)
     text = markdown(plan, ())
     html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
     assert html.count("<h3>") == 1
@@ -249,7 +252,7 @@ def test_the_deadline_is_said_with_what_has_no_other_limit(
 def test_suspects_that_could_not_run_apart_are_not_said_to() -> None:
     walls_s = {f"a.py::t{n}": 10.0 for n in range(4)}
     plan = planned(walls_s, shards=1, candidate_sets=[CandidateSet((1, 2), 3)]).plan
-    assert not any(one.alone for one in plan.suspects)
+    assert not any(one.isolated for one in plan.culprit_candidates)
     text = terminal(plan, ())
     assert "2 tests from 3 lost shards, spread over" in text
     assert "isolated" not in text
@@ -282,15 +285,17 @@ def test_shards_with_long_keys_are_told_apart() -> None:
 def test_what_a_plan_does_not_say_is_left_out() -> None:
     made = planned({"a.py::t": 60.0, "b.py::t": 60.0}, shards=2)
     pools = {name: replace(pool, setup_s=0.0) for name, pool in made.plan.pools.items()}
-    chosen = tuple(one for one in made.plan.choices if one.chosen)
-    plan = replace(made.plan, floor=None, stopped_by=(), pools=pools, choices=chosen)
+    chosen = tuple(one for one in made.plan.alternatives if one.chosen)
+    plan = replace(
+        made.plan, floor=None, shard_count_limited_by=(), pools=pools, alternatives=chosen
+    )
     plan = replace(plan, policy=replace(plan.policy, deadline_s=None))
     text = terminal(plan, ())
     words = "longest|deadline|memory|moved|candidates|why|set-up|alternatives"
     assert not re.search(words, text)
     assert text.endswith("\n     2       1 min 00 s               2  chosen\n")
-    assert "billed" not in terminal(replace(plan, choices=()), ())
-    assert "billed" not in markdown(replace(plan, choices=()), ())
+    assert "billed" not in terminal(replace(plan, alternatives=()), ())
+    assert "billed" not in markdown(replace(plan, alternatives=()), ())
 
 
 def test_every_note_has_words() -> None:

@@ -148,7 +148,7 @@ def test_a_run_without_a_plan_is_incomplete_and_its_comment_says_so(
         ((), "[plan]\nshards = 0\n", (2, "ciguard.toml")),
         (("--needs", "[]"), "", (3, "--needs: expected an object")),
         (("--run", "101"), "", (2, "both --run and --records")),
-        (("--forgive", "base", "--history", "h"), "[guard]\nno_such = 1\n", (2, "no_such")),
+        (("--ignore-base-failures", "--history", "h"), "[guard]\nno_such = 1\n", (2, "no_such")),
     ],
 )
 def test_a_run_that_cannot_be_judged_leaves_no_green_comment(

@@ -114,7 +114,7 @@ def test_what_the_guard_excuses_fails_nothing_in_the_comparison_either() -> None
     assert found.state == "worse"
     assert "1 newly failing; 1 quarantined" in found.headline
     assert [one.kind for one in found.transitions] == ["newly_failing", "quarantined"]
-    both = replace(half, forgiven=(second,))
+    both = replace(half, failing_on_base=(second,))
     found = comparison_of(world, base, Context(excused=excuses_of(both)))
     assert triggered(found, {"new-failure"}) == ()
     assert found.state == "inconclusive"

@@ -175,7 +175,7 @@ def test_how_often_it_is_wrong_is_said_where_anything_can_be_confirmed(
     name = contents.comparison.candidate
     facts = replace(contents.comparison.baseline, runs=(name,) * runs)
     unjudged = "" if runs > 2 else "too few"
-    found = replace(contents.comparison, baseline=facts, unjudged=unjudged)
+    found = replace(contents.comparison, baseline=facts, unjudged_reason=unjudged)
     reported = replace(contents, comparison=found).false_alarms
     assert output in reported
     assert bool(reported) == bool(output)

@@ -152,9 +152,9 @@ def test_a_hostile_artifact_makes_the_run_incomplete(
     add_artifact(server, f"ciguard-record-{world.plan.id}-02-1-checkpoint-01", content)
     found = json.loads(call("guard", "--format", "json", expect=13).stdout)
     (finding,) = found["findings"]
-    assert finding["kind"] == "not_read"
-    assert "-02-1-checkpoint-01" in finding["what"]
-    assert output in finding["what"]
+    assert finding["kind"] == "unread_file"
+    assert "-02-1-checkpoint-01" in finding["message"]
+    assert output in finding["message"]
     assert found["missing"] == []
 
 
@@ -218,7 +218,7 @@ SUSPECT = "a.t::two"
 CONFIRMATION = {
     "schema": 1,
     "complete": True,
-    "ended": "all runs",
+    "stopped_because": "all runs",
     "failure": None,
     "head": "c" * 40,
     "pairs": [5],

@@ -173,7 +173,7 @@ def hostile_plan(shape: Shape) -> Plan:
     plan = plan_of(
         units,
         suites={"": suite},
-        policy=LegPolicy(guard_rail="auto", tries=shape.tries),
+        policy=LegPolicy(guard_rail="auto", max_tries=shape.tries),
         processes=shape.processes,
         budget_bytes=shape.processes * 300 * MIB,
     )

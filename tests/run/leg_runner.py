@@ -106,7 +106,7 @@ class Leg:
         plan = self.folder / "plan.json"
         if not plan.exists() or not (self.record_folder / "supervisor.jsonl").exists():
             return
-        tries = json.loads(plan.read_text())["policy"].get("tries", 1)
+        tries = json.loads(plan.read_text())["policy"].get("max_tries", 1)
         for record in read_record_tree(self.record_folder):
             if record.end is not None and record.end.ending == "completed":
                 assert list(contradictions(record, tries)) == []

@@ -77,11 +77,11 @@ def replay(
     for content in (folder / "supervisor.jsonl").read_bytes().split(b"\n")[:-1]:
         line = decode(content)
         assert line is not None
-        if isinstance(line, ProcessLine) or (isinstance(line, EventLine) and line.seen):
-            for name, count in line.seen.items():
+        if isinstance(line, ProcessLine) or (isinstance(line, EventLine) and line.lines_read):
+            for name, count in line.lines_read.items():
                 files.take(name, count)
             action = next_action(state, line.at_s or 0.0)
-            rerun = decision_line(action, line.at_s or 0.0, line.seen, shard.units)
+            rerun = decision_line(action, line.at_s or 0.0, line.lines_read, shard.units)
             yield (replace(line, pid=None) if isinstance(line, ProcessLine) else line), rerun
             if isinstance(action, (Start, Stop, Recycle, Warn)):
                 state.apply(action)

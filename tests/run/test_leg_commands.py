@@ -152,7 +152,7 @@ for unit in ("a", "b", "c"):
 
 
 def test_a_failing_unit_is_tried_again_as_a_whole(project: Path) -> None:
-    policy = LegPolicy(guard_rail="off", tries=2)
+    policy = LegPolicy(guard_rail="off", max_tries=2)
     plan = plan_of(units()[:3], suites={"tables": SUITE}, policy=policy)
     leg = start_shard(project, plan).wait(10)
     record = leg.record()

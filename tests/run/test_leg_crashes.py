@@ -180,7 +180,7 @@ def test_flaky():
     assert not first
 """)
     units = [f"test_many.py::test_many[{n}{'x' * 4000}]" for n in range(40)]
-    plan = plan_of([*units, "test_many.py::test_flaky"], policy=replace(UNGUARDED, tries=2))
+    plan = plan_of([*units, "test_many.py::test_flaky"], policy=replace(UNGUARDED, max_tries=2))
     leg = start_shard(tmp_path, plan).wait(0)
     assert "41 passed (1 flaky)" in leg.printed
     assert {one.try_number for one in leg.record().results if one.process == 2} == {2}
@@ -206,7 +206,7 @@ def test_order(): assert not LEFT
 """)
     names = ("flaky", "dies_once", "leaves", "order")
     units = [f"test_flaky.py::test_{name}" for name in names]
-    policy = LegPolicy(guard_rail="off", tries=2)
+    policy = LegPolicy(guard_rail="off", max_tries=2)
     leg = start_shard(tmp_path, plan_of(units, policy=policy)).wait(10)
     found = [(r.unit.split("_", 2)[2], r.outcome, r.try_number) for r in leg.record().results]
     assert sorted(found) == [
@@ -272,7 +272,9 @@ def test_a_unit_that_vanished_is_missing(tmp_path: Path) -> None:
     units = ["test_a.py::test_a", "test_a.py::test_gone"]
     leg = start_shard(tmp_path, plan_of(units)).wait(13)
     assert "did not run test_a.py::test_gone" in leg.printed
-    assert [event.unit for event in leg.record().events if event.kind == "vanished"] == units[1:]
+    assert [event.unit for event in leg.record().events if event.kind == "not_collected"] == units[
+        1:
+    ]
     assert "1 unit did not run" in leg.printed
     assert "every unit had its turn" not in leg.printed
 

@@ -146,5 +146,5 @@ def test_last(): pass
     ]
     verdict = verdict_of(leg)
     assert verdict.state == "incomplete"
-    assert "ciguard itself failed" in "\n".join(finding.what for finding in verdict.findings)
+    assert "ciguard itself failed" in "\n".join(finding.message for finding in verdict.findings)
     no_survivor(leg)

@@ -100,7 +100,7 @@ def test_a_plan_of_another_commit(folder: Path) -> None:
     assert f"plan: is for commit {'a' * 40}, and this run is of {'b' * 40}" in printed
     assert "  fix: download the plan" in printed
     assert not (folder / "record").exists()
-    stored = replace(plan, policy=replace(plan.policy, remainder=True))  # in the repository
+    stored = replace(plan, policy=replace(plan.policy, run_unplanned=True))  # in the repository
     (folder / "plan.json").write_bytes(plan_codec.encode(stored))
     start(folder, *WORDS, **github).wait(0)
 

@@ -46,7 +46,7 @@ def causes(leg: Leg) -> dict[str, tuple[str, str]]:
 def command_leg(folder: Path, code: str, *, units: str = "ab", tries: int = 1) -> Leg:
     suite = Suite("command", (sys.executable, "-c", code))
     planned = [PlannedUnit(unit, suite="s") for unit in units]
-    policy = LegPolicy(guard_rail="off", tries=tries)
+    policy = LegPolicy(guard_rail="off", max_tries=tries)
     plan = plan_of(planned, suites={"s": suite}, policy=policy)
     leg = start_shard(folder, plan).wait()
     replays(leg.record_folder, plan)
@@ -245,7 +245,7 @@ def test_what_a_program_measured_is_left_to_it(tmp_path: Path) -> None:
     code = WRITES + f"for unit in units: say(unit=unit, **{json.dumps(reported)})\n"
     leg = command_leg(tmp_path, code)
     assert [(one.wall_s, one.at_s) for one in leg.record().results] == [(7.0, None)] * 2
-    assert "heard" not in {event.kind for event in leg.record().events}
+    assert "received" not in {event.kind for event in leg.record().events}
 
 
 # A leg that waits for what would not end as long as a test can.

@@ -159,7 +159,8 @@ def test_a_failed_unit_gets_the_rest_of_its_tries(tmp_path: Path, *, broken: boo
     """Its leg was lost before the repeat: executed twice in all, and not three times."""
     names = ("before", "flaky", "slow")
     plan = plan_of(
-        [f"test_a.py::test_{name}" for name in names], policy=LegPolicy(guard_rail="off", tries=2)
+        [f"test_a.py::test_{name}" for name in names],
+        policy=LegPolicy(guard_rail="off", max_tries=2),
     )
     lay_out(tmp_path, plan)
     (tmp_path / "test_a.py").write_text(FLAKY)
@@ -172,7 +173,7 @@ def test_a_failed_unit_gets_the_rest_of_its_tries(tmp_path: Path, *, broken: boo
         "resumed: 2 of 3 units ended before, in 1 record; 1 failed unit with tries left runs "
         "again, after the 1 that ran before it in the same process: test_a.py::test_flaky\n"
     ) in leg.printed
-    assert "failed_before" not in leg.printed, "a line of the record, with nothing to say here"
+    assert "failed_previously" not in leg.printed, "a line of the record, with nothing to say here"
     assert re.search(r" in \d+\.\d s \(\d+\.\d s with what went before\)", leg.printed)
     assert ran(tmp_path) == {"before": 2, "flaky": 2, "slow": 2}
     code, verdict = guard(tmp_path)

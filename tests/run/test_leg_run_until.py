@@ -47,7 +47,7 @@ def test_what_came_before_runs_before_it_and_nothing_behind(
     leg = until(tmp_path, plan, UNITS[2]).wait(10)
     record = leg.record()
     assert f"until: {len(run)} of 4 units: {whose}, up to this one" in leg.printed
-    (output,) = [event for event in record.events if event.kind == "until"]
+    (output,) = [event for event in record.events if event.kind == "run_until"]
     assert output.unit == UNITS[2]
     units = tuple(one for one in plan.shards[0].units if one.unit in run)
     part = replace(plan.shards[0], units=units, processes=1)

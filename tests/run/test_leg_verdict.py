@@ -155,7 +155,7 @@ def test_a_failure_before_the_leg_was_killed_is_known_when_it_goes_on() -> None:
 
 
 def test_what_memory_ran_out_under_is_starved_and_no_flake() -> None:
-    """One meaning here, in the guard and in the comparison: see `Result.starved`."""
+    """One meaning here, in the guard and in the comparison: see `Result.passed_after_oom`."""
     found = judge(
         Result("a", "died", ending="memory_guard", process=1),
         Result("a", "passed", process=2),
@@ -163,7 +163,7 @@ def test_what_memory_ran_out_under_is_starved_and_no_flake() -> None:
         Result("b", "failed", process=2),
         Result("b", "passed", process=3),
     )
-    assert (found.starved, found.flaky) == (
+    assert (found.passed_after_oom, found.flaky) == (
         (UnitKey("", "", "a"),),
         (UnitKey("", "", "b"),),
     )
@@ -173,7 +173,7 @@ def test_what_a_checkpoint_stopped_is_neither() -> None:
     found = judge(
         Result("a", "died", ending="deadline", process=1), Result("a", "passed", process=2)
     )
-    assert (found.starved, found.flaky) == ((), ())
+    assert (found.passed_after_oom, found.flaky) == ((), ())
 
 
 def test_an_older_process_has_no_last_word() -> None:

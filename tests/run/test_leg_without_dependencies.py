@@ -78,7 +78,7 @@ def test_without_ctypes_it_says_what_it_lacks(pyz: Path, folder: Path, tmp_path:
     leg = start_shard(folder, plan_of(UNITS), program=program, PYZ=str(maimed)).wait(10)
     assert leg.outcomes() == OUTCOMES
     assert "this leg lacks a subreaper" in leg.printed
-    assert [event.kind for event in leg.record().events].count("lacks") == 1
+    assert [event.kind for event in leg.record().events].count("unavailable") == 1
 
 
 def test_a_test_that_removes_the_program_stops_nothing(pyz: Path, folder: Path) -> None:

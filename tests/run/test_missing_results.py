@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from ciguard.model import EventLine, UnitKey
 from ciguard.run.missing_results import ProcessReport, missing_event, not_run_events
 
+if TYPE_CHECKING:
+    from ciguard.model import EventKind
+
 KEY = UnitKey("s", "v", "sub/test_a.py::TestA::test_one[x]")
 
 
-def event(kind: str, unit: str, detail: str = "") -> EventLine:
+def event(kind: EventKind, unit: str, detail: str = "") -> EventLine:
     return EventLine(kind, suite="s", variant="v", unit=unit, detail=detail)
 
 
@@ -23,7 +28,7 @@ def why(*events: EventLine, announces: bool = True, unreadable: str = "") -> tup
     return found.kind, found.detail
 
 
-VANISHED = event("vanished", KEY.unit)
+VANISHED = event("not_collected", KEY.unit)
 
 
 @pytest.mark.parametrize("place", ["sub/test_a.py", "sub/test_a.py::TestA", "sub", "", "."])
@@ -48,7 +53,7 @@ def test_an_early_end_names_the_first_hundred_and_counts_all() -> None:
 
 
 def test_what_the_program_said_itself() -> None:
-    taken = event("vanished", KEY.unit, "collected, then deselected by another plugin")
+    taken = event("not_collected", KEY.unit, "collected, then deselected by another plugin")
     assert why(taken)[1] == "it was collected, then deselected by another plugin"
     assert why(VANISHED)[1] == "it was not found by any in this checkout"
     assert why()[1] == "its process ended with exit code 3 before its turn"

@@ -28,7 +28,7 @@ def test_a_used_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 def test_lines_are_whole_and_in_order(tmp_path: Path) -> None:
     record = RecordWriter(str(tmp_path / "lines"))
-    lines = [EventLine("a", 1.0, detail="x\ny\ud800"), EventLine("b", 2.0)]
+    lines = [EventLine("memory_low", 1.0, detail="x\ny\ud800"), EventLine("signal", 2.0)]
     for line in lines:
         record.append(line)
         record.sync(0.0)
@@ -40,8 +40,8 @@ def test_lines_are_whole_and_in_order(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is full")
 def test_a_full_disk_is_counted_and_named() -> None:
     record = RecordWriter("/dev/full")
-    record.append(EventLine("a"))
-    record.append(EventLine("b"))
+    record.append(EventLine("memory_low"))
+    record.append(EventLine("signal"))
     assert (record.dropped, record.problem) == (2, "No space left on device")
     record.close()
 
@@ -51,18 +51,18 @@ def test_half_a_line_is_taken_back(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     signal = pytest.importorskip("signal")
     record = RecordWriter(str(tmp_path / "lines"))
-    record.append(EventLine("first"))
+    record.append(EventLine("memory_low"))
     size = (tmp_path / "lines").stat().st_size
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, before[1]))
-        record.append(EventLine("second"))
+        record.append(EventLine("signal"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
-    record.append(EventLine("third"))
+    record.append(EventLine("paused"))
     record.close()
     found = [decode(line) for line in (tmp_path / "lines").read_bytes().splitlines()]
-    assert found == [EventLine("first"), EventLine("third")]
+    assert found == [EventLine("memory_low"), EventLine("paused")]
     assert record.dropped == 1

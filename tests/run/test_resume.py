@@ -150,7 +150,7 @@ def test_legs_that_began_anew_share_no_process_number() -> None:
 
 def test_a_leg_that_holds_its_forerunner_counts_once() -> None:
     old: list[Line] = [
-        ProcessLine(1, 2, seen={"f": 1}),
+        ProcessLine(1, 2, lines_read={"f": 1}),
         start_line("a"),
         done("a"),
         MetricLine("m", 1),

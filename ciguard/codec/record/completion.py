@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     _Timed = ProcessLine | StartLine | Result | EventLine
 
-RECEIVED: Final = "heard"  # the kind of event
+RECEIVED: Final = "received"  # the kind of event
 
 _CaseInProcess = tuple[int | None, CaseKey]  # a case in a process
 

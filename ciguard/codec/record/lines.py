@@ -103,6 +103,7 @@ def flag(value: Any) -> bool:
 
 CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "str": _text,
+    "EventKind": _text,  # also one that another program made up
     "str | None": _text,
     "int": _integer,
     "int | None": _integer,
@@ -132,6 +133,7 @@ class Field(NamedTuple):
 
 _EXACT: Final[dict[str, Any]] = {
     "str": str,
+    "EventKind": str,
     "str | None": str,
     "int": int,
     "int | None": int,

@@ -253,7 +253,9 @@ def _deduplicated(parts: dict[str, list[Line]]) -> Iterator[Line]:
     first: dict[Any, str] = {}
     for source, lines in parts.items():
         for line in lines:
-            bare = replace(line, seen={}) if isinstance(line, (EventLine, ProcessLine)) else line
+            bare = (
+                replace(line, lines_read={}) if isinstance(line, (EventLine, ProcessLine)) else line
+            )
             fact = bare if isinstance(bare, (Result, StartLine)) else encode(bare)
             if first.setdefault(fact, source) == source or isinstance(line, ShardLine):
                 yield line
@@ -314,7 +316,7 @@ def _restarted_units(parts: dict[str, list[Line]]) -> Iterator[str]:
                 key = (line.process, line.suite, line.variant, line.unit)
                 reported.add(key)
                 restarted.pop(key, None)
-            elif isinstance(line, StartLine) and not (line.heard or line.assumed):
+            elif isinstance(line, StartLine) and not (line.received or line.assumed):
                 key = (line.process, line.suite, line.variant, line.unit)
                 if key in reported:
                     restarted[key] = None

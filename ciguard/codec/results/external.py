@@ -65,7 +65,7 @@ class MatchedRecords:
     """Records whose cases have their unit's name, and how many of them are some unit's."""
 
     records: tuple[Record, ...]
-    joined: int
+    matched: int
     cases: int
 
 

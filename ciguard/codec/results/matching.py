@@ -35,14 +35,14 @@ class Matches:
     targets: tuple[tuple[int, ...], ...]
 
     @property
-    def joined(self) -> int:
+    def matched(self) -> int:
         """Entries that belong somewhere."""
         return sum(1 for target in self.targets if target)
 
     @property
     def share(self) -> float:
         """Entries that belong somewhere, of all; 1 where there are none."""
-        return self.joined / len(self.targets) if self.targets else 1.0
+        return self.matched / len(self.targets) if self.targets else 1.0
 
 
 def _to_dotted(path: str) -> str:

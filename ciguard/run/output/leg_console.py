@@ -140,8 +140,8 @@ class Console:
             rest = "; the leg goes on in another step"
         if verdict.unexplained:
             rest += f"; {count_of(verdict.unexplained, 'process')} failed without a failed result"
-        if verdict.flaky or verdict.starved:
-            recovered = ((len(verdict.flaky), "flaky"), (len(verdict.starved), "starved"))
+        if verdict.flaky or verdict.passed_after_oom:
+            recovered = ((len(verdict.flaky), "flaky"), (len(verdict.passed_after_oom), "starved"))
             counts += f" ({', '.join(f'{count} {word}' for count, word in recovered if count)})"
         wall_s, in_all_s = walls_s
         took = f"{wall_s:.1f} s"
@@ -160,7 +160,7 @@ class Console:
             self.print_line(
                 f"  flaky {short_unit_name(key)}: it went wrong first, and right in its last try"
             )
-        for key in verdict.starved[:MAX_NAMED]:
+        for key in verdict.passed_after_oom[:MAX_NAMED]:
             self.print_line(
                 f"  starved {short_unit_name(key)}: memory had run out, it passed when tried again"
             )

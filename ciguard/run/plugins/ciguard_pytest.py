@@ -287,7 +287,7 @@ class _Recorder:
         # Not called in a xdist controller, whose memory nobody asks for.
         collects = not _warnings_may_be_errors(session.items)
         for detail in self._memory.prepare(collects=collects):
-            self._event("lacks", detail)
+            self._event("unavailable", detail)
 
     def pytest_collectstart(self, collector: Any) -> None:
         # What ends the process from here on, in whatever way, is no fault of how it was started.
@@ -323,7 +323,7 @@ class _Recorder:
         for unit in wanted if self._is_recording else ():
             if unit not in found:
                 detail = "collected, then deselected by another plugin" if unit in known else ""
-                self._event("vanished", detail, unit)
+                self._event("not_collected", detail, unit)
 
     def _unit(self, item: pytest.Item) -> str:
         return self._collected.get(id(item), item.nodeid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Union
 
-from ciguard.model import SLOTS, Ending
+from ciguard.model import SLOTS, Ending, EventKind
 
 NO_TIME_S: Final = float("inf")
 
@@ -20,7 +20,7 @@ class Start:
     variant: str
     predicted_peak_bytes: int
     reason: str
-    alone: bool = False
+    isolated: bool = False
     repeats: int = 0  # how often a process with these units was begun before
     at_s: float = field(default=NO_TIME_S, compare=False)
 
@@ -56,7 +56,7 @@ class Recycle:
 class Warn:
     """Say it in the record and go on (`guard_rail = "observe"`: would have killed)."""
 
-    kind: str
+    kind: EventKind
     reason: str
 
 

@@ -22,7 +22,7 @@ class ProcessState:
     start: Start
     open_units: dict[int, float] = field(default_factory=dict)  # unit -> at_s of its start
     has_result: set[int] = field(default_factory=set)  # has a result, and may get more cases
-    heard: dict[int, float] = field(default_factory=dict)  # unit -> at_s, by the leg's own lines
+    received: dict[int, float] = field(default_factory=dict)  # unit -> at_s, by the leg's own lines
     rss_before_bytes: dict[int, int] = field(
         default_factory=dict
     )  # unit -> resident where it began

@@ -22,7 +22,7 @@ MIB: Final = 1 << 20
 MAX_CULPRITS: Final = (
     32  # units of a culprit set; of more, which no test runner has, turns are dear
 )
-RERUN_SKIPPED: Final = "not_again"  # the event of a repeat that is left out
+RERUN_SKIPPED: Final = "rerun_skipped"  # the event of a repeat that is left out
 RERUN_TIME_FACTOR: Final = (
     1.1  # than the first time, by a tenth: the same units on the same machine
 )
@@ -41,7 +41,7 @@ class Rerun:
     units: tuple[int, ...]
     reason: str
     repeats: int = 0
-    alone: bool = False
+    isolated: bool = False
     duration_s: float = 0.0
 
     def skip_reason(self, remaining_s: float) -> str:
@@ -70,7 +70,7 @@ def isolated_reruns(
         most_bytes: what a unit that runs alone may take; None: nobody knows.
         had: units that had a turn alone, and get no second one for memory.
     """
-    if running.start.alone:
+    if running.start.isolated:
         return ()
     memory = _memory_reruns(running, base_bytes, budget_bytes)
     return (*(one for one in memory if not had & set(one.units)), *_crash_reruns(running))
@@ -89,7 +89,7 @@ def _memory_reruns(
         need_bytes = max(0, size_bytes - before) + base_bytes
         if budget_bytes is None or need_bytes <= budget_bytes:
             reason = f"again, alone: memory ran out at {size_bytes // MIB} MiB of its process"
-            yield Rerun((unit,), reason, alone=True)
+            yield Rerun((unit,), reason, isolated=True)
 
 
 def _crash_reruns(running: ProcessState) -> Iterator[Rerun]:
@@ -102,7 +102,7 @@ def _crash_reruns(running: ProcessState) -> Iterator[Rerun]:
         return
     ran = f"one of {count_of(len(died), 'unit')} that ran when process {running.start.process}"
     for unit in sorted(died):
-        yield Rerun((unit,), f"again, alone: {ran} crashed", alone=True)
+        yield Rerun((unit,), f"again, alone: {ran} crashed", isolated=True)
 
 
 def process_rerun(
@@ -134,4 +134,4 @@ def process_rerun(
     took_s = max(0.0, running.last_failure_s - start.at_s) + max(
         0.0, end_s - running.last_activity_s
     )
-    return Rerun(finished_units, reason, start.repeats + 1, start.alone, took_s)
+    return Rerun(finished_units, reason, start.repeats + 1, start.isolated, took_s)

@@ -24,7 +24,7 @@ from ciguard.run.policy.state import (
 )
 
 if TYPE_CHECKING:
-    from ciguard.model import Ending, Line, PlannedUnit
+    from ciguard.model import Ending, EventKind, Line, PlannedUnit
     from ciguard.run.policy.process_state import ProcessState
 
 MARGIN_RATIO: Final = 0.10  # of the budget, kept free where a process is recycled...
@@ -172,9 +172,11 @@ def _guard_rail(state: State) -> Action | None:
             reason = f"headroom {now // MIB} MiB{falling}, {largest}"
             if kill_helps(size, kill_below - now, memory):
                 return Stop(process, "memory_guard", reason)
-            if "memory_elsewhere" not in state.warned:
-                return Warn("memory_elsewhere", f"{reason}: the memory is used by something else")
-    if max(before, now) < low and not state.warned & {"memory_low", "memory_elsewhere"}:
+            if "memory_not_reclaimable" not in state.warned:
+                return Warn(
+                    "memory_not_reclaimable", f"{reason}: the memory is used by something else"
+                )
+    if max(before, now) < low and not state.warned & {"memory_low", "memory_not_reclaimable"}:
         return Warn("memory_low", f"headroom {now // MIB} MiB is below {int(low) // MIB} MiB")
     return None
 
@@ -290,7 +292,7 @@ def _has_free_slot(state: State) -> bool:
     return (
         len(state.running) < state.processes
         and state.fruitless_processes < MAX_FRUITLESS_PROCESSES
-        and not any(running.start.alone for running in state.running.values())
+        and not any(running.start.isolated for running in state.running.values())
     )
 
 
@@ -313,9 +315,9 @@ def _next_rerun(state: State, now_s: float) -> Action | None:
     one = state.reruns[0]
     if why := one.skip_reason(state.remaining_s(now_s)):
         return Warn(RERUN_SKIPPED, why)
-    start = _start(state, one.units, one.reason, isolated=one.alone)
+    start = _start(state, one.units, one.reason, isolated=one.isolated)
     start = replace(start, repeats=one.repeats)
-    fits = not one.alone and start.predicted_peak_bytes <= _free_bytes(state)
+    fits = not one.isolated and start.predicted_peak_bytes <= _free_bytes(state)
     return start if fits or not state.running else None
 
 
@@ -349,7 +351,7 @@ def _start(state: State, units: Sequence[int], reason: str, *, isolated: bool = 
         variant=unit.variant,
         predicted_peak_bytes=predicted_peak_bytes(state, units),
         reason=reason,
-        alone=isolated,
+        isolated=isolated,
     )
 
 
@@ -474,9 +476,9 @@ def decision_line(
             at_s=at_s,
             predicted_peak_bytes=action.predicted_peak_bytes,
             reason=action.reason,
-            seen=lines_read,
+            lines_read=lines_read,
         )
-    kind: str
+    kind: EventKind
     if isinstance(action, Stop):
         kind, detail = action.ending, action.reason
     elif isinstance(action, Recycle):
@@ -485,7 +487,7 @@ def decision_line(
         kind, detail = action.kind, action.reason
     else:
         return None
-    line = EventLine(kind=kind, at_s=at_s, detail=detail, seen=lines_read)
+    line = EventLine(kind=kind, at_s=at_s, detail=detail, lines_read=lines_read)
     if isinstance(action, Warn):
         return line
     if isinstance(action, Recycle) or action.unit is None or not units:

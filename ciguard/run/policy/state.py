@@ -182,7 +182,7 @@ class State:
             if unit is not None:
                 self.tries[unit] = self.tries.get(unit, 0) + 1
                 self.failures[unit] = self.failures.get(unit, 0) + 1
-        elif isinstance(line, EventLine) and line.kind == "patient":
+        elif isinstance(line, EventLine) and line.kind == "grace_used":
             self.grace_used = True
 
     def _observe_start(self, line: StartLine) -> None:
@@ -200,10 +200,10 @@ class State:
             )  # the tree may hold more than the process says
         if line.file is not None:
             running.code_positions[unit] = (line.file, line.line)
-        known_s = running.open_units.get(unit, running.heard.get(unit, NO_TIME_S))
-        if line.heard and line.at_s is not None:
+        known_s = running.open_units.get(unit, running.received.get(unit, NO_TIME_S))
+        if line.received and line.at_s is not None:
             # A replay meets it before the program's own line, of which alone a unit begins.
-            running.heard[unit] = line.at_s
+            running.received[unit] = line.at_s
             if unit in running.open_units:
                 running.open_units[unit] = line.at_s
         else:
@@ -292,7 +292,9 @@ class State:
         alone = isolated_reruns(running, base, most, self.ran_isolated)
         self.ran_isolated.update(unit for one in alone for unit in one.units)
         left_out = frozenset(unit for one in alone for unit in one.units)
-        rerun = process_rerun(running, left_out, self.failures, self.policy.tries, line.at_s or 0.0)
+        rerun = process_rerun(
+            running, left_out, self.failures, self.policy.max_tries, line.at_s or 0.0
+        )
         self.reruns += [*alone, *([rerun] if rerun else [])]
         if (
             line.ending != "completed"
@@ -300,7 +302,7 @@ class State:
             and self._repeated(running)
         ):
             start = running.start
-            self.reruns.append(Rerun(start.units, start.reason, start.repeats, start.alone))
+            self.reruns.append(Rerun(start.units, start.reason, start.repeats, start.isolated))
 
     def _repeated(self, running: ProcessState) -> set[int]:
         """The units of a process that executes them again; none of one that executes others."""

@@ -71,9 +71,9 @@ class ProcessHandle:
         self._tails: Dict[str, Tail] = {batch.record_file: Tail(batch.record_file)}
         self._found_files_s = started_s
 
-    def seen(self) -> Dict[str, int]:
+    def lines_read(self) -> Dict[str, int]:
         """By file, how many lines were taken in."""
-        return {tail.name: tail.seen for tail in self._tails.values()}
+        return {tail.name: tail.lines_read for tail in self._tails.values()}
 
     def lines(
         self, now_s: float, *, last: bool = False
@@ -91,7 +91,7 @@ class ProcessHandle:
                 try:
                     line = decode(content, self._defaults)
                 except LineError as error:
-                    where = f"line {tail.seen} of {tail.name} cannot be read: {error}"
+                    where = f"line {tail.lines_read} of {tail.name} cannot be read: {error}"
                     self.report.unreadable = self.report.unreadable or where
                     continue
                 if isinstance(line, (StartLine, Result)):

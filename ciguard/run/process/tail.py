@@ -21,7 +21,7 @@ class Tail:
     def __init__(self, path: str) -> None:
         self.path = path
         self.name = os.path.basename(path)
-        self.seen = 0
+        self.lines_read = 0
         self._descriptor = -1
         self._partial_line = b""
 
@@ -51,7 +51,7 @@ class Tail:
             # Kept longer than the limit by one chunk at most: a line without end fills no memory.
             self._partial_line = rest[: MAX_LINE_BYTES + 1]
             for line in complete:
-                self.seen += 1
+                self.lines_read += 1
                 yield line if len(line) <= MAX_LINE_BYTES else b""
 
     def close(self) -> None:

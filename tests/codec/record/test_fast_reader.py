@@ -61,6 +61,7 @@ values = st.recursive(
 )
 VALUES = {
     "str": st.text(max_size=3),
+    "EventKind": st.text(max_size=3),
     "int": st.integers(0, 1 << 40),
     "float": st.floats(0, 1e9) | st.integers(0, 9),
     "bool": st.booleans(),
@@ -124,7 +125,7 @@ def test_any_line_is_read_alike(
         StartLine("a", at_s=1.5, process=1, assumed=True, file="a.py", line=3),
         SampleLine(1.0, 1 << 30, process_bytes={"1": 1 << 20}, gpu_bytes={"0": 1}),
         PeakLine("a", case="b", peak_lower_bytes=1, peak_upper_bytes=2),
-        EventLine("recycled", 7.0, process=1, detail="x", seen={"1": 3}),
+        EventLine("recycled", 7.0, process=1, detail="x", lines_read={"1": 3}),
         MetricLine("rows", 3.5, "count", {"ordinal": "1"}, 720),
     ],
 )

@@ -72,7 +72,7 @@ LINES: tuple[Line, ...] = (
     ),
     SampleLine(at_s=1.3, tree_bytes=209715200, process_bytes={"1": 209715200}),
     MetricLine("xla.bytes", 62817533356.0, "bytes", {"ordinal": "1"}, 720),
-    EventLine("recycled", 7.0, 1, detail="retained 412 MiB", seen={"process-001.jsonl": 7}),
+    EventLine("recycled", 7.0, 1, detail="retained 412 MiB", lines_read={"process-001.jsonl": 7}),
     Result(unit=HOSTILE, outcome="failed", case=HOSTILE, message="1 != 2\n" * 5),
     ProcessEndLine(1, "completed", 0, 9.7, 734003200),
     EndLine("completed", 9.8, 0, {"passed": 1, "failed": 1}),

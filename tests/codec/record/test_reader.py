@@ -223,7 +223,7 @@ def test_a_second_try_or_process_is_no_contradiction() -> None:
 
 
 def received_event(unit: str, at_s: float, case: str = "", process: int = 1) -> EventLine:
-    return EventLine("heard", at_s, process, unit=unit, detail=case or unit)
+    return EventLine("received", at_s, process, unit=unit, detail=case or unit)
 
 
 def timed(*own: Line, reported: bytes) -> list[tuple[str, float | None, float | None]]:
@@ -325,7 +325,7 @@ def test_a_unit_begins_again_only_for_another_result(lines: str, *, odd: bool) -
     spelled: dict[str, Line] = {
         "s": StartLine("u", process=1, at_s=1.0),
         "r": Result("u", "passed", process=1, at_s=2.0),
-        "h": StartLine("u", process=1, at_s=2.1, heard=True),
+        "h": StartLine("u", process=1, at_s=2.1, received=True),
     }
     reported = joined(defaults("01", process=1), *(spelled[one] for one in lines))
     died = Result("u", "died", process=1, ending="crash")

@@ -176,7 +176,7 @@ def test_a_leg_without_proc(tmp_path: Path) -> None:
     assert [end.ending for end in record.process_ends] == ["crash", "timeout", "completed"]
     assert max(sample.tree_bytes or 0 for sample in record.samples) > 60 << 20, "ps was asked"
     assert {sample.headroom_bytes for sample in record.samples} == {None}
-    misses = [event.detail for event in record.events if event.kind == "lacks"]
+    misses = [event.detail for event in record.events if event.kind == "unavailable"]
     assert [miss.split(" (")[0] for miss in misses if not miss.startswith("malloc")] == [
         "a guard rail",
         "a look at memory more often than once a second",

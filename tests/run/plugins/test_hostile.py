@@ -226,6 +226,6 @@ def test_without_ctypes_it_works_and_says_so(project: Project) -> None:
     hidden = str(project.folder / "hidden")
     session = project.run("-p", "no:doctest", plugin_path=hidden)
     assert set(session.outcomes.values()) == {"passed"}
-    (misses,) = session.events("lacks")
+    (misses,) = session.events("unavailable")
     assert "malloc_trim" in misses["detail"]
     assert {line["measured_by"] for line in session.of("result")} == {"mark_untrimmed"}

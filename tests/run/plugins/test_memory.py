@@ -44,8 +44,8 @@ def test_gives_back():
 def test_peak_delta_and_retained(project: Project) -> None:
     project.write("test_mem.py", SUITE)
     session = project.run()
-    if session.events("lacks"):
-        pytest.skip(session.events("lacks")[0]["detail"])
+    if session.events("unavailable"):
+        pytest.skip(session.events("unavailable")[0]["detail"])
     found = {
         unit.partition("::test_")[2]: (
             line["peak_delta_bytes"] / MEGABYTE,
@@ -116,7 +116,9 @@ def test_no_test_is_blamed_for_what_another_left_in_a_cycle(
     raises = bool(ini or mark or environment or (words and "no:warnings" not in words))
     stored = pytest.approx(20 if raises else 0, abs=1)
     assert leaves["retained_bytes"] / MEGABYTE == stored
-    output = [line["detail"] for line in session.events("lacks") if "cycles" in line["detail"]]
+    output = [
+        line["detail"] for line in session.events("unavailable") if "cycles" in line["detail"]
+    ]
     assert len(output) == raises
 
 
@@ -253,4 +255,4 @@ os.open = refuse
     session = project.run(plugin_path=str(project.folder), PYTEST_ADDOPTS="-p refuses")
     (line,) = session.of("result")
     assert not {"peak_bytes", "peak_delta_bytes", "measured_by", "retained_bytes"} & set(line)
-    assert "clear_refs" in session.events("lacks")[0]["detail"]
+    assert "clear_refs" in session.events("unavailable")[0]["detail"]

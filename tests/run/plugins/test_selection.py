@@ -53,7 +53,7 @@ def test_id(n): pass
         # Asked for in reverse, they are found again.
         rerun = project.run(units=ids[::-1])
         assert list(rerun.outcomes) == ids[::-1]
-        assert not rerun.events("vanished")
+        assert not rerun.events("not_collected")
     assert any("\U0001f600 smile" in unit for unit in ids)
 
 
@@ -91,7 +91,7 @@ def test_what_is_gone_is_named_once(project: Project) -> None:
     units = ["test_o.py::test_gone\n", "test_o.py::test_c", "gone.py::test_x"]
     session = project.run(units=units)
     assert list(session.outcomes) == ["test_o.py::test_c"]
-    vanished = session.events("vanished")
+    vanished = session.events("not_collected")
     assert [line["unit"] for line in vanished] == [units[0], units[2]]
     assert {(line["suite"], line["variant"], line["process"]) for line in vanished} == {
         ("unit", "py", 3)
@@ -101,7 +101,7 @@ def test_what_is_gone_is_named_once(project: Project) -> None:
 def test_another_plugins_deselection_is_named(project: Project) -> None:
     project.write("test_o.py", ORDERED)
     session = project.run("-k", "not test_d", units=["test_o.py::test_c", "test_o.py::test_d"])
-    (vanished,) = session.events("vanished")
+    (vanished,) = session.events("not_collected")
     assert vanished["unit"] == "test_o.py::test_d"
     assert "deselected" in vanished["detail"]
 

@@ -33,7 +33,7 @@ def test_two_workers(project: Project) -> None:
     assert set(session.outcomes) == set(units)
     assert [unit for unit, outcome in session.outcomes.items() if outcome != "passed"] == [units[7]]
     assert {(line["concurrent"], line["process"]) for line in session.of("result")} == {(2, 3)}
-    assert [line["unit"] for line in session.events("vanished")] == ["test_many.py::test_gone"]
+    assert [line["unit"] for line in session.events("not_collected")] == ["test_many.py::test_gone"]
     assert [line["unit"] for line in session.events("collection_error")] == ["test_bad.py"]
     assert len(session.events("session_end")) == 3
     for name, lines in session.files.items():

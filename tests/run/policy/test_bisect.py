@@ -144,7 +144,9 @@ def test_a_death_between_units_of_one_file_is_searched_for_by_units() -> None:
 @pytest.mark.parametrize("ending", ["setup_failed", "crash"])
 @pytest.mark.parametrize("files", [True, False])
 def test_a_repeat_that_cannot_start_takes_nothing_back(ending: Ending, files: bool) -> None:
-    state = state_of(*(f"a::{n}" for n in range(4)), policy=LegPolicy("off", tries=2), files=files)
+    state = state_of(
+        *(f"a::{n}" for n in range(4)), policy=LegPolicy("off", max_tries=2), files=files
+    )
     start(state)
     for unit in range(4):
         outcome = "failed" if unit == 2 else "passed"

@@ -46,7 +46,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
         )
         for name in names
     ]
-    policy = LegPolicy(guard_rail="auto", tries=2)
+    policy = LegPolicy(guard_rail="auto", max_tries=2)
     plan = plan_of(units, policy=policy, processes=2, budget_bytes=600 << 20)
     start_shard(folder, plan).wait(10)
     return folder / "record", plan

@@ -36,14 +36,14 @@ def end(state: State, process: int, **outcomes: Outcome) -> None:
 def test_a_failed_unit_is_repeated_with_all_that_came_before_it(
     tries: int, repeated: list[tuple[int, ...]]
 ) -> None:
-    state = state_of("leaves", "stumbles", "behind", policy=LegPolicy("off", tries=tries))
+    state = state_of("leaves", "stumbles", "behind", policy=LegPolicy("off", max_tries=tries))
     start(state)
     end(state, 1, leaves="passed", stumbles="failed", behind="passed")
     assert [one.units for one in state.reruns] == repeated
 
 
 def test_the_record_says_what_is_repeated_and_why() -> None:
-    state = state_of("a", policy=LegPolicy("off", tries=2))
+    state = state_of("a", policy=LegPolicy("off", max_tries=2))
     start(state)
     end(state, 1, a="failed")
     line = decision_line(next_action(state, 1.0), 1.0, {})
@@ -53,7 +53,7 @@ def test_the_record_says_what_is_repeated_and_why() -> None:
 
 def test_one_bad_case_among_good_ones_is_tried_again() -> None:
     """Cases of two units that arrive in turns, as from a runner with threads."""
-    state = state_of("a", "b", policy=LegPolicy("off", tries=2))
+    state = state_of("a", "b", policy=LegPolicy("off", max_tries=2))
     start(state)
     for unit, outcome in (("a", "failed"), ("a", "passed"), ("b", "passed"), ("a", "passed")):
         state.observe(Result(unit, outcome, case="1", process=1))  # type: ignore[arg-type]
@@ -62,7 +62,9 @@ def test_one_bad_case_among_good_ones_is_tried_again() -> None:
 
 
 def test_what_waits_has_its_turn_before_anything_is_repeated() -> None:
-    state = state_of("fails", PlannedUnit("later", variant="v"), policy=LegPolicy("off", tries=2))
+    state = state_of(
+        "fails", PlannedUnit("later", variant="v"), policy=LegPolicy("off", max_tries=2)
+    )
     start(state)
     end(state, 1, fails="failed")
     assert start(state).units == (1,)
@@ -71,7 +73,7 @@ def test_what_waits_has_its_turn_before_anything_is_repeated() -> None:
 
 
 def test_company_that_fails_for_the_first_time_has_its_tries_too() -> None:
-    state = state_of("a", "b", policy=LegPolicy("off", tries=2))
+    state = state_of("a", "b", policy=LegPolicy("off", max_tries=2))
     start(state)
     end(state, 1, a="passed", b="failed")
     start(state)
@@ -83,7 +85,7 @@ def test_company_that_fails_for_the_first_time_has_its_tries_too() -> None:
 
 def test_a_suite_in_which_something_else_fails_each_time_is_not_repeated_for_ever() -> None:
     names = [f"u{number}" for number in range(9)]
-    state = state_of(*names, policy=LegPolicy("off", tries=2))
+    state = state_of(*names, policy=LegPolicy("off", max_tries=2))
     for process, bad in enumerate(reversed(names), 1):
         if not isinstance(next_action(state, 1.0), Finish):
             start(state)
@@ -93,7 +95,7 @@ def test_a_suite_in_which_something_else_fails_each_time_is_not_repeated_for_eve
 
 
 def test_what_died_and_what_it_kept_from_running_are_each_taken_up_once() -> None:
-    state = state_of("first", "dies", "behind", policy=LegPolicy("off", tries=2))
+    state = state_of("first", "dies", "behind", policy=LegPolicy("off", max_tries=2))
     start(state)
     state.observe(Result("first", "passed", process=1))
     state.observe(StartLine("dies", process=1, at_s=1.0))
@@ -105,7 +107,7 @@ def test_what_died_and_what_it_kept_from_running_are_each_taken_up_once() -> Non
 
 
 def test_what_was_tried_again_and_vanished_has_its_first_result() -> None:
-    state = state_of("a", policy=LegPolicy("off", tries=2))
+    state = state_of("a", policy=LegPolicy("off", max_tries=2))
     start(state)
     end(state, 1, a="failed")
     start(state)
@@ -126,7 +128,7 @@ def test_a_repeat_that_the_deadline_would_cut_off_is_left_out(
     deadline_s: float | None, after_s: float, prints: str
 ) -> None:
     """Cut off it would take results along that the first time had: failed is not incomplete."""
-    policy = LegPolicy("off", tries=2, deadline_s=deadline_s)
+    policy = LegPolicy("off", max_tries=2, deadline_s=deadline_s)
     state = state_of("good", "bad", "last", policy=policy)
     start(state)
     ends = (("good", "passed", 5.0), ("bad", "failed", 20.0), ("last", "passed", 20.0))
@@ -138,7 +140,7 @@ def test_a_repeat_that_the_deadline_would_cut_off_is_left_out(
     if not prints:
         assert isinstance(action, Start)
         return
-    assert action == Warn("not_again", prints)
+    assert action == Warn("rerun_skipped", prints)
     state.apply(action)
     over = Finish("completed", "every unit had its turn")
     assert next_action(state, after_s) == over
@@ -146,7 +148,7 @@ def test_a_repeat_that_the_deadline_would_cut_off_is_left_out(
 
 def test_at_a_checkpoint_what_failed_is_repeated_before_the_step_ends() -> None:
     """A later step takes a unit with a result for done."""
-    state = state_of("a", "b", for_s=10.0, policy=replace(OFF, tries=2))
+    state = state_of("a", "b", for_s=10.0, policy=replace(OFF, max_tries=2))
     start(state)
     state.observe(StartLine("a", process=1, at_s=0.0))
     state.observe(Result("a", "failed", process=1))
@@ -162,8 +164,8 @@ def test_at_a_checkpoint_what_failed_is_repeated_before_the_step_ends() -> None:
 
 
 def test_behind_a_deadline_and_a_signal_nothing_is_repeated() -> None:
-    for policy, signal in ((LegPolicy("off", tries=2, deadline_s=9.0), False), (OFF, True)):
-        state = state_of("a", policy=replace(policy, tries=2))
+    for policy, signal in ((LegPolicy("off", max_tries=2, deadline_s=9.0), False), (OFF, True)):
+        state = state_of("a", policy=replace(policy, max_tries=2))
         start(state)
         end(state, 1, a="failed")
         if signal:
@@ -171,7 +173,7 @@ def test_behind_a_deadline_and_a_signal_nothing_is_repeated() -> None:
         action = next_action(state, 8.0 if signal else 10.0)
         if not signal:
             why = "1 unit went wrong in process 1: it took 0 s, and 0 s are left"
-            assert action == Warn("not_again", why)
+            assert action == Warn("rerun_skipped", why)
             state.apply(action)
             action = next_action(state, 10.0)
         assert isinstance(action, Finish)
@@ -198,7 +200,7 @@ def test_what_memory_killed_beside_others_has_one_turn_alone() -> None:
     state.finish_for_simulation(2)
     state.observe(SampleLine(5.3, headroom_bytes=8 * GIB))
     rerun = start(state, 5.4)
-    assert (rerun.units, rerun.alone) == ((0,), True)
+    assert (rerun.units, rerun.isolated) == ((0,), True)
     assert rerun.reason == "again, alone: memory ran out at 1500 MiB of its process"
     killed_for_memory(state, "hog", 3, size_mib=3900)
     assert next_action(state, 9.0) == Finish("completed", "every unit had its turn")
@@ -222,7 +224,7 @@ def test_each_of_a_culprit_set_has_a_turn_alone() -> None:
     for unit in ("a", "b"):
         state.observe(Result(unit, "died", ending="out_of_memory", process=1))
     state.observe(ProcessEndLine(1, "out_of_memory", -9, at_s=5.0))
-    assert [(one.units, one.alone) for one in state.reruns] == [((0,), True), ((1,), True)]
+    assert [(one.units, one.isolated) for one in state.reruns] == [((0,), True), ((1,), True)]
 
 
 def test_each_that_ran_when_a_process_crashed_has_a_turn_alone_and_no_other_victim() -> None:
@@ -234,7 +236,7 @@ def test_each_that_ran_when_a_process_crashed_has_a_turn_alone_and_no_other_vict
     for unit in ("a", "b"):
         state.observe(Result(unit, "died", ending="crash", process=1, concurrent=2))
     state.observe(ProcessEndLine(1, "crash", -9, at_s=5.0))
-    assert [(one.units, one.alone) for one in state.reruns] == [((1,), True), ((2,), True)]
+    assert [(one.units, one.isolated) for one in state.reruns] == [((1,), True), ((2,), True)]
     assert (
         start(state, 9.0).reason == "again, alone: one of 2 units that ran when process 1 crashed"
     )
@@ -274,19 +276,19 @@ def test_what_cannot_fit_or_was_alone_already_is_not_tried_again() -> None:
     heavy = state_of(
         PlannedUnit("hog", peak_delta_bytes=900 * MIB), "b", budget_mib=800, policy=AUTO
     )
-    assert start(heavy).alone
+    assert start(heavy).isolated
     killed_for_memory(heavy, "hog", 1, size_mib=700)
     assert heavy.reruns == []
 
 
 def test_a_turn_alone_is_no_try_and_with_tries_left_comes_first() -> None:
-    state = state_of("hog", "b", processes=2, policy=LegPolicy("auto", tries=2))
+    state = state_of("hog", "b", processes=2, policy=LegPolicy("auto", max_tries=2))
     start(state)
     start(state)
     killed_for_memory(state, "hog", 1, size_mib=100)
     state.finish_for_simulation(2)
     assert state.reruns == [
-        Rerun((0,), "again, alone: memory ran out at 100 MiB of its process", alone=True)
+        Rerun((0,), "again, alone: memory ran out at 100 MiB of its process", isolated=True)
     ]
 
 
@@ -315,7 +317,7 @@ def test_memory_that_others_hold_is_not_waited_for_longer_than_it_takes_to_come_
 
 def test_a_repeat_stands_in_no_ones_way() -> None:
     """With two processes a failed one is repeated while the other still runs."""
-    state = state_of("a", "b", processes=2, policy=LegPolicy("off", tries=2))
+    state = state_of("a", "b", processes=2, policy=LegPolicy("off", max_tries=2))
     start(state)
     start(state)
     end(state, 1, a="failed")

@@ -82,7 +82,7 @@ def test_a_heavy_unit_runs_where_it_fits_or_alone() -> None:
     assert start(state).units == (0, 2)
     larger = state_of("a", replace(heavy, peak_delta_bytes=5000 * MIB), budget_mib=1000)
     alone = start(larger)
-    assert alone.alone
+    assert alone.isolated
     assert "over the budget: alone" in alone.reason
     assert next_action(larger, 0.0) == Wait()
 
@@ -92,12 +92,12 @@ def test_a_unit_over_half_of_the_budget_runs_alone(processes: int) -> None:
     heavy = PlannedUnit("heavy", peak_delta_bytes=500 * MIB)
     state = state_of("a", heavy, "b", processes=processes, budget_mib=1000)
     first = start(state)
-    assert (first.units, first.alone) == ((1,), True)
+    assert (first.units, first.isolated) == ((1,), True)
     assert first.reason == "heavy: needs 550 MiB of 1000 MiB: alone"
     assert next_action(state, 0.0) == Wait(), "what would fit beside it as well"
     finish_all(state, 1)
     second = start(state)
-    assert (second.alone, set(second.units) <= {0, 2}) == (False, True)
+    assert (second.isolated, set(second.units) <= {0, 2}) == (False, True)
 
 
 def test_where_an_idle_process_takes_half_no_unit_needs_one_of_its_own() -> None:
@@ -251,7 +251,7 @@ def test_what_does_not_end_within_as_long_again_gets_another_turn_but_once() -> 
     reason += ": 1 unit left for another step"
     assert next_action(state, 21.0) == Finish("deadline", reason, checkpoint=True)
     grace = state_of("a", for_s=10.0, policy=replace(OFF, deadline_s=99.0))
-    grace.observe(EventLine("patient", 0.0))
+    grace.observe(EventLine("grace_used", 0.0))
     start(grace)
     grace.observe(StartLine("a", process=1, at_s=1.0))
     assert next_action(grace, 20.0) == Wait(99.0)
@@ -420,13 +420,13 @@ def test_processes_that_end_by_themselves_keep_nobody_from_its_turn() -> None:
 
 
 def test_what_is_not_this_shards_or_this_process_changes_nothing() -> None:
-    state = state_of("a", policy=LegPolicy("off", tries=2))
+    state = state_of("a", policy=LegPolicy("off", max_tries=2))
     start(state)
     state.observe(StartLine("stranger", process=1, at_s=0.0))
     state.observe(Result("stranger", "failed", process=1))
     state.observe(Result("a", "failed", process=9))
     state.observe(ProcessEndLine(9, "completed"))
-    state.observe(EventLine("lacks"))
+    state.observe(EventLine("unavailable"))
     state.observe(SampleLine(0.0))
     state.apply(Wait())
     assert next_action(state, 0.0) == Wait()
@@ -438,10 +438,10 @@ def test_only_decisions_have_a_line() -> None:
     assert decision_line(Wait(), 1.0, seen) is None
     assert decision_line(Finish("completed", "done"), 1.0, seen) is None
     assert decision_line(Warn("memory_low", "low"), 1.0, seen) == EventLine(
-        "memory_low", 1.0, detail="low", seen=seen
+        "memory_low", 1.0, detail="low", lines_read=seen
     )
     assert decision_line(Recycle(2, "full"), 1.0, seen) == EventLine(
-        "recycled", 1.0, process=2, detail="full", seen=seen
+        "recycled", 1.0, process=2, detail="full", lines_read=seen
     )
 
 

@@ -113,7 +113,7 @@ def test_a_small_process_is_not_killed_for_what_others_hold() -> None:
     assert output == [
         ("memory_low", "headroom 400 MiB is below 600 MiB"),
         (
-            "memory_elsewhere",
+            "memory_not_reclaimable",
             "headroom 100 MiB, the largest process has 3 MiB: the memory is used by something else",
         ),
     ]

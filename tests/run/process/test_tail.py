@@ -28,7 +28,7 @@ def test_any_cut_gives_the_lines_of_the_whole(pieces: list[bytes], data: st.Data
         found += tail.lines()
         tail.close()
         assert found == path.read_bytes().split(b"\n")[:-1]
-        assert tail.seen == len(found)
+        assert tail.lines_read == len(found)
 
 
 def test_a_line_over_the_limit_is_given_out_empty(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_a_line_over_the_limit_is_given_out_empty(tmp_path: Path) -> None:
     path.write_bytes(b"a\n" + b"x" * (MAX_LINE_BYTES + CHUNK_BYTES + 1) + b"\nb\n")
     tail = Tail(str(path))
     assert list(tail.lines()) == [b"a", b"", b"b"]
-    assert tail.seen == 3
+    assert tail.lines_read == 3
     tail.close()
 
 
