@@ -75,12 +75,34 @@ class Ciguard(Protocol):
     ) -> subprocess.CompletedProcess[str]: ...
 
 
+def call_in_process(
+    *words: str | Path, cwd: Path, stdin: str = "", **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """A call of the program without a process of its own: any verb but `run`.
+
+    Starting an interpreter takes as long as ten calls.
+    """
+    given, out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(3))
+    given.write(stdin)
+    given.seek(0)
+    with (
+        patch.dict(os.environ, clean_environment(**environ), clear=True),
+        patch.object(sys, "stdin", given),
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        code = cli.run([str(word) for word in words])
+    out.seek(0)
+    err.seek(0)
+    return subprocess.CompletedProcess(list(map(str, words)), code, out.read(), err.read())
+
+
 @pytest.fixture(scope="session")
 def ciguard(ciguard_process: Ciguard) -> Ciguard:
     """The program in this process; another exit code than `expect` fails with all it printed.
 
-    Starting an interpreter takes as long as ten calls. A leg is a process all the same: it takes
-    over signals and children of the process that it runs in.
+    A leg is a process all the same: it takes over signals and children of its process.
     """
 
     def call(
@@ -88,21 +110,8 @@ def ciguard(ciguard_process: Ciguard) -> Ciguard:
     ) -> subprocess.CompletedProcess[str]:
         if words[:1] == ("run",):
             return ciguard_process(*words, cwd=cwd, expect=expect, stdin=stdin, **environ)
-        given, out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(3))
-        given.write(stdin)
-        given.seek(0)
-        with (
-            patch.dict(os.environ, clean_environment(**environ), clear=True),
-            patch.object(sys, "stdin", given),
-            contextlib.chdir(cwd),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-        ):
-            code = cli.run([str(word) for word in words])
-        out.seek(0)
-        err.seek(0)
-        done = subprocess.CompletedProcess(list(map(str, words)), code, out.read(), err.read())
-        assert code == expect, f"{words}\n{done.stdout}\n{done.stderr}"
+        done = call_in_process(*words, cwd=cwd, stdin=stdin, **environ)
+        assert done.returncode == expect, f"{words}\n{done.stdout}\n{done.stderr}"
         return done
 
     return call

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from conftest import call_in_process
 from init.workflow_steps import Job
-from run.leg_runner import UNGUARDED, build_pyz, clean_environ, plan_of, until
+from run.leg_runner import UNGUARDED, build_pyz, plan_of, until
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.compare.run_from_records import runs_from_records
@@ -54,20 +53,9 @@ def job_in(folder: Path, policy: LegPolicy = UNGUARDED, *, static: bool = False)
     return Job(folder, render_workflow(workflow, environment(), static=static))
 
 
-def ciguard(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ciguard", *words],
-        cwd=folder,
-        env=clean_environ(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def guard(folder: Path) -> tuple[int, dict[str, Any]]:
-    answer = ciguard(
-        folder, "guard", "--plan", "plan", "--records", "artifacts", "--format", "json"
+    answer = call_in_process(
+        "guard", "--plan", "plan", "--records", "artifacts", "--format", "json", cwd=folder
     )
     assert answer.stdout, answer.stderr
     return answer.returncode, json.loads(answer.stdout)
@@ -84,8 +72,8 @@ def artifacts(folder: Path) -> list[str]:
 def history(folder: Path) -> str:
     """What a history says that gets all artifacts, and then all of them again."""
     words = ("history", "add", "artifacts", "--history", "h", "--plan", "plan", "--sha", "4f2a")
-    first = ciguard(folder, *words, "--branch", "main")
-    rerun = ciguard(folder, *words, "--branch", "main")
+    first = call_in_process(*words, "--branch", "main", cwd=folder)
+    rerun = call_in_process(*words, "--branch", "main", cwd=folder)
     assert "nothing new" in rerun.stdout, rerun.stderr
     return first.stdout
 

@@ -30,7 +30,7 @@ def note(name, n):
     with open(name, "a") as stream:
         stream.write(f"{{n}}\\n")
 """
-MOMENTS, SOAKED = 3, 25
+MOMENTS, SOAKED = 1, 27
 
 
 def executed(folder: Path, name: str = "ran") -> Counter[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from run.leg_runner import clean_environ, no_survivor, plan_of, start, until
+from conftest import call_in_process
+from run.leg_runner import no_survivor, plan_of, start, until
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError
@@ -28,13 +28,6 @@ def cases(*names, bad=()):
 out = pathlib.Path("out/deep")
 out.mkdir(parents=True, exist_ok=True)
 """
-
-
-def ciguard(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ciguard", *words]
-    return subprocess.run(
-        command, cwd=folder, env=clean_environ(), capture_output=True, text=True, check=False
-    )
 
 
 def copies(record: Path) -> list[str]:
@@ -148,8 +141,8 @@ def lay_out(folder: Path, *units: str) -> None:
 
 
 def guard(folder: Path) -> tuple[int, dict[str, Any]]:
-    answer = ciguard(
-        folder, "guard", "--plan", "plan.json", "--records", "records", "--format", "json"
+    answer = call_in_process(
+        "guard", "--plan", "plan.json", "--records", "records", "--format", "json", cwd=folder
     )
     assert answer.stdout, answer.stderr
     return answer.returncode, json.loads(answer.stdout)
@@ -162,7 +155,9 @@ def test_a_suite_may_say_its_results_in_files_alone(tmp_path: Path) -> None:
         "[suite.main]\nframework = 'command'\nresults = ['out/**/*.xml']\n"
         f"list = ['printf', 'a\\nb\\nc\\n']\ncommand = [{words}]\n"
     )
-    planned = ciguard(tmp_path, "plan", "--shards", "1", "--history", "none", "-o", "plan.json")
+    planned = call_in_process(
+        "plan", "--shards", "1", "--history", "none", "-o", "plan.json", cwd=tmp_path
+    )
     assert planned.returncode == 0, planned.stderr
     shard = ("--plan", "plan.json", "--shard", "01")
     leg = start(tmp_path, *shard, "--record", "records/1").wait(10)

@@ -7,14 +7,15 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
-from run.leg_runner import Leg, clean_environ, no_survivor, plan_of, start, until
+from conftest import call_in_process
+from run.leg_runner import Leg, no_survivor, plan_of, start, until
 from run.replay import replays
 
 from ciguard.codec import plan_file as plan_codec
@@ -61,14 +62,7 @@ def attempt(number: int) -> dict[str, str]:
 def guard(folder: Path) -> tuple[int, dict[str, object]]:
     """What `ciguard guard` says of all records, in any folders."""
     words = ("--plan", "plan.json", "--records", "records", "--format", "json")
-    done = subprocess.run(
-        [sys.executable, "-m", "ciguard", "guard", *words],
-        cwd=folder,
-        env=clean_environ(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = call_in_process("guard", *words, cwd=folder)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -102,9 +96,18 @@ def outcomes(record: Record) -> dict[str, str]:
     return {result.unit: result.outcome for result in found}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("rerun", [1, 2], ids=["same attempt", "next attempt"])
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    ("number", "rerun", "processes"),
+    [
+        (signal.SIGTERM, 1, 1),
+        (signal.SIGKILL, 2, 2),
+        *(
+            pytest.param(*one, marks=pytest.mark.soak)
+            for one in product([signal.SIGTERM, signal.SIGKILL], [1, 2], [1, 2])
+            if one not in {(signal.SIGTERM, 1, 1), (signal.SIGKILL, 2, 2)}
+        ),
+    ],
+)
 def test_only_what_did_not_end_runs_again(
     tmp_path: Path, number: int, rerun: int, processes: int
 ) -> None:
