@@ -104,11 +104,15 @@ def tables(tmp_path: Path, ciguard: Ciguard) -> Loop:
     return Loop(folder, ciguard)
 
 
-@pytest.fixture
-def shop(tmp_path: Path, ciguard: Ciguard) -> Loop:
-    folder = tmp_path / "shop"
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, ciguard: Ciguard) -> Loop:
+    """The demo's suite, planned on three shards in `plan`, which left `records`. Not changed."""
+    folder = tmp_path_factory.mktemp("loop") / "shop"
     shutil.copytree(ROOT / "demo" / "suite", folder)
-    return Loop(folder, ciguard)
+    loop = Loop(folder, ciguard)
+    loop.plan("plan", "--shards", "3", "--history", str(loop.history))
+    loop.run("plan", "records")
+    return loop
 
 
 def test_a_suite_of_any_command_goes_through_the_whole_loop(tables: Loop) -> None:
@@ -198,19 +202,19 @@ def test_expected_units_and_outcomes_are_what_the_framework_says_alone(
         child = next((word[item.tag] for item in case if item.tag in word), "passed")
         outcomes[f"{file}::{case.get('name')}"] = child
 
-    plan = shop.plan("plan", "--shards", "3", "--history", str(shop.history))
+    plan = json.loads((shop.folder / "plan" / "plan.json").read_bytes())
     planned = {unit["unit"] for shard in plan["shards"] for unit in shard["units"]}
     assert planned == {line for line in listed.splitlines() if "::" in line}
-    records = shop.run("plan", "records")
+    records = shop.folder / "records"
     shop.ciguard("guard", "--plan", "plan", "--records", records, cwd=shop.folder)
     shop.remember(records, 1)
     assert {value["unit"]: value["outcome"] for value in shop.exported()} == outcomes
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut"])
-def test_a_damaged_run_is_never_green(shop: Loop, damage: str) -> None:
-    shop.plan("plan", "--shards", "3", "--history", str(shop.history))
-    records = shop.run("plan", "records")
+def test_a_damaged_run_is_never_green(shop: Loop, tmp_path: Path, damage: str) -> None:
+    records = tmp_path / "records"
+    shutil.copytree(shop.folder / "records", records)
     for path in (records / "02").glob("*.jsonl"):
         content = path.read_bytes()
         path.unlink()
@@ -226,7 +230,6 @@ def test_a_damaged_run_is_never_green(shop: Loop, damage: str) -> None:
 
 
 def test_a_full_disk_behind_stdout_is_an_error_one_can_read(shop: Loop) -> None:
-    shop.plan("plan", "--history", str(shop.history))
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "ciguard", "guard", "--plan", "plan", "--records", "none"],
@@ -243,9 +246,11 @@ def test_a_full_disk_behind_stdout_is_an_error_one_can_read(shop: Loop) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_every_leg_says_how_many_there_are_so_the_last_is_missed(shop: Loop) -> None:
-    shop.plan("plan", "--shards", "3", "--history", str(shop.history))
-    base, head = shop.run("plan", "base"), shop.run("plan", "head")
+def test_every_leg_says_how_many_there_are_so_the_last_is_missed(
+    shop: Loop, tmp_path: Path
+) -> None:
+    base, head = shop.folder / "records", tmp_path / "head"
+    shutil.copytree(base, head)
     shutil.rmtree(head / "03")
     words = ("compare", base, head, "--fail-on", "incomplete")
     done = shop.ciguard(*words, cwd=shop.folder, expect=13)
