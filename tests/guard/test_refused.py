@@ -171,7 +171,7 @@ def test_each_limit_takes_out_what_passes_it(
     limit: tuple[str, int],
     output: str,
 ) -> None:
-    (tmp_path / "records" / "big.jsonl").write_bytes(b" \n" * (1 << 20))
+    (tmp_path / "records" / "big.jsonl").write_bytes((b" " * 1023 + b"\n") * (1 << 11))
     monkeypatch.setattr(record_tree, *limit)
     found = record_files(tmp_path / "records")
     assert found.problems == (output,)
