@@ -51,7 +51,7 @@ def culprits(leg: Leg) -> dict[str, Result]:
     }
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_each_victim_is_named_and_the_rest_runs(tmp_path: Path, processes: int) -> None:
     (tmp_path / "test_deadly.py").write_text(DEADLY)
     units = [PlannedUnit(unit, timeout_s=0.5 if unit.endswith("hangs") else None) for unit in UNITS]
@@ -104,8 +104,8 @@ def test_a_worker_that_dies_names_its_test_and_the_others_go_on(tmp_path: Path) 
         # xdist would wait for ever here: the new worker waits for a second test, and there is none.
         ("-n", "1", "--dist", "loadgroup"),
         # Here it would let the dead worker's test kill four more, and then give up the rest.
-        ("-n", "1", "--dist", "loadfile"),
-        ("-n", "1", "--max-worker-restart=0"),
+        pytest.param(("-n", "1", "--dist", "loadfile"), marks=pytest.mark.soak),
+        pytest.param(("-n", "1", "--max-worker-restart=0"), marks=pytest.mark.soak),
     ],
     ids=["loadgroup", "loadfile", "no restart"],
 )
