@@ -25,11 +25,6 @@ def err(text: str) -> None:
     _write(sys.stderr, _harmless(text))
 
 
-def encoding() -> str:
-    """What stdout can show."""
-    return sys.stdout.encoding or "utf-8"
-
-
 def workflow_command(command: str) -> None:
     """A workflow command of our own, which the runner reads from either stream."""
     _write(sys.stderr, command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,10 +32,9 @@ from ciguard.plan.base_plan import (
     from_plan,
 )
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
-from ciguard.plan.explain import Explained, find_unit
-from ciguard.plan.explanation import explanation
+from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.fixed_shards import fixed_assignment, plan_fixed
-from ciguard.plan.history_inputs import HistoryInputs, coverage_text, with_history, without_history
+from ciguard.plan.history_inputs import HistoryInputs, history_inputs
 from ciguard.plan.inventory import file_of, inventory, reject_duplicates
 from ciguard.plan.outputs import (
     PLAN,
@@ -62,8 +62,6 @@ from ciguard.suites_and_pools import pool_of_suites, pools_of, suites_of, with_i
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from pydantic_core import ErrorDetails
 
     from ciguard.codec.history import History
     from ciguard.codec.inventory_file import InventoryUnit
@@ -134,7 +132,8 @@ def command(
         fix = "leave out -o, --artifact, --static and --github: it writes nothing"
         raise UsageError("nothing is written", where="--dry-run", fix=fix)
     outputs = _outputs(invocation.environ) if github else None
-    workflow = _workflow(invocation.folder, static)  # asked first: a plan takes minutes
+    # Read first: a plan takes minutes.
+    workflow = read_workflow(local.read(invocation.folder / static), static) if static else ""
     read = _read_inventory(invocation.folder, listed) if listed is not None else None
     config = with_inventory_suites(invocation.config(), read.units if read else ())
     effective = _effective_config(config.plan, flags)
@@ -145,13 +144,14 @@ def command(
         reject_multiline_ids(units, suites, listed or "")
         given = fixed_assignment(units, read.empty, listed or "")
     if given is not None:
-        _reject_choices(flags, base, static)
+        _reject_choices(flags, base_plan=base, static=static)
         units = given.units
     chosen = pools_of(config, pools)
     run = current_run(invocation.environ)
     found = _inventory(invocation, config, suites, chosen, units)
     source = (history_location or config.history.store, base, _base_query(run))
-    known = _load_from_history(invocation, source, found, suites, chosen)
+    past = _past(invocation, source, found, suites, chosen)
+    known = past.inputs
     bounds = time_limits(effective.limit, effective.setup)
     basis = PlanInputs(
         inventory=found,
@@ -162,7 +162,7 @@ def command(
         overheads=known.overheads,
         candidate_sets=known.candidate_sets,
         limits_s=_unit_timeouts(config, found, known),
-        base=known.base,
+        base=past.base,
     )
     position = find_unit(basis, unit) if unit is not None else None
     policy = LegPolicy(
@@ -170,7 +170,7 @@ def command(
     )
     options = _plan_options(effective, bounds, pool_of_suites(config, chosen), policy)
     origin = _provenance(
-        run, known, found, is_static=static is not None, retries=config.policy.retries
+        run, past, found, is_static=static is not None, retries=config.policy.retries
     )
     made = plan_fixed(basis, given, options, origin) if given else plan(basis, options, origin)
     _write(made, output, folder)
@@ -222,7 +222,7 @@ def _unit_timeouts(
 
 def _provenance(
     run: ActionsRun | None,
-    from_history: HistoryInputs,
+    past: _Past,
     current_inventory: Inventory,
     *,
     is_static: bool,
@@ -230,15 +230,15 @@ def _provenance(
 ) -> Provenance:
     """Where the plan comes from; one that is kept is for the commits that follow."""
     return Provenance(
-        history=from_history.history_json,
+        history=past.inputs.history_json,
         repository=run.repository if run else None,
         workflow=run.workflow if run else None,
         head_sha=run.head_sha if run and not is_static else None,
         notes=(
-            *from_history.notes,
-            *(retries_without_effect(from_history.suites, current_inventory) if retries else ()),
+            *past.notes,
+            *(retries_without_effect(past.inputs.suites, current_inventory) if retries else ()),
         ),
-        base=from_history.count,
+        base=past.base_count,
     )
 
 
@@ -261,25 +261,21 @@ def _effective_config(configured: PlanConfig, flags: Mapping[str, str | None]) -
     try:
         return PlanConfig.model_validate({**configured.model_dump(), **given})
     except ValidationError as error:
-        raise combine([_mistake(detail) for detail in error.errors()]) from None
+        mistakes = [
+            UsageError(describe_mistake(one), where=f"--{str(one['loc'][0]).replace('_', '-')}")
+            for one in error.errors()
+        ]
+        raise combine(mistakes) from None
 
 
-def _mistake(detail: ErrorDetails) -> UsageError:
-    return UsageError(
-        describe_mistake(detail), where=f"--{str(detail['loc'][0]).replace('_', '-')}"
-    )
-
-
-def _reject_choices(flags: Mapping[str, str | None], base: str | None, static: str | None) -> None:
+def _reject_choices(flags: Mapping[str, str | None], **others: str | None) -> None:
     """Where a listing names the shards there is nothing to choose."""
-    given_flags = {
-        name: flags.get(name) for name in ("shards", "target_wall", "group", "processes")
-    }
-    for name, value in {**given_flags, "base_plan": base, "static": static}.items():
-        if value is not None:
-            fix = "leave it out, or list the units without a shard"
-            what = "the inventory says in which shard each unit is"
-            raise UsageError(what, where=f"--{name.replace('_', '-')}", fix=fix)
+    names = ("shards", "target_wall", "group", "processes")
+    given = {**{name: flags.get(name) for name in names}, **others}
+    for name in (name for name, value in given.items() if value is not None):
+        fix = "leave it out, or list the units without a shard"
+        what = "the inventory says in which shard each unit is"
+        raise UsageError(what, where=f"--{name.replace('_', '-')}", fix=fix)
 
 
 def _inventory(
@@ -340,57 +336,41 @@ def _base_query(run: ActionsRun | None) -> BaseQuery:
     return BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
 
 
-def _base(
-    base_plan_argument: str | None,
-    history: History | None,
-    query: BaseQuery,
-    suites: Mapping[str, Suite],
-) -> tuple[BasePlan | None, BaseCount | None]:
-    """The plan whose units are to stay where they are, and how many units the base has."""
-    if base_plan_argument is not None and base_plan_argument != "history":
-        base_plan_file = plan_codec.decode(local.read(base_plan_argument), base_plan_argument)
-        return from_plan(base_plan_file), base_count_of_plan(base_plan_file)
-    count = base_count_of_history(history, query, suites) if history is not None else None
-    if base_plan_argument is None:
-        return None, count
-    found = from_history(history) if history is not None else None
-    if found is None:
-        console.err("warning: --base-plan history: no run in it of which every leg ended well")
-    return found, count
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What a plan takes from the history and from the base's plan."""
+
+    inputs: HistoryInputs
+    base: BasePlan | None
+    base_count: BaseCount | None
+    notes: tuple[PlanNote, ...]
 
 
-def _load_from_history(
+def _past(
     invocation: Invocation,
     source: tuple[str, str | None, BaseQuery],
     current_inventory: Inventory,
     suites: Mapping[str, Suite],
     pools: Mapping[str, Pool],
-) -> HistoryInputs:
-    """All that a plan takes from the history, which is most of what is in memory until then."""
-    place, base, query = source
-    history, why = _history(invocation, place)
-    bases = _base(base, history, query, suites)
-    ancestors = _ancestor_functions(suites)
-    if history is None:
-        return without_history(
-            current_inventory,
-            suites=suites,
-            pools=pools,
-            ancestors=ancestors,
-            bases=bases,
-            why=why,
-        )
-    inputs, share = with_history(
+) -> _Past:
+    """Read the history, which is most of what is in memory until this returns."""
+    location, base_plan, query = source
+    history, missing = _history(invocation, location)
+    base, count = _base(base_plan, history, query, suites)
+    inputs = history_inputs(
         history,
-        place,
+        location,
         current_inventory,
         suites=suites,
         pools=pools,
-        ancestors=ancestors,
-        bases=bases,
+        ancestors=_ancestor_functions(suites),
     )
-    console.err(f"history: {place}, runs: {len(history.runs)}; {coverage_text(share)}")
-    return inputs
+    if history is None:
+        return _Past(inputs, base, count, (missing,))
+    joined, entries = inputs.history_json["matched"], inputs.history_json["entries"]
+    share = f"{joined} of its {entries} entries ({joined / (entries or 1):.1%})"
+    console.err(f"history: {location}, runs: {len(history.runs)}; {share} are units that exist")
+    return _Past(inputs, base, count, inputs.notes)
 
 
 def _history(invocation: Invocation, location: str) -> tuple[History | None, PlanNote]:
@@ -408,16 +388,29 @@ def _history(invocation: Invocation, location: str) -> tuple[History | None, Pla
     return (loaded.history if loaded.exists else None), missing
 
 
+def _base(
+    base_plan: str | None,
+    history: History | None,
+    query: BaseQuery,
+    suites: Mapping[str, Suite],
+) -> tuple[BasePlan | None, BaseCount | None]:
+    """The plan whose units are to stay where they are, and how many units the base has."""
+    if base_plan is not None and base_plan != "history":
+        found = plan_codec.decode(local.read(base_plan), base_plan)
+        return from_plan(found), base_count_of_plan(found)
+    base = from_history(history) if history is not None and base_plan is not None else None
+    if base_plan is not None and base is None:
+        console.err("warning: --base-plan history: no run whose shards all completed")
+    count = base_count_of_history(history, query, suites) if history is not None else None
+    return base, count
+
+
 def _write(result: PlanResult, output: str | None, folder: str | None) -> None:
     if output is not None:
         local.write(output, result.content)
     if folder is not None:
         local.write(Path(folder, PLAN), result.content)
         local.write(Path(folder, PROGRAM), zipped(members(resources("ciguard"))))
-
-
-def _workflow(folder: Path, path: str | None) -> str:
-    return read_workflow(local.read(folder / path), path) if path is not None else ""
 
 
 def _write_static(

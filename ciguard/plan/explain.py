@@ -1,26 +1,37 @@
-"""Finds the unit that `--explain` asks for, and holds all that its plan was made of. Pure."""
+"""`ciguard plan --explain`: finds a test; why it is in its shard, and its costs. Pure."""
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from ciguard.document import Code, Facts, Headline
 from ciguard.errors import InputError
-from ciguard.text import count_of, unit_name
+from ciguard.plan.base_plan import shard_number
+from ciguard.plan.estimates import WINDOW
+from ciguard.plan.inventory import file_of
+from ciguard.run.policy.state import UNKNOWN_BASE_BYTES, UNKNOWN_DELTA_BYTES
+from ciguard.text import count_of, duration, size, unit_name, whole_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
+    from ciguard.document import Block, Content
     from ciguard.model import Plan, PlannedUnit, Shard, UnitKey
     from ciguard.plan.estimates import Observations
     from ciguard.plan.problem_builder import PlanInputs
 
-MAX_VALUES: Final = 8
+    Rows = Iterator[tuple[str, Content]]
+
+MAX_NAMED: Final = 8  # of the tests that match
+MAX_SUGGESTIONS: Final = 3
+CUTOFF: Final = 0.5  # of difflib's ratio
 ROUNDED_S: Final = 1e-6  # so far an estimate is from the value that it was raised to
-WIDTH: Final = 80
-MAX_SUGGESTIONS: Final = 3  # ids that are named where none is called so
 NAME_WIDTH: Final = 2000
+GROUP_WIDTH: Final = 44
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,51 +69,163 @@ def find_unit(basis: PlanInputs, text: str) -> int:
     keys = basis.inventory.keys
     tests: tuple[Callable[[UnitKey], bool], ...] = (
         lambda key: key.unit == text,
-        lambda key: _quoted_name(key) == text,
+        lambda key: _name(key) == text,
         lambda key: key.unit.endswith((f":{text}", f".{text}", f"/{text}")),
-        lambda key: text in _quoted_name(key),
+        lambda key: text in _name(key),
     )
     alike = ([place for place, key in enumerate(keys) if test(key)] for test in tests)
     found = next((places for places in alike if places), [])
     if len(found) == 1:
         return found[0]
     if found:
-        named = [f"\n    {_quoted_name(keys[place])}" for place in found[:MAX_VALUES]]
-        if len(found) > MAX_VALUES:
-            named.append(f"\n    and {len(found) - MAX_VALUES:,} more")
-        what = f"{count_of(len(found), 'unit')} are called like {text!r:.100}"
-        fix = f"give one as it stands here:{''.join(named)}"
-        raise InputError(what, where="--explain", fix=fix)
-    first = {key.unit: key for key in reversed(keys)}
-    near = [
-        _quoted_name(first[unit])
-        for unit in _closest(text, [*dict.fromkeys(key.unit for key in keys)])
-    ]
-    some = ", ".join(_quoted_name(key) for key in keys[:MAX_SUGGESTIONS])
-    there = f"give one of {count_of(len(keys), 'unit')}, such as {some}"
-    fix = f"did you mean {', '.join(near)}?" if near else there
-    raise InputError(f"no planned unit is called {text!r:.100}", where="--explain", fix=fix)
+        named = [f"\n    {_name(keys[place])}" for place in found[:MAX_NAMED]]
+        if len(found) > MAX_NAMED:
+            named.append(f"\n    and {len(found) - MAX_NAMED:,} more")
+        what = f"{count_of(len(found), 'test')} match {text!r:.100}"
+        raise InputError(what, where="--explain", fix=f"pass one of:{''.join(named)}")
+    # By its own name, too: of long ids of one file all are near.
+    names = {_name(key).rpartition("::")[2]: _name(key) for key in reversed(keys)}
+    names |= {_name(key): _name(key) for key in reversed(keys)}
+    near = [names[name] for name in get_close_matches(text, names, MAX_SUGGESTIONS, CUTOFF)]
+    some = [*dict.fromkeys(near)] or [_name(key) for key in keys[:MAX_SUGGESTIONS]]
+    fix = f"{'did you mean' if near else 'pass the name of a test, such as'} {', '.join(some)}"
+    raise InputError(f"no planned test matches {text!r:.100}", where="--explain", fix=fix)
 
 
-def _quoted_name(key: UnitKey) -> str:
+def _name(key: UnitKey) -> str:
     return unit_name(key, NAME_WIDTH)
 
 
-def _closest(text: str, ids: Sequence[str]) -> list[str]:
-    """Ids that look like it, else those whose last part does."""
-    found = difflib.get_close_matches(text, ids, n=MAX_SUGGESTIONS, cutoff=0.5)
-    if found:
-        return found
-    last: dict[str, str] = {}
-    for one in ids:
-        last.setdefault(_last_part(one).lower(), one)
-    return [
-        last[name] for name in difflib.get_close_matches(text.lower(), last, MAX_SUGGESTIONS, 0.4)
+def explanation(case: Explained) -> tuple[Block, ...]:
+    """The test's name, and a fact for each thing that decided its place and its estimates."""
+    shard, number = case.shard_and_index
+    return (
+        Headline(Code(whole_name(case.unit.key), NAME_WIDTH)),
+        Facts(
+            (
+                ("shard", f"{shard.key} of {len(case.plan.shards)}, pool {shard.pool:.40}"),
+                ("place", f"{number + 1} of {count_of(len(shard.units), 'test')}"),
+                *_time(case),
+                *_overheads(case, shard),
+                *_memory(case),
+                *_group(case),
+                *_base(case, shard),
+                *_candidate(case, shard),
+                *_timeout(case),
+            )
+        ),
+    )
+
+
+def _time(case: Explained) -> Rows:
+    wall_s = case.unit.wall_s
+    spread_s = float(np.sqrt(case.basis.estimates.variance_s2[case.position]))
+    yield "time", f"{duration(wall_s)}, give or take {duration(spread_s)}"
+    mine = np.flatnonzero(case.observations.unit == case.position)[-WINDOW:]
+    measured = mine[~np.isnan(case.observations.wall_s[mine])]
+    flags = case.observations.is_lower_bound[measured].tolist()
+    values_s = case.observations.wall_s[measured]
+    if measured.size:
+        yield "from", f"its last {count_of(len(measured), 'value')}, scaled to the common speed:"
+        shown = zip(values_s.tolist(), flags, strict=True)
+        yield "", ", ".join(f"{'over ' * flag}{duration(value_s)}" for value_s, flag in shown)
+        if np.isclose(values_s[flags], wall_s, rtol=0, atol=ROUNDED_S).any():
+            yield "raised", "to the time after which it was stopped"
+            return
+    if all(flags):
+        yield "estimated", _siblings(case)
+
+
+def _siblings(case: Explained) -> str:
+    """The measured units whose mean its time is."""
+    names = case.basis.inventory.ancestors(case.basis.ancestors)
+    clean = ~case.observations.is_lower_bound & ~np.isnan(case.observations.wall_s)
+    held = [set(names(unit)) for unit in np.unique(case.observations.unit[clean]).tolist()]
+    for name in names(case.position):
+        count = sum(name in of_unit for of_unit in held)
+        if count:
+            text = str(name[-1] if isinstance(name, tuple) else name)
+            where = f"below {text:.40}" if text else "of the suite"
+            return f"mean of {count_of(count, 'measured test')} {where}"
+    return "no timings yet: every test is assumed to take the same time"
+
+
+def _overheads(case: Explained, shard: Shard) -> Rows:
+    """What its shard takes besides its tests: each number is a median of recent jobs."""
+    overheads = case.basis.overheads
+    place = overheads.file[case.position] if overheads.file else -1
+    if place >= 0 and overheads.setup_s[place]:
+        what = duration(overheads.setup_s[place])
+        yield "fixtures", f"{what}, shared by its file, once a process"
+    suite, leg = case.basis.suites[case.unit.suite], overheads.leg(shard.pool)
+    gap_s = overheads.inter_test_gap_s(case.unit.suite, shard.pool)
+    parts = [
+        (suite.setup_s, suite.teardown_s, "each process of its suite"),
+        (leg.start_s, leg.end_s, "the job"),
     ]
+    rows = [
+        f"{duration(start_s)} to start and {duration(end_s)} to end {what}"
+        for start_s, end_s, what in parts
+        if start_s + end_s > 0
+    ]
+    rows += [f"{1000 * gap_s:.3g} ms after each test of its suite"] * (gap_s > 0)
+    wall = f"{duration(shard.predicted.wall_s)} of its shard"
+    yield "wall", f"{wall}, besides its tests:" if rows else wall
+    yield from (("", row) for row in rows)
 
 
-def _last_part(unit: str) -> str:
-    """A test's own name: without folder, file, class and parameters."""
-    name = unit.split("[", 1)[0]
-    separator = next((one for one in ("::", "/", ".") if one in name), None)
-    return name.rsplit(separator, 1)[1] if separator else name
+def _memory(case: Explained) -> Rows:
+    unit, suite = case.unit, case.basis.suites[case.unit.suite]
+    base = size(UNKNOWN_BASE_BYTES if suite.base_bytes is None else suite.base_bytes)
+    process = f"{base}{' (not measured)' if suite.base_bytes is None else ''} of its process"
+    if unit.peak_delta_bytes is None:
+        yield "memory", f"not measured: {size(UNKNOWN_DELTA_BYTES)} reserved, above {process}"
+        return
+    yield "memory", f"{size(unit.peak_delta_bytes)} above {process}"
+    if unit.retained_bytes:
+        yield "", f"{size(unit.retained_bytes)} of it is retained after the test"
+
+
+def _group(case: Explained) -> Rows:
+    unit = case.basis.inventory.units[case.position]
+    name = unit.group or file_of(unit)
+    if name is None:
+        return
+    there = {
+        one.key
+        for one in case.basis.inventory.units
+        if (one.suite, one.variant) == (unit.suite, unit.variant)
+        and (one.group if unit.group else file_of(one)) == name
+    }
+    shards = sum(any(one.key in there for one in shard.units) for shard in case.plan.shards)
+    where = "in one shard" if shards == 1 else f"divided over {shards} shards"
+    content = (Code(name, GROUP_WIDTH), f": {count_of(len(there), 'test')}, {where}")
+    yield "group" if unit.group else "file", content
+
+
+def _base(case: Explained, shard: Shard) -> Rows:
+    base = case.basis.base
+    if base is None:
+        return
+    before = next((one.key for one in base.shards if case.unit.key in one.units), None)
+    if before is None:
+        yield "base", f"new since {base.name}"
+    elif shard_number(before) == shard_number(shard.key):
+        yield "base", f"in the same shard of {base.name}"
+    else:
+        yield "base", f"in shard {before} of {base.name}"
+
+
+def _candidate(case: Explained, shard: Shard) -> Rows:
+    for one in case.basis.candidate_sets:
+        if case.position in one.units:
+            keys = {case.basis.inventory.keys[place] for place in one.units}
+            is_isolated = one.is_isolated and all(unit.key in keys for unit in shard.units)
+            who = "this test" if len(one.units) == 1 else f"one of {len(one.units)} tests"
+            yield "candidate", f"{who} may have killed {count_of(one.losses, 'shard')}"
+            yield "", "isolated from all other tests" if is_isolated else "spread over the shards"
+
+
+def _timeout(case: Explained) -> Rows:
+    if case.unit.timeout_s is not None:
+        yield "timeout", f"{duration(case.unit.timeout_s)}, then it is stopped"

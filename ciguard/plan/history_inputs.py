@@ -10,7 +10,6 @@ from ciguard.model import PlanNote
 from ciguard.plan.estimates import Estimates, Observations, estimate_units, no_observations
 from ciguard.plan.loss_isolation import CandidateSet, candidate_sets
 from ciguard.plan.observations import (
-    JoinCoverage,
     join_history,
     map_keys,
     renamed_suites,
@@ -26,13 +25,12 @@ if TYPE_CHECKING:
 
     from ciguard.codec.history import History
     from ciguard.model import Pool, Suite
-    from ciguard.plan.base_plan import BaseCount, BasePlan
     from ciguard.plan.inventory import Ancestors, Inventory
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryInputs:
-    """What a plan takes from the history; `history_json` is what its answer says of the history."""
+    """What a plan takes from the history; `history_json` is what the plan file says of it."""
 
     observations: Observations
     estimates: Estimates
@@ -43,78 +41,48 @@ class HistoryInputs:
     overheads: Overheads = NO_OVERHEADS
     candidate_sets: tuple[CandidateSet, ...] = ()
     setups_s: Mapping[str, float] = field(default_factory=dict)
-    base: BasePlan | None = None
-    count: BaseCount | None = None
 
 
-def without_history(
+def history_inputs(
+    history: History | None,
+    location: str,
     inventory: Inventory,
     *,
     suites: Mapping[str, Suite],
     pools: Mapping[str, Pool],
     ancestors: Mapping[str, Ancestors],
-    bases: tuple[BasePlan | None, BaseCount | None],
-    why: PlanNote,
 ) -> HistoryInputs:
-    """All units are estimated alike; `why` there is no history."""
+    """What the history knows of the inventory's units; without one, all are estimated alike."""
     names, members = inventory.ancestors(ancestors), inventory.members(ancestors)
-    observations = no_observations()
-    return HistoryInputs(
-        observations,
-        estimate_units(observations, len(inventory.units), names, members),
-        suites,
-        pools,
-        {"source": None, "runs": 0},
-        (why,),
-        base=bases[0],
-        count=bases[1],
-    )
-
-
-def with_history(
-    history: History,
-    place: str,
-    inventory: Inventory,
-    *,
-    suites: Mapping[str, Suite],
-    pools: Mapping[str, Pool],
-    ancestors: Mapping[str, Ancestors],
-    bases: tuple[BasePlan | None, BaseCount | None],
-) -> tuple[HistoryInputs, JoinCoverage]:
-    """What the history knows of the inventory's units, and how much of it that is."""
-    names, members = inventory.ancestors(ancestors), inventory.members(ancestors)
+    count = len(inventory.units)
+    if history is None:
+        rows = no_observations()
+        values = estimate_units(rows, count, names, members)
+        return HistoryInputs(rows, values, suites, pools, {"source": None, "runs": 0})
     where = map_keys(history, inventory)
     rows, share = join_history(history, inventory, where)
-    values = estimate_units(rows, len(inventory.units), names, members)
-    notes = []
-    if not values.has_history.any():
-        notes.append(PlanNote("history_unrelated", {"location": place}))
-    notes += renamed_suites(history, inventory)
+    values = estimate_units(rows, count, names, members)
+    unrelated = PlanNote("history_unrelated", {"location": location})
     history_json: dict[str, Any] = {
-        "source": place,
+        "source": location,
         "runs": len(history.runs),
         "entries": share.entries,
+        "matched": share.matched,
+        "units_with_history": int(values.has_history.sum()),
     }
-    history_json |= {"matched": share.matched, "units_with_history": int(values.has_history.sum())}
     if history.runs and history.runs[-1].at > UNDATED:
         history_json["newest"] = history.runs[-1].at.isoformat()
-    inputs = HistoryInputs(
+    return HistoryInputs(
         observations=rows,
         estimates=values,
         suites=with_process_costs(suites, history),
         pools=with_observed_capacity(pools, history),
         history_json=history_json,
-        notes=tuple(notes),
+        notes=(
+            *(() if values.has_history.any() else (unrelated,)),
+            *renamed_suites(history, inventory),
+        ),
         overheads=observe_overheads(history, inventory, where.unit_of_key),
         candidate_sets=candidate_sets(history, inventory, where.unit_of_key),
         setups_s=max_fixture_s(history),
-        base=bases[0],
-        count=bases[1],
     )
-    return inputs, share
-
-
-def coverage_text(share: JoinCoverage) -> str:
-    """How many entries of the history belong to units of the inventory."""
-    part = share.matched / share.entries if share.entries else 1.0
-    return f"{share.matched} of its {share.entries} entries ({part:.1%}) are units that exist"

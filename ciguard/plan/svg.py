@@ -39,9 +39,6 @@ STEPS_S: Final = (
 
 MIN_WIDTH: Final = 1.5
 COARSENING: Final = 1.5
-FILE_END_TOLERANCE: Final = (
-    1 / 3
-)  # of the narrowest: so wide, a rectangle rather ends with its file
 MAX_BLOCKS: Final = 6000  # about 1.2 MB
 NAME_WIDTH: Final = 100
 
@@ -109,8 +106,9 @@ class Scale:
         return round(LEFT + self.to_width(value), 1)
 
     def span(self, begin: float, end: float, title: str) -> Span | None:
+        """The part of a lane between two times; None where it has no width."""
         width = round(self.to_width(end - begin), 1)
-        return Span(self.x(begin), width, title) if width > 0 else None
+        return Span(self.x(begin), width, title) if self.is_time and width > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +178,7 @@ def _lanes(plan: Plan, scale: Scale) -> Iterator[Lane]:
     widths = [[scale.to_width(value) for value in values] for values in weights]
     home = _file_of(plan)
     homes = [[home(unit) for unit in shard.units] for shard in plan.shards]
-    for number, (shard, runs) in enumerate(zip(plan.shards, _all_runs(widths, homes), strict=True)):
+    for number, (shard, runs) in enumerate(zip(plan.shards, _all_runs(widths), strict=True)):
         filled = math.fsum(weights[number])
         wall_s, late_s = shard.predicted.wall_s, shard.predicted.wall_p95_s
         yield Lane(
@@ -191,12 +189,8 @@ def _lanes(plan: Plan, scale: Scale) -> Iterator[Lane]:
             title=_shard_title(shard, scale),
             label=_lane_label(plan, shard, scale),
             blocks=tuple(_blocks(shard, widths[number], homes[number], runs, scale)),
-            overhead=scale.span(filled, wall_s, _overhead_title(shard, wall_s - filled))
-            if scale.is_time
-            else None,
-            p95_margin=scale.span(wall_s, late_s, f"until {duration(late_s)} in 95 % of the runs")
-            if scale.is_time
-            else None,
+            overhead=scale.span(filled, wall_s, _overhead_title(shard, wall_s - filled)),
+            p95_margin=scale.span(wall_s, late_s, f"until {duration(late_s)} in 95 % of the runs"),
         )
 
 
@@ -212,28 +206,22 @@ def _weights(shard: Shard, scale: Scale) -> list[float]:
     return [wall_s * ratio for wall_s in walls_s]
 
 
-def _all_runs(
-    widths: Sequence[Sequence[float]], homes: Sequence[Sequence[str]]
-) -> list[list[tuple[int, int]]]:
+def _all_runs(widths: Sequence[Sequence[float]]) -> list[list[tuple[int, int]]]:
     """Each lane's, as fine as the page's size allows."""
     narrowest, most = MIN_WIDTH, max(MAX_BLOCKS, len(widths))
     while True:
-        lanes = zip(widths, homes, strict=True)
-        found = [_runs(lane, of_lane, narrowest) for lane, of_lane in lanes]
+        found = [_runs(lane, narrowest) for lane in widths]
         if sum(map(len, found)) <= most:
             return found
         narrowest *= COARSENING
 
 
-def _runs(widths: Sequence[float], homes: Sequence[str], narrowest: float) -> list[tuple[int, int]]:
+def _runs(widths: Sequence[float], narrowest: float) -> list[tuple[int, int]]:
     """Begin and end of what becomes one rectangle: a wide unit, or narrow neighbours together."""
     found: list[tuple[int, int]] = []
     begin, gathered = 0, 0.0
     for place, width in enumerate(widths):
-        is_new = begin < place and homes[place] != homes[place - 1]
-        if begin < place and (
-            width >= narrowest or (is_new and gathered >= FILE_END_TOLERANCE * narrowest)
-        ):
+        if begin < place and width >= narrowest:
             found.append((begin, place))
             begin, gathered = place, 0.0
         gathered += width

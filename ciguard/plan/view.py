@@ -176,7 +176,7 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
     if measured and (tight := _least_headroom(plan)) is not None:
         yield "memory", f"{_peak(tight)} of {size(tight.budget_bytes)}, shard {tight.key}"
     if split:
-        yield "divided", _named(split)
+        yield "split files", _named(split)
     if plan.base is not None:
         moved = f"{len(plan.moved_units):,} of {count_of(_unit_count(plan), 'test')} moved from"
         yield "base", (f"{moved} the shards of ", Code(plan.base, NAME_WIDTH))

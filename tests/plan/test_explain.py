@@ -11,8 +11,7 @@ from ciguard.errors import InputError
 from ciguard.model import UnitKey
 from ciguard.plan.base_plan import BasePlan, BaseShard
 from ciguard.plan.estimates import Observations, estimate_units, no_observations
-from ciguard.plan.explain import Explained, find_unit
-from ciguard.plan.explanation import explanation
+from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.inventory import inventory
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
@@ -131,18 +130,18 @@ def test_a_part_of_an_id_will_do_where_one_has_it() -> None:
         "the end of an id is meant first"
     )
     assert explain_unit(no_observations(), "three[").startswith("b.py::three[x]\n")
-    with pytest.raises(InputError, match=r"2 units are called like 'a\.py'") as raised:
+    with pytest.raises(InputError, match=r"2 tests match 'a\.py'") as raised:
         explain_unit(no_observations(), "a.py")
-    assert raised.value.fix == "give one as it stands here:\n    a.py::one\n    a.py::two"
-    with pytest.raises(InputError, match="no planned unit is called") as raised:
+    assert raised.value.fix == "pass one of:\n    a.py::one\n    a.py::two"
+    with pytest.raises(InputError, match="no planned test matches") as raised:
         explain_unit(no_observations(), "a.py::oen")
-    assert raised.value.fix == "did you mean a.py::one, a.py::two, b.py::three?"
+    assert raised.value.fix == "did you mean a.py::one, a.py::two, b.py::three"
     with pytest.raises(InputError) as raised:
         explain_unit(no_observations(), "thrre")
-    assert raised.value.fix == "did you mean b.py::three?"
+    assert raised.value.fix == "did you mean b.py::three, b.py::three[x]"
     with pytest.raises(InputError) as raised:
         explain_unit(no_observations(), "qqq")
-    assert raised.value.fix == "give one of 4 units, such as a.py::one, a.py::two, b.py::three"
+    assert raised.value.fix == "pass the name of a test, such as a.py::one, a.py::two, b.py::three"
 
 
 def test_a_unit_of_several_variants_is_meant_as_it_is_shown() -> None:
@@ -151,7 +150,7 @@ def test_a_unit_of_several_variants_is_meant_as_it_is_shown() -> None:
     ]
     there = inventory(units, exclude={}, ordered=True)
     found = PlanInputs(there, estimate_units(no_observations(), 8, lambda _: [""]), {}, {}, {})
-    with pytest.raises(InputError, match="2 units are called like") as raised:
+    with pytest.raises(InputError, match="2 tests match") as raised:
         find_unit(found, "a.py::one")
     shown = raised.value.fix.split("\n    ")[1:]
     assert shown == ["[web/cov] a.py::one", "[web/plain] a.py::one"]
@@ -159,7 +158,7 @@ def test_a_unit_of_several_variants_is_meant_as_it_is_shown() -> None:
     assert [there.keys[find_unit(found, name)] for name in shown] == keys
     with pytest.raises(InputError) as raised:
         find_unit(found, "a.py::oen")
-    assert raised.value.fix.startswith("did you mean [web/cov] a.py::one, [web/cov] a.py::two")
+    assert raised.value.fix.startswith("did you mean [web/cov] a.py::one, [web/plain] a.py::one")
     with pytest.raises(InputError) as raised:
         find_unit(found, "web")
     assert raised.value.fix.count("[web/") == 8
