@@ -54,9 +54,8 @@ class Observations:
         unit: positions in the inventory.
         is_lower_bound: the unit was stopped, or its leg did not end by itself.
         speed_spread: standard deviation of the logarithm of the legs' speeds; None if unknown.
-        lower_bound_bytes, most_bytes: what the peak delta lies between, where it is not one
-        number; None
-            where nobody measured any.
+        lower_bound_bytes, upper_bound_bytes: the interval of the peak delta, where it is not one
+            number; None where no unit has any.
     """
 
     unit: NDArray[np.int32]
@@ -78,7 +77,7 @@ class Estimates:
         variance_s2: spread of `wall_s` from run to run on one machine.
         peak_delta_bytes, retained_bytes: NaN where neither the unit nor a sibling was measured.
         known: history has seen the unit.
-        speed_spread: of the machines, as in `Past`.
+        speed_spread: of the machines, as in `Observations`.
     """
 
     wall_s: Floats
@@ -102,8 +101,8 @@ def estimate_units(
 
     Args:
         count: units in the inventory.
-        kin: names of the groups that a unit belongs to, nearest first; the last one is everybody
-            (of its suite and variant).
+        ancestors: names of the groups of a unit, nearest first; the last one is all units (of its
+            suite and variant).
         members: units that have such a name, where that is known without asking all of them.
 
     Returns:

@@ -1,7 +1,7 @@
 """The units that exist now, which of them are planned, and what keeps them together. Pure.
 
 Everything is kept sorted by key: what is decided over it cannot depend on the order in which units
-came. Where that order means something, as a framework's own does, `turn` remembers it.
+came. Where that order means something, as a framework's own does, `run_order` remembers it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Inventory:
     Attributes:
         units: planned ones, by key, each once.
         keys: theirs; kept, because making 100,000 of them costs 0.1 s.
-        turn: for each unit, its place in the order in which it is to run.
+        run_order: for each unit, its place in the order in which it is to run.
         excluded: by key, not in `units`.
         files: every test file, also those without a unit -> how many units it has.
         file_names: of each unit, where it is known.
-        listed: somebody named the units; no framework did.
+        listed: the user listed the units; no framework did.
     """
 
     units: tuple[InventoryUnit, ...]
@@ -69,7 +69,7 @@ class Inventory:
         return names
 
     def members(self, of_suite: Mapping[str, Ancestors]) -> Callable[[Hashable], list[int]]:
-        """Units by a name that `kin` gave one of them: every name is the beginning of its id."""
+        """Units by a name that `ancestors` gave one of them: every name is the beginning of its id."""
         suite_key: UnitKey | None = (
             self.keys[0] if len([*group_by_suite_key(self.keys)]) == 1 else None
         )

@@ -156,8 +156,8 @@ def _isolation_shards(
     """Shards that hold nothing but suspects: an eighth, or as many as their time needs.
 
     Args:
-        others: units that are elsewhere.
-        least: shards that the others cannot fill, or one for each culprit.
+        other_units: units that are elsewhere.
+        min_shards: shards that the others cannot fill, or one for each culprit.
     """
     if not blocks or not other_units or shard_count < 2:  # noqa: PLR2004  # nothing to keep apart
         return []

@@ -68,8 +68,8 @@ def join_history(
     class or file is divided over those of its units that the run says nothing of by themselves.
 
     Args:
-        found: the units that exist now.
-        places: of `map_keys`, where they are known already.
+        inventory: the units that exist now.
+        key_mapping: of `map_keys`, where it is known already.
 
     Returns:
         Rows by unit, and how many of the history's keys found one. O(values) in numpy.

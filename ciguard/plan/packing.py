@@ -185,7 +185,7 @@ def pack_balanced(
 
     Args:
         preassigned: what each shard holds already; at least one shard.
-        enough_s: load of a shard up to which no group is cut, even if it is over the target.
+        target_s: load of a shard up to which no group is cut, even if it is over the target.
 
     Returns:
         Each unit in exactly one shard. No shard is empty if there are units and indivisible groups

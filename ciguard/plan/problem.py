@@ -31,13 +31,13 @@ class PackingProblem:
 
     Attributes:
         units: of the whole inventory, by key; `positions` says which are meant.
-        turn, variances_s2: by position, as in `Inventory` and `Estimates`.
+        run_order, variances_s2: by position, as in `Inventory` and `Estimates`.
         group_key: what keeps units together; None for nothing.
         overheads: of this pool's shards.
-        marked: units that the suite itself keeps together.
-        homes: by position, the number of the shard in which the base's plan has it.
+        colocated: units that the suite itself keeps together.
+        previous_shard: by position, the number of the shard in which the base's plan has it.
         base_keys: of the shards that the base's plan has for this work.
-        suspicions: units that may have killed shards.
+        candidate_sets: units that may have killed shards.
         deadline_s, risk: when a leg stops itself, and the accepted P(any shard gets there).
     """
 
@@ -134,7 +134,7 @@ class PackingProblem:
 
     @cached_property
     def longest_feasible_s(self) -> float:
-        """What a shard of the longest unit or group takes that is not hopeless."""
+        """What a shard of the longest unit or group takes that is feasible."""
         blocks = self._blocks if self.infeasible else self._longest
         return max(map(self.block_solo_s, blocks[len(self.infeasible) :]))
 
@@ -206,7 +206,7 @@ class PackingProblem:
         return math.fsum((self.leg.total_s, process_s, self.walls_s[position], setup_s))
 
     def bound_s(self, shard_count: int) -> float:
-        """The least wall time that this many shards can have; each way starts once at least."""
+        """The least wall time that this many shards can have; each suite and variant starts once at least."""
         slots = shard_count * self.processes
         started_s = math.fsum(self.starts_s) - min(len(self.starts_s), slots) * self.starts_s[0]
         floor_s = self.solo_s(self.floor)

@@ -76,7 +76,7 @@ class PlanInputs:
         estimates: for the inventory's units.
         suites: with what their processes cost.
         pools: the preferred one first.
-        kin: by suite, names of the groups that a unit belongs to, nearest first.
+        ancestors: by suite, names of the groups of a unit, nearest first.
         limits_s: of units, by position; empty where none has one.
         base: the base's plan, whose units stay where they are.
     """
@@ -188,7 +188,7 @@ class ProblemBuilder:
 
         Args:
             pools: of each unit.
-            apart: a shard holds units of one suite and variant, too.
+            by_variant: a shard holds units of one suite and variant, too.
         """
         by_command: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[int]] = defaultdict(
             list

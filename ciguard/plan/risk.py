@@ -77,7 +77,7 @@ class WallTimeSpread:
         variance_s2: sum over the units of the shard.
         slots: processes side by side; each has its part of the variance.
         speed_spread: standard deviation of the logarithm of the runs' common speed.
-        beside_s: scale of what the leg takes beside its tests.
+        overhead_spread_s: scale of what the leg takes besides its tests.
     """
 
     variance_s2: float

@@ -35,7 +35,7 @@ class PoolAllocation:
 
     Attributes:
         split: first units of groups that are in several shards.
-        hopeless: shards, by place, with a unit that alone passes the deadline.
+        infeasible: shards, by place, with a unit that alone passes the deadline.
     """
 
     shards: tuple[Shard, ...]
@@ -73,7 +73,7 @@ def allocate_n(work: PackingProblem, shard_count: int, target_s: float = 0.0) ->
     """Pack into exactly this many shards, or as many as can be filled.
 
     Args:
-        enough_s: wall time of a shard for which no group need be divided.
+        target_s: wall time of a shard for which no group need be divided.
     """
     split, packed = pack_shards(
         work, min(shard_count, work.max_shards), work.previous_shard, target_s
@@ -94,7 +94,7 @@ def pack_shards(
     """First units of split groups; the units of each shard: suspects first, then the base's.
 
     Args:
-        count: of shards, at most `work.pieces`.
+        count: of shards, at most `work.max_shards`.
     """
     lost = _isolated_blocks(work, count, homes)
     isolated = {unit for block in lost.values() for unit in block}
@@ -200,7 +200,7 @@ def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) ->
     The base's number is taken where it does as well and is at most a tenth larger.
 
     Args:
-        most: shards allowed.
+        max_count: shards allowed.
     """
     deadline_s, risk = work.deadline_s, work.risk
     least_s = work.longest_feasible_s
