@@ -61,7 +61,7 @@ def base_count_of_plan(plan: Plan) -> BaseCount:
 def base_count_of_history(
     history: History, query: BaseQuery, suites: Mapping[str, Suite]
 ) -> BaseCount | None:
-    """As the base's newest run before the asker's was planned; None where nobody knows.
+    """Of the base's newest run before the planned one; None where it is unknown.
 
     Args:
         suites: by name; ids of units name files as seen from the suite's working folder.
@@ -109,7 +109,7 @@ def from_plan(plan: Plan) -> BasePlan:
 def from_history(history: History) -> BasePlan | None:
     """As the newest run was planned of which every leg ended by itself; None without one.
 
-    Its records say in which shard each unit ran: no plan file has to be kept for it.
+    Its records name the shard in which each unit ran, so no plan file has to be stored.
     """
     values = history.values
     keys, unit_of_key = units(history)
@@ -158,7 +158,7 @@ def previous_shards(
 
 
 def shard_number(key: str) -> int | str:
-    """What a shard's key says: 07 of 99 and 007 of 100 shards are the same."""
+    """The number in a shard's key: 07 of 99 and 007 of 100 shards are the same."""
     return int(key) if key.isascii() and key.isdigit() else key
 
 

@@ -82,6 +82,6 @@ def chosen_option(shards: Sequence[Shard], pools: Mapping[str, Pool]) -> ShardCo
 
 
 def counts_to_try(count: int, max_count: int) -> list[int]:
-    """Numbers of shards worth a look beside the chosen one, ascending, without it."""
+    """Numbers of shards to compare with the chosen one, ascending, without it."""
     found = {min(max(1, round(factor * count)), max_count) for factor in FACTORS}
     return sorted(found - {count})

@@ -31,13 +31,13 @@ WINDOW: Final = 8  # values that an estimate looks at
 # Weight of a value against the next newer one: the last two count for 3/4. Real recordings hardly
 # tell 0.3 from 0.7; medians and trimmed means gain nothing (benchmarks/plan_quality.py).
 DECAY: Final = 0.5
-DEFAULT_S: Final = 1.0  # every unit's time while nobody has measured anything
-MIN_S: Final = 0.001  # of a unit that nobody has seen: 0 s would let a shard take all of them
+DEFAULT_S: Final = 1.0  # every unit's time while nothing is measured
+MIN_S: Final = 0.001  # of a unit without history: 0 s would let a shard take all of them
 DIGITS: Final = 6  # seconds are rounded to microseconds: no plan hangs on the last bit of a sum
 
 SPREAD_RATIO: Final = 0.3  # of a unit measured once, while no unit was measured twice
 NEW_SPREAD_RATIO: Final = 1.0  # of a unit never seen: siblings differ by their own size
-SPREAD_FROM_S: Final = 0.05  # shorter times tell of timers and caches
+SPREAD_FROM_S: Final = 0.05  # shorter times vary with timers and caches
 # Of a run's common speed on one sort of machine: real recordings have 0.04, and 0.08 with those
 # where the machines are others.
 SPEED_SPREAD: Final = 0.08
@@ -45,7 +45,7 @@ SPEED_SPREAD: Final = 0.08
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observations:
-    """What history says of the units that exist now.
+    """Past measurements of the units that exist now.
 
     One row a unit and run, sorted by unit and, within it, from the oldest run to the newest; NaN
     where not measured. Times are scaled to the common speed.
@@ -135,7 +135,7 @@ def estimate_units(
     known = np.zeros(count, np.bool_)
     known[observations.unit] = True
     raised_s = np.fmax(mean_s, _censored_minimum_s(observations, clean, count))
-    # Nobody knows how much longer than that: what its values say was so far off already.
+    # How much longer it takes is unknown; its values were off by this much already.
     variance_s2 += np.square(raised_s - mean_s)
     return Estimates(
         wall_s=np.asarray(np.round(raised_s, DIGITS), np.float64),
@@ -157,8 +157,8 @@ def upper_or_measured(peak_delta_bytes: Floats, upper_bound_bytes: Floats) -> Fl
 def _peaks(observations: Observations, count: int) -> Floats:
     """The largest recent peak delta of each unit; NaN where none is known.
 
-    Of a unit with bounds the smallest upper one, for what it has in common with the others that
-    run beside it differs from run to run; and never less than it is known to have needed once.
+    Of a unit with bounds the smallest upper one, because the memory that it shares with concurrent
+    units differs from run to run; and never less than the largest lower bound.
     """
     exact = observations.peak_delta_bytes
     least = (
@@ -269,7 +269,7 @@ def _from_siblings(
 ) -> tuple[Floats, Floats]:
     """For each unit the mean time and the largest peak of its nearest siblings that have one.
 
-    The peak is not asked of everybody: one heavy test would make every new one heavy.
+    The peak is not taken from all units: one heavy test would make every new one heavy.
     """
     measured = np.flatnonzero(~np.isnan(mean_s))
     if not measured.size:

@@ -45,7 +45,7 @@ class Explained:
 
     @property
     def shard_and_index(self) -> tuple[Shard, int]:
-        """Its shard, and where it stands in it."""
+        """Its shard, and its place in it."""
         key = self.basis.inventory.keys[self.position]
         for shard in self.plan.shards:
             for place, unit in enumerate(shard.units):

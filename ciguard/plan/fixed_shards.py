@@ -1,8 +1,8 @@
-"""A plan whose shards somebody else has chosen: the contract of a run that exists already. Pure.
+"""A plan of shards that the inventory names: the contract of an existing matrix. Pure.
 
-Nothing is moved. A unit may be in several shards, as it is in many a matrix written by hand: the
-guard says so. What a shard is expected to take is the sum of what its units do, of the start and
-end of a process for each of its suites and variants, and of the leg's own.
+No unit is moved. A unit may be in several shards, as in many a matrix written by hand; the guard
+reports it. A shard's predicted time is the sum of its units, of the start and end of a process for
+each of its suites and variants, and of the leg's own overhead.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HistoryInputs:
-    """What a plan takes from the history; `history_json` is what the plan file says of it."""
+    """What a plan takes from the history; `history_json` goes into the plan file."""
 
     observations: Observations
     estimates: Estimates

@@ -1,7 +1,7 @@
 """The units that exist now, which of them are planned, and what keeps them together. Pure.
 
-Everything is kept sorted by key: what is decided over it cannot depend on the order in which units
-came. Where that order means something, as a framework's own does, `run_order` remembers it.
+Everything is sorted by key, so that no decision depends on the order of the input. Where that order
+has a meaning, as a framework's own does, `run_order` has it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Ancestors = Callable[[str], Sequence[str]]
     Name = tuple[str, str, str]  # suite, variant, and a name that `Ancestors` gave
 
-MAX_CODE_POINT: Final = "\U0010ffff"  # sorts behind every text that goes on otherwise
+MAX_CODE_POINT: Final = "\U0010ffff"  # sorts after every text with the same beginning
 MAX_NAMED: Final = 5  # ids in a message; the rest is counted
 _PARAMETERS: Final = re.compile(r"[\[(]")
 
@@ -40,7 +40,7 @@ class Inventory:
 
     Attributes:
         units: planned ones, by key, each once.
-        keys: theirs; kept, because making 100,000 of them costs 0.1 s.
+        keys: of the units; stored, because making 100,000 of them costs 0.1 s.
         run_order: for each unit, its place in the order in which it is to run.
         excluded: by key, not in `units`.
         files: every test file, also those without a unit -> how many units it has.
@@ -57,7 +57,7 @@ class Inventory:
     user_listed: bool = False
 
     def ancestors(self, of_suite: Mapping[str, Ancestors]) -> Callable[[int], Sequence[Hashable]]:
-        """Names of the groups of a unit by position, nearest first; no group is of two ways."""
+        """Names of a unit's groups by position, nearest first, within its suite and variant."""
         if len([*group_by_suite_key(self.keys)]) == 1:
             only = of_suite[self.keys[0].suite]
             return lambda position: only(self.keys[position].unit)
@@ -69,7 +69,7 @@ class Inventory:
         return names
 
     def members(self, of_suite: Mapping[str, Ancestors]) -> Callable[[Hashable], list[int]]:
-        """Units by a name that `ancestors` gave one of them: every name is the beginning of its id."""
+        """Units by a name of `ancestors`: every name is the beginning of a unit's id."""
         suite_key: UnitKey | None = (
             self.keys[0] if len([*group_by_suite_key(self.keys)]) == 1 else None
         )
@@ -81,17 +81,17 @@ class Inventory:
                 else UnitKey(*cast("Name", name))
             )
             last = group._replace(unit=f"{group.unit}{MAX_CODE_POINT}")
-            kin = of_suite[group.suite]
+            ancestors = of_suite[group.suite]
             return [
                 place
                 for place in range(bisect_left(self.keys, group), bisect_right(self.keys, last))
-                if group.unit in kin(self.keys[place].unit)
+                if group.unit in ancestors(self.keys[place].unit)
             ]
 
         return found
 
     def file_indices(self) -> tuple[list[int], int]:
-        """For each unit the number of its file, or -1; and how many there are. By way and name."""
+        """For each unit the number of its file, or -1; and how many there are."""
         numbers: dict[tuple[str, str, str], int] = {}
         places = []
         for unit, file in zip(self.units, self.file_names, strict=True):
@@ -125,7 +125,7 @@ def inventory(
         units: all that exist.
         exclude: patterns by suite, as `fnmatch` reads them; an id itself always matches.
         files: test files that are there, whether they have a unit or not.
-        ordered: a framework listed `units`; its order is kept within a shard.
+        ordered: a framework listed `units`; its order is the order within a shard.
 
     Raises:
         InputError: a unit is there twice.
@@ -162,7 +162,7 @@ def inventory(
 def group_by_suite_key(
     keys: Sequence[UnitKey] | Sequence[CaseKey],
 ) -> Iterator[tuple[tuple[str, str], range]]:
-    """Suites and variants of sorted keys, each with the positions of its keys. O(ways)."""
+    """Suites and variants of sorted keys, each with its positions. O(suites x variants)."""
     begin = 0
     while begin < len(keys):
         suite, variant = keys[begin][:2]
@@ -193,7 +193,7 @@ def _by_key(units: Sequence[InventoryUnit]) -> list[int]:
 
 
 def reject_duplicates(keys: Sequence[UnitKey], where: str = "") -> None:
-    """Refuse units that stand there again.
+    """Refuse duplicates.
 
     Raises:
         InputError: names them.
@@ -218,7 +218,7 @@ def name_some(ids: Sequence[str]) -> str:
 
 
 def file_of(unit: InventoryUnit) -> str | None:
-    """Its file: as listed, else what stands before `::` in its id."""
+    """Its file: as listed, else the part before `::` of its id."""
     if unit.file:
         return unit.file
     head, separator, _ = unit.unit.partition("::")

@@ -1,10 +1,10 @@
-"""What a lost shard tells: which units may have killed it, narrowed by every further loss. Pure.
+"""The units that may have killed a lost shard: candidates, fewer after every further loss. Pure.
 
-A shard whose runner died left no culprit, only a set of units of which none can be told from the
-others. A unit that has since ended well is innocent. Repeated losses intersect: the units of one
-loss are spread over all shards, so that the next one leaves but a fraction of them; after two, they
-run in shards of their own and take nothing else along. Where those are so few that the next loss
-would tell nothing new, half of them are among the others again.
+A shard whose runner died names no culprit: each of its units is a candidate, until it completes in
+a later run. Repeated losses intersect. After one loss the candidates are spread over all shards, so
+that the next loss leaves a fraction of them; after two they run in isolated shards, where they take
+no other unit along. Where isolated shards are so few that the next loss would remove no candidate,
+half of the candidates are spread over the other shards again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXPLAINED_ENDINGS: Final = frozenset(
     {"completed", "deadline", "cancelled", "superseded", "setup_failed", "never_started"}
 )
 ISOLATE_FROM_LOSSES: Final = 2  # losses
-ISOLATION_SHARD_RATIO: Final = 0.125  # of the shards are at most the suspects' own
+ISOLATION_SHARD_RATIO: Final = 0.125  # of the shards are isolated at most
 MAX_SETS: Final = 8  # culprits looked for at once; of four, a fifth takes others along for ever
 
 
@@ -53,7 +53,7 @@ def candidate_sets(
 ) -> tuple[CandidateSet, ...]:
     """Who may have killed the shards that were lost, newest loss first; disjoint.
 
-    A loss whose units have all ended well since has no suspect, and is forgotten.
+    A loss whose units have all completed since has no candidate, and is forgotten.
 
     Args:
         unit_of_key: for each key of the history, its position in the inventory, or < 0.
@@ -78,23 +78,23 @@ def place_candidates(
     positions: Sequence[int],
     shard_count: int,
     *,
-    marked: Sequence[tuple[int, ...]] = (),
+    colocated: Sequence[tuple[int, ...]] = (),
     walls_s: Sequence[float] | None = None,
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Where the suspects among these units go.
+    """Assign the candidates among these units.
 
     Args:
-        marked: units that stay together: all of them are suspects where one is.
-        walls_s: of all units, by position: the suspects' own shards take no longer than others.
+        colocated: units that stay together: all of them are candidates where one is.
+        walls_s: of all units, by position: isolated shards take no longer than others.
 
     Returns:
-        Shards of the suspects' own, and for each of the other shards its part of those that are
-        only spread. O(units).
+        The isolated shards, and for each of the other shards its part of the candidates that are
+        spread. O(units).
     """
     there = set(positions)
-    together = {unit: members for members in marked for unit in members}
+    together = {unit: members for members in colocated for unit in members}
     once: set[int] = set()
-    sets: list[list[tuple[int, ...]]] = []  # blocks that are to be alone, by suspicion
+    sets: list[list[tuple[int, ...]]] = []  # blocks to isolate, by candidate set
     spread_out: list[tuple[int, ...]] = []
     losses = sum(one.losses for one in candidates)
     for one in candidates:
@@ -109,16 +109,16 @@ def place_candidates(
             sets.append(blocks)
         else:
             spread_out += blocks
-    own = _isolated(sets, there, marked, walls_s, shard_count)
+    own = _isolated(sets, there, colocated, walls_s, shard_count)
     if (
         own
         and len(own) < 2 * len(sets)
         and any(one.losses > ISOLATE_FROM_LOSSES for one in candidates)
     ):
-        # Alone they were lost again, and so few shards would only say the same once more.
+        # Isolated they were lost again, and so few shards would lose the same units once more.
         spread_out = [block for blocks in sets for block in blocks[_half(blocks) :]] + spread_out
         sets = [blocks[: _half(blocks)] for blocks in sets]
-        own = _isolated(sets, there, marked, walls_s, shard_count)
+        own = _isolated(sets, there, colocated, walls_s, shard_count)
     if not own:
         spread_out = [block for blocks in sets for block in blocks] + spread_out
     spread: list[list[int]] = [[] for _ in range(shard_count - len(own))]
@@ -134,15 +134,15 @@ def _half(blocks: Sequence[tuple[int, ...]]) -> int:
 def _isolated(
     sets: Sequence[Sequence[tuple[int, ...]]],
     positions: set[int],
-    marked: Sequence[tuple[int, ...]],
+    colocated: Sequence[tuple[int, ...]],
     walls_s: Sequence[float] | None,
     shard_count: int,
 ) -> list[tuple[int, ...]]:
     """Shards of their own for all of these blocks."""
     blocks = [block for chain in sets for block in chain]
     other_units = positions.difference(*blocks)
-    pieces = len(other_units) - sum(len(one) - 1 for one in marked if one[0] in other_units)
-    least = max(shard_count - pieces, min(len(sets), shard_count // 2))
+    most_shards = len(other_units) - sum(len(one) - 1 for one in colocated if one[0] in other_units)
+    least = max(shard_count - most_shards, min(len(sets), shard_count // 2))
     return _isolation_shards(blocks, other_units, walls_s, shard_count, least)
 
 
@@ -153,7 +153,7 @@ def _isolation_shards(
     shard_count: int,
     min_shards: int,
 ) -> list[tuple[int, ...]]:
-    """Shards that hold nothing but suspects: an eighth, or as many as their time needs.
+    """Shards of candidates only: an eighth of all, or as many as their time needs.
 
     Args:
         other_units: units that are elsewhere.
@@ -179,7 +179,7 @@ def _isolation_shards(
 def _lost_legs(
     history: History, inventory: Inventory, unit_of_key: NDArray[np.int64]
 ) -> Iterator[set[int]]:
-    """The suspects of each lost leg, newest first."""
+    """The candidates of each lost leg, newest first."""
     legs = [
         (number, leg)
         for number, run in enumerate(history.runs)

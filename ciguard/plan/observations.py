@@ -1,4 +1,4 @@
-"""History -> what it says of the units that exist now: joined, summed over cases, scaled. Pure."""
+"""History -> past values of the units that exist now: matched, summed over cases, scaled. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", int, float)
 
 PRIOR_LEGS: Final = 8  # so many legs weigh as much as what is usual elsewhere
-MAX_LEGS: Final = 20  # legs that tell what a suite's process costs
+MAX_LEGS: Final = 20  # legs that the cost of a suite's process is the median of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def join_history(
     """Bring the history's values to the inventory's units.
 
     A unit's time in a run is the sum over its cases, its peak the largest of them. The total of a
-    class or file is divided over those of its units that the run says nothing of by themselves.
+    class or file is divided over those of its units that have no value of their own in the run.
 
     Args:
         inventory: the units that exist now.
@@ -109,7 +109,7 @@ def join_history(
 
 
 def _bounds(column: Floats, row: Positions, divisor: Floats) -> Floats | None:
-    """Bounds of the peak delta by row; None where nobody measured any."""
+    """Bounds of the peak delta by row; None where there are none."""
     if is_unmeasured(column):
         return None
     return np.where(divisor > 1, np.nan, column[row])
@@ -143,7 +143,7 @@ def _name(suite_key: tuple[str, str]) -> str:
 
 
 def _relevant_rows(key: NDArray[np.int32], bound: Flags) -> Flags:
-    """Say which rows an estimate can look at: all bounds, and each key's last clean values."""
+    """Mark the rows that an estimate can use: all bounds, and each key's last clean values."""
     clean = np.flatnonzero(~bound)
     last = np.ones(len(clean), np.bool_)
     last[:-WINDOW] = key[clean[:-WINDOW]] != key[clean[WINDOW:]]
@@ -225,7 +225,7 @@ def _sum_cases_per_run(rows: Observations, run: NDArray[np.int32]) -> Observatio
         is_lower_bound=np.logical_or.reduceat(rows.is_lower_bound[order], begins),
         speed_spread=rows.speed_spread,
         lower_bound_bytes=_largest(rows.lower_bound_bytes, order, begins),
-        # Of a unit with a case that may have needed anything, nobody knows the most.
+        # A unit has no upper bound where one of its cases has none.
         upper_bound_bytes=None
         if rows.upper_bound_bytes is None
         else np.maximum.reduceat(
@@ -255,7 +255,7 @@ def _speed_spread(speed: Floats) -> float | None:
 
 
 def with_process_costs(suites: Mapping[str, Suite], history: History) -> dict[str, Suite]:
-    """Suites with what their processes cost beside their units: the median of recent legs.
+    """Suites with what their processes cost besides their units: the median of recent legs.
 
     Of variants the dearest counts: the plan keeps one number a suite.
     """

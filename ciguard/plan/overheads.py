@@ -2,7 +2,7 @@
 
 A result's `wall_s` leaves out the set-up of fixtures that tests share, and no test knows of what
 lies between two tests (reports, hooks, garbage), nor of what the leg does before its first process
-and behind the last one. All of it adds up, and none of it grows with the time that tests take: a
+and after the last one. All of it adds up, and none of it grows with the time that tests take: a
 ratio of a leg's wall time to its tests' blames a long test for what a short leg's start took. It is
 learned from legs that ended by themselves; what a process takes to start and to end is its suite's.
 """
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 WINDOW: Final = 8  # legs that a file's set-up is the median of
-MAX_LEGS: Final = 40  # newest ones that tell of a pool's legs
-MIN_LEGS: Final = 3  # fewer tell of no spread
+MAX_LEGS: Final = 40  # newest legs of a pool that are looked at
+MIN_LEGS: Final = 3  # fewer have no spread
 MAD_RATIO: Final = 1.3075  # scale of Student's t with 3 degrees of freedom / median deviation
 DIGITS: Final = 4
 GAP_DIGITS: Final = 6
@@ -39,9 +39,9 @@ GAP_DIGITS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class LegCost:
-    """What legs of a pool take beside their processes, and how far legs are from each other.
+    """What a leg of a pool takes besides its processes, and how much legs differ.
 
-    `spread_s` is of all that a leg takes beside its tests, its processes' starts and ends included.
+    `spread_s` is of all that a leg takes besides its tests, starts and ends of processes too.
     """
 
     start_s: float = 0.0
@@ -73,7 +73,7 @@ class Overheads:
     legs: Mapping[str, LegCost] = field(default_factory=dict)
 
     def inter_test_gap_s(self, suite: str, pool: str) -> float:
-        """Behind each unit of a suite; 0 where nobody has measured it."""
+        """After each unit of a suite; 0 where it was not measured."""
         return self.inter_test_s.get((suite, pool), self.inter_test_s.get((suite, ""), 0.0))
 
     def leg(self, pool: str) -> LegCost:

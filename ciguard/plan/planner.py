@@ -1,4 +1,4 @@
-"""A plan: a pure function of inventory, estimates, suites, pools and what is wished for."""
+"""A plan: a pure function of inventory, estimates, suites, pools and options."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ QUICK_ESTIMATE_UNITS: Final = 50_000  # above, only the chosen number of shards 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What the plan says of where it comes from; `notes` become its first warnings."""
+    """The plan's source: history, commit, base; `notes` become its first warnings."""
 
     history: Mapping[str, Any] = field(default_factory=dict)
     repository: str | None = None
@@ -57,7 +57,7 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     """Make the plan: every unit in exactly one shard, the same bytes for the same input.
 
     Raises:
-        UsageError: fewer shards are asked for than pools are needed.
+        UsageError: fewer shards are requested than pools are needed.
     """
     units = with_estimates(basis)
     making = ProblemBuilder(basis, units, options)
@@ -166,7 +166,7 @@ def _base_warnings(basis: PlanInputs) -> list[PlanNote]:
 def _choices(
     works: Sequence[PackingProblem], shards: Sequence[Shard], pools: Mapping[str, Pool]
 ) -> tuple[ShardCountOption, ...]:
-    """Other numbers of shards beside the chosen one, ascending."""
+    """The chosen number of shards and others, ascending."""
     taken = chosen_option(shards, pools)
     most = [work.max_shards for work in works]
     if sum(len(work.positions) for work in works) > QUICK_ESTIMATE_UNITS:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from ciguard.model import PlannedUnit, Pool
     from ciguard.plan.problem_builder import PlanInputs, PlanOptions, ProblemBuilder
 
-MAX_LEGS: Final = 40  # newest ones of a pool that say what its machines have
+MAX_LEGS: Final = 40  # newest legs of a pool that its capacity is taken from
 
 
 @dataclass(frozen=True, slots=True)
 class PoolAssignment:
-    """The pool of each unit, by position, and what there is to say of it."""
+    """The pool of each unit, by position, and notes on it."""
 
     pools: tuple[str, ...]
     notes: tuple[PlanNote, ...] = ()
@@ -40,7 +40,7 @@ def assign_pools(
     A suite that names no pool runs where it costs least of the pools that keep the target; prices
     must be known of all of them, else the first one is taken. A unit that needs more memory than
     its pool gives goes to the smallest one that has enough; where none has, or the number of shards
-    that was asked for leaves no room for another pool, it stays.
+    that was requested leaves no room for another pool, it stays.
     """
     chosen = _of_suites(basis, units, options, works)
     as_chosen = tuple(chosen[unit.suite] for unit in units)
@@ -124,7 +124,7 @@ def _smallest_that_fits(basis: PlanInputs, unit: PlannedUnit, name: str) -> str:
 
 
 def with_observed_capacity(pools: Mapping[str, Pool], history: History) -> dict[str, Pool]:
-    """Pools with the memory and the cores that their legs found, where nobody has said.
+    """Pools with the memory and the cores that their legs found, where the configuration has none.
 
     Machines of one pool may differ: the smallest of the last legs is what can be counted on.
     """

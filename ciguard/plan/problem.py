@@ -30,7 +30,7 @@ class PackingProblem:
     """What is to be done in one pool.
 
     Attributes:
-        units: of the whole inventory, by key; `positions` says which are meant.
+        units: of the whole inventory, by key; `positions` selects.
         run_order, variances_s2: by position, as in `Inventory` and `Estimates`.
         group_key: what keeps units together; None for nothing.
         overheads: of this pool's shards.
@@ -94,17 +94,17 @@ class PackingProblem:
 
     @cached_property
     def leg(self) -> LegCost:
-        """What each of its shards takes beside its processes."""
+        """What each of its shards takes besides its processes."""
         return self.overheads.leg(self.pool)
 
     @cached_property
     def starts_s(self) -> list[float]:
-        """What one process of each of its suites and variants takes beside its units, ascending."""
+        """Overhead of one process of each of its suites and variants, ascending."""
         return self.processes_s(self.positions)
 
     @property
     def min_process_overhead_s(self) -> float:
-        """What any process takes beside its units."""
+        """What any process takes besides its units."""
         return self.starts_s[0]
 
     def load_s(self, positions: Iterable[int]) -> float:
@@ -152,7 +152,7 @@ class PackingProblem:
     @cached_property
     def _long_blocks(self) -> tuple[tuple[int, ...], ...]:
         if not any(map(self._is_infeasible, self._longest)):
-            return ()  # to sort a million takes a second, and nobody asks for the next one
+            return ()  # sorting a million takes a second, and the next one is not needed
         return tuple(takewhile(self._is_infeasible, self._blocks))
 
     def _is_infeasible(self, members: Sequence[int]) -> bool:
@@ -183,7 +183,7 @@ class PackingProblem:
 
     @property
     def min_shard_overhead_s(self) -> float:
-        """What any shard takes beside its units."""
+        """What any shard takes besides its units."""
         return self.leg.total_s + self.min_process_overhead_s
 
     @cached_property
@@ -192,7 +192,7 @@ class PackingProblem:
         return len(self.positions) - sum(len(one) - 1 for one in self.colocated)
 
     def processes_s(self, positions: Iterable[int]) -> list[float]:
-        """What a process of each of these units' suites and variants takes beside its units."""
+        """What a process of each of these units' suites and variants takes besides its units."""
         units = map(self.units.__getitem__, positions)
         suite_keys = {
             (unit.suite, unit.variant) for unit in units
@@ -206,7 +206,7 @@ class PackingProblem:
         return math.fsum((self.leg.total_s, process_s, self.walls_s[position], setup_s))
 
     def bound_s(self, shard_count: int) -> float:
-        """The least wall time that this many shards can have; each suite and variant starts once at least."""
+        """The least wall time of this many shards; each suite and variant starts at least once."""
         slots = shard_count * self.processes
         started_s = math.fsum(self.starts_s) - min(len(self.starts_s), slots) * self.starts_s[0]
         floor_s = self.solo_s(self.floor)
@@ -216,5 +216,5 @@ class PackingProblem:
 
 
 def process_overhead_s(suite: Suite) -> float:
-    """What a process of the suite takes beside its units."""
+    """What a process of the suite takes besides its units."""
     return suite.setup_s + suite.teardown_s

@@ -37,7 +37,7 @@ EXPENSIVE_FIXTURE_S: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What the user asks of a plan.
+    """What the user requests of a plan.
 
     Attributes:
         pool_of: by suite, a name of `pools`; None leaves it to price and target.
@@ -183,8 +183,8 @@ class ProblemBuilder:
     def partition(self, pools: Sequence[str], *, by_variant: bool = False) -> list[PackingProblem]:
         """All units' work, by pool and command.
 
-        A shard holds units of one pool and command: whoever looks at it has one program to start.
-        Where the shards that were asked for are too few, commands of one pool are put together.
+        A shard holds units of one pool and command: to reproduce it, one program has to be started.
+        Where too few shards are requested, commands of one pool share shards.
 
         Args:
             pools: of each unit.
@@ -215,7 +215,7 @@ class ProblemBuilder:
             for name, units in parts
             if name == pool
         }
-        if cap is None or len(loads_s) < 2:  # noqa: PLR2004  # nobody to share with
+        if cap is None or len(loads_s) < 2:  # noqa: PLR2004  # nothing to share
             return cap
         all_s = sum(loads_s.values())
         return max(1, int(cap * loads_s[id(members)] / all_s)) if all_s else 1
@@ -224,7 +224,7 @@ class ProblemBuilder:
 def _colocated(
     inventory: Inventory, positions: Sequence[int], group: Grouping
 ) -> tuple[tuple[int, ...], ...]:
-    """Units that stay in one shard whatever it costs: the suite says so, or the user of its files.
+    """Units that stay in one shard at any cost: groups of the suite, and files if `file-strict`.
 
     A group of the suite that is in several such files joins them.
     """

@@ -54,11 +54,11 @@ class TimeLimits:
 
 
 def time_limits(limit_s: float, setup_s: float) -> TimeLimits:
-    """What the platform is told, and when the leg stops itself.
+    """The limits given to the platform, and the time after which a leg stops itself.
 
     Args:
         limit_s: of the step, > 0. The leg keeps it to the second; the platform, which only takes
-            whole minutes, is told the next one.
+            whole minutes, gets the next one.
         setup_s: the rest of the job, >= 0; rounded up.
     """
     step = max(1, math.ceil(limit_s / MINUTE_S))
@@ -145,7 +145,7 @@ def limit_for_risk(
 
 
 def budget_bytes(pool: Pool) -> int | None:
-    """What a pool's machine leaves to the tests; None where nobody knows its memory."""
+    """What a pool's machine leaves to the tests; None where its memory is unknown."""
     if pool.memory_bytes is None:
         return None
     return max(1, pool.memory_bytes - pool.reserve_bytes)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DIGITS: Final = 6
 _REQUESTED: Final = PlanNote("requested")
 _NO_PREDICTION: Final = Prediction(0.0, 0.0)
-KEEP_BASE_COUNT_WITHIN: Final = 1.1  # of the least number of shards: up to there the base's is kept
+KEEP_BASE_COUNT_WITHIN: Final = 1.1  # of the least number of shards: up to there the base's stays
 FLOOR_DOMINATES: Final = 0.99  # of the makespan: so much in one unit is why it takes so long
 MIN_GAIN: Final = 0.99  # more shards that do not save 1 % of the wall time save nothing
 
@@ -51,11 +51,11 @@ class PoolAllocation:
 
     @property
     def feasible_makespan_s(self) -> float:
-        """Wall time of the longest shard that is not hopeless."""
+        """Wall time of the longest shard that is feasible."""
         return max((shard.predicted.wall_s for shard, _ in self._feasible()), default=0.0)
 
     def meets(self, deadline_s: float, risk: float) -> bool:
-        """Say whether the shards that are not hopeless keep the deadline but for this risk."""
+        """Whether the feasible shards meet the deadline at this risk."""
         feasible = list(self._feasible())
         walls_s = [shard.predicted.wall_s for shard, _ in feasible]
         return (
@@ -91,7 +91,7 @@ def allocate_n(work: PackingProblem, shard_count: int, target_s: float = 0.0) ->
 def pack_shards(
     work: PackingProblem, count: int, homes: Mapping[int, int], target_s: float = 0.0
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """First units of split groups; the units of each shard: suspects first, then the base's.
+    """First units of split groups; the units of each shard.
 
     Args:
         count: of shards, at most `work.max_shards`.
@@ -103,7 +103,7 @@ def pack_shards(
         work.candidate_sets,
         positions,
         count - len(lost),
-        marked=work.colocated,
+        colocated=work.colocated,
         walls_s=work.walls_s,
     )
     apart = isolated.union(*own, *spread)
@@ -125,7 +125,7 @@ def pack_shards(
 def _isolated_blocks(
     work: PackingProblem, count: int, homes: Mapping[int, int]
 ) -> dict[int, tuple[int, ...]]:
-    """By place, hopeless blocks that take longer than is left for each of the other shards.
+    """By place, infeasible blocks that take longer than is left for each of the other shards.
 
     In a shard of its own such a block takes no other along, and nothing gets longer by it. It stays
     where the base has it, or is among the first, which start first.
@@ -192,9 +192,9 @@ def quick_makespans_s(work: PackingProblem, shard_count: int) -> list[float]:
 def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) -> PoolAllocation:
     """The smallest number of shards that keeps the target and the limit.
 
-    A target that the floor unit alone breaks, or a group that the suite keeps together, cannot be
-    kept by any number: then the number is the smallest that gets down to it, but for 1 %. What
-    alone breaks the limit ends there, and is no reason for the others to break it, too.
+    No number meets a target that the floor unit, or a group that stays together, exceeds alone:
+    then the number is the smallest that gets down to it, but for 1 %. A unit that exceeds the limit
+    alone is no reason for others to exceed it.
 
     Jobs beyond the pool's concurrency cap wait for others, so that they can only serve the limit.
     The base's number is taken where it does as well and is at most a tenth larger.
@@ -230,7 +230,7 @@ def fewest_shards(work: PackingProblem, target_wall_s: float, max_count: int) ->
 def _min_shard_count(work: PackingProblem, aim_s: float, cap: int, max_count: int) -> int:
     """The number from which on equal shards would keep the time and the limit: no others do sooner.
 
-    Each hopeless block has its own shard; the others share the rest.
+    Each infeasible block has its own shard; the others share the rest.
     """
     lost = {unit for block in work.infeasible for unit in block}
     positions = [unit for unit in work.positions if unit not in lost] if lost else work.positions
@@ -304,7 +304,7 @@ def allocate(works: Sequence[PackingProblem], options: PlanOptions) -> list[Pool
     """Distribute each; together they have at most as many shards as a matrix may have.
 
     Raises:
-        UsageError: fewer shards are asked for than pools are needed.
+        UsageError: fewer shards are requested than pools are needed.
     """
     if options.shards is None:
         most = MAX_SHARDS - len(works) + 1
@@ -339,7 +339,7 @@ def allocate_together_or_apart(
     Together each shard pays the set-up of all of them; apart the last shard of each is not full.
 
     Raises:
-        UsageError: fewer shards are asked for than pools are needed.
+        UsageError: fewer shards are requested than pools are needed.
     """
     together = builder.partition(pools)
     works, found = together, allocate(together, options)
@@ -348,7 +348,7 @@ def allocate_together_or_apart(
         other = allocate(apart, options)
         if _objective(other, options) < _objective(found, options, MIN_GAIN):
             works, found = apart, other
-    # Apart is a way to be together, and what bounds each part by itself bounds no other way.
+    # The bound is of units together: a bound of the parts would hold for this partition only.
     counts = apportion(together, sum(len(one.shards) for one in found))
     bound_s = max(work.bound_s(count) for work, count in zip(together, counts, strict=True))
     return Allocation(works, found, bound_s)
@@ -357,7 +357,7 @@ def allocate_together_or_apart(
 def _objective(
     distributions: Sequence[PoolAllocation], options: PlanOptions, ratio: float = 1.0
 ) -> tuple[float, ...]:
-    """Later than wished for, or not sure of the limit; then more shards, then longer ones."""
+    """Sort key: time over the target, risky parts, shards, makespan."""
     makespan_s = ratio * max(one.makespan_s for one in distributions)
     if options.shards is not None:
         return (makespan_s,)

@@ -1,8 +1,7 @@
-"""What the leg's own rules will make of a shard: its wall time and its peak, by simulation.
+"""Wall time and peak of a shard, by simulation of the leg's own rules.
 
-`run/policy/rules.py` is asked exactly as the supervisor asks it, over estimates and not over
-records, so
-a prediction can only be wrong where an estimate is. Pure.
+The rules of `run/policy/rules.py` run exactly as in the supervisor, over estimates in the place of
+records, so a prediction is only wrong where an estimate is. Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from ciguard.model import Shard, Suite
     from ciguard.run.policy.actions import Start
 
-# What a shard would take if nobody stopped it: whether that passes the limit is the question.
+# Predicts the time without a stop: whether it exceeds the limit is the question.
 _UNSTOPPED = LegPolicy(guard_rail="off", deadline_s=None)
 
 

@@ -300,13 +300,13 @@ def _overhead_title(shard: Shard, overhead_s: float) -> str:
 
 
 def _lane_label(plan: Plan, shard: Shard, scale: Scale) -> str:
-    """Beside the lane."""
+    """At the end of the lane."""
     text = duration(shard.predicted.wall_s) if scale.is_time else count_of(len(shard.units), "test")
     return f"{text}, {one_line(shard.pool, 16)}" if len(plan.pools) > 1 else text
 
 
 def reference_lines(plan: Plan, scale: Scale) -> tuple[list[ReferenceLine], list[str]]:
-    """The lower bound's and the deadline's lines, and what is said where one is out of sight."""
+    """The lower bound's and the deadline's lines, and a note where one is outside of the chart."""
     if not scale.is_time:
         return [], ["No timings yet: all tests are drawn with the same width."]
     marks = [_mark("bound", plan.lower_bound_s, "lower bound", scale)]

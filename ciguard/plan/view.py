@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
 
 MIN_MEASURED_RATIO: Final = 0.5  # of a shard's tests: with fewer, its peak is a lower bound
-SMALL_RISK: Final = 0.001  # nobody has seen enough runs to predict less
+SMALL_RISK: Final = 0.001  # smaller ones cannot be validated by runs
 MAX_NAMED: Final = 5  # names in a sentence
 MAX_LISTED: Final = 200  # rows of a table of tests
 FOLDED_FROM: Final = 20  # shards

@@ -111,7 +111,7 @@ def test_every_suspect_has_one_place_and_every_shard_can_be_filled(
     marked = tuple(sorted(unit for unit in together if unit < units))
     groups = (marked,) if marked and count <= units - len(marked) + 1 else ()
     suspicion = (CandidateSet(tuple(sorted(suspects)), losses),) if suspects else ()
-    own, spread = place_candidates(suspicion, range(units), count, marked=groups)
+    own, spread = place_candidates(suspicion, range(units), count, colocated=groups)
     assert len(own) + len(spread) == count
     if groups and suspects.intersection(marked):
         suspects |= set(marked)
