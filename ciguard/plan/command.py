@@ -449,7 +449,7 @@ def _warn(result: PlanResult, *, github: bool) -> None:
 def _rendered(result: PlanResult, format_: str) -> str:
     if format_ == "json":
         return result.content.decode("ascii")
-    blocks = view.document(result.plan, result.split)
+    blocks = view.document(result.plan, result.split, drawn=format_ == "html")
     if format_ == "markdown":
         return as_markdown(blocks, full_text_location="the plan file")
     if format_ == "html":

@@ -123,17 +123,17 @@ def is_measured(plan: Plan) -> bool:
     return any(unit.has_history for shard in plan.shards for unit in shard.units)
 
 
-def document(plan: Plan, split: Sequence[str]) -> tuple[Block, ...]:
+def document(plan: Plan, split: Sequence[str], *, drawn: bool = False) -> tuple[Block, ...]:
     """The plan for all formats.
 
     Args:
         split: groups that are in several shards.
+        drawn: with the geometry of the chart, which only a page needs. O(units).
     """
     measured = is_measured(plan)
     warnings = tuple(Item(note_text(note)) for note in plan.warnings)
-    chart = Chart(
-        "shards", shard_chart(plan, is_measured=measured), _mermaid(plan) if measured else ""
-    )
+    geometry = shard_chart(plan, is_measured=measured) if drawn else None
+    chart = Chart("shards", geometry, _mermaid(plan) if measured else "")
     many = len(plan.shards) >= FOLDED_FROM
     return (
         Headline(_headline(plan, measured=measured)),

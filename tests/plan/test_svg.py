@@ -36,7 +36,7 @@ SEEN = Provenance(history={"source": "past.ciguard", "runs": 3})
 
 
 def html(plan: Plan, split: Sequence[str]) -> str:
-    return as_html(document(plan, split))
+    return as_html(document(plan, split, drawn=True))
 
 
 def shard_chart(plan: Plan) -> ShardChart:
