@@ -337,7 +337,7 @@ def test_what_does_not_end_behind_a_checkpoint_is_stopped_once_and_gets_another_
     (tmp_path / "go").touch()
     words = ("--continue", "records", "--for", "10m", "--github")
     leg = shard(tmp_path, "2", *words, GITHUB_OUTPUT=os.fspath(tmp_path)).wait(0)
-    assert "patient: a step before stopped what did not end" in leg.printed
+    assert "grace_used: a step before stopped what did not end" in leg.printed
     assert "--github: GITHUB_OUTPUT cannot be written: Is a directory" in leg.printed
     code, verdict = guard(tmp_path)
     assert (code, verdict["findings"], verdict["flaky"]) == (0, [], [])
