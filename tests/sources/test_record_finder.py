@@ -61,7 +61,7 @@ def environ(server: FakeGitHub) -> dict[str, Any]:
 
 def test_run_ids_are_downloaded(ciguard: Ciguard, environ: dict[str, Any], tmp_path: Path) -> None:
     done = ciguard("compare", "5", "7", "--repo", REPOSITORY, cwd=tmp_path, **environ)
-    assert "100 MiB -> 161 MiB (+61 %, 1 baseline run: no verdict)" in done.stdout
+    assert "a     no verdict  100 MiB  161 MiB  +61 % (n=1)" in done.stdout
     page = f"https://github.com/{REPOSITORY}/actions/runs/7/attempts/1"
     assert ciguard("compare", "branch:main", page, cwd=tmp_path, **environ, expect=2).stderr
     named = ciguard(
@@ -78,7 +78,7 @@ def test_a_run_id_is_of_the_repository_that_the_checkout_comes_from(
     for words in (["init", "-q"], ["remote", "add", "origin", origin]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
     done = ciguard("compare", "5", "7", cwd=tmp_path, **environ)
-    assert "100 MiB -> 161 MiB (+61 %, 1 baseline run: no verdict)" in done.stdout
+    assert "a     no verdict  100 MiB  161 MiB  +61 % (n=1)" in done.stdout
 
 
 def test_this_and_base_are_told_by_the_run_around(
@@ -147,7 +147,7 @@ def test_result_files(ciguard: Ciguard, tmp_path: Path) -> None:
         (tmp_path / name / "r.xml").write_text(text)
     for base, head in (("old", "new"), ("old/*.xml", "new/r.xml")):
         done = ciguard("compare", base, head, "--fail-on", "new-failure", cwd=tmp_path, expect=10)
-        assert "newly failing: 1\n  pkg.mod.C::t\n    passed -> failed\n      no" in done.stdout
+        assert "newly failing (1):\n- pkg.mod.C::t\n  - passed -> failed\n  - no\n" in done.stdout
     (tmp_path / "new" / "r.xml").write_text(JUNIT.format(failures=0, more="")[:150])
     cut = ciguard("compare", "old", "new", cwd=tmp_path)
     assert cut.stdout.startswith("INCOMPLETE")
@@ -164,7 +164,7 @@ def test_result_files_have_the_names_of_the_records_beside_them(
     (tmp_path / "r.xml").write_text(JUNIT.format(failures=1, more="<failure>no</failure>"))
     done = ciguard("compare", "base", "r.xml", cwd=tmp_path)
     assert "r.xml: 2 of 2 cases (100 %) joined by name" in done.stderr
-    assert "newly failing: 1\n  pkg/mod.py::C::t" in done.stdout
+    assert "newly failing (1):\n- pkg/mod.py::C::t\n" in done.stdout
     assert "no longer run" not in done.stdout
 
 
