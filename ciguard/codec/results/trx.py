@@ -107,6 +107,7 @@ class _Defining(XmlReader):
         """The test, then its method."""
         if tag in _RESULTS:
             self.parser.StartElementHandler = None
+            self.parser.EndElementHandler = self.end_skipped
         elif tag == "UnitTest":
             self.test = attributes.get("id", "")
         elif tag == "TestMethod" and self.test:
@@ -118,10 +119,14 @@ class _Defining(XmlReader):
 
     def end(self, tag: str) -> None:
         """Its definition may be read."""
+        if tag == "UnitTest":
+            self.test = ""
+
+    def end_skipped(self, tag: str) -> None:
+        """An element ends in what is passed over, or that itself."""
         if tag in _RESULTS:
             self.parser.StartElementHandler = self.start
-        elif tag == "UnitTest":
-            self.test = ""
+            self.parser.EndElementHandler = self.end
 
 
 def _without_class(name: str, classname: str) -> str:
@@ -169,6 +174,7 @@ class _Reading(XmlReader):
         """A result, a text of it, or what is said of the whole run."""
         if tag in _DEFINITIONS:
             self.parser.StartElementHandler = None
+            self.parser.EndElementHandler = self.end_skipped
         elif _is_result(tag):
             self.open.append(_Case(attributes))
         elif tag in _TEXTS and (self.open or self.run_info is not None):
@@ -199,9 +205,7 @@ class _Reading(XmlReader):
 
     def end(self, tag: str) -> None:
         """What began ends."""
-        if tag in _DEFINITIONS:
-            self.parser.StartElementHandler = self.start
-        elif tag == self.text_element:
+        if tag == self.text_element:
             self.parser.CharacterDataHandler = None
             self.text_element = None
             if self.open:
@@ -216,6 +220,12 @@ class _Reading(XmlReader):
         elif tag == _ROOT:
             self.check_counters()
             self.outside = True
+
+    def end_skipped(self, tag: str) -> None:
+        """An element ends in what is passed over, or that itself."""
+        if tag in _DEFINITIONS:
+            self.parser.StartElementHandler = self.start
+            self.parser.EndElementHandler = self.end
 
     def run_message(self, text: str) -> None:
         """A message of the run: its end, or an error that a failed case explains."""
@@ -299,7 +309,7 @@ _NOTHING: Final = Definition("", "")
 
 
 def _is_result(tag: str) -> bool:
-    return tag.endswith("TestResult") or tag == "TestResultAggregation"
+    return tag == "UnitTestResult" or tag.endswith("TestResult") or tag == "TestResultAggregation"
 
 
 def _qualified(classname: str, name: str) -> str:
