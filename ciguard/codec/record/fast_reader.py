@@ -60,7 +60,8 @@ def reader(defaults: DefaultsLine, *, is_large: bool) -> Read:
     def read(text: bytes) -> Line | None:
         if len(text) <= MAX_LINE_BYTES:
             try:
-                return cast("Line", decode_struct(text).to_line())
+                line: Line = decode_struct(text).to_line()
+                return line
             except (ValueError, RecursionError):
                 pass  # a line of another kind, or one that only the slower reader understands
         return decode(text.rstrip(b"\r\n"), defaults)

@@ -80,10 +80,10 @@ def _decode_lines(
     lines = BytesIO(content)
     # Programs on Windows begin a file with a byte order mark; the first line says whose it is.
     lines.seek(len(BOM_UTF8) * content.startswith(BOM_UTF8))
-    allowed = budget.remaining_lines
+    allowed, number = budget.remaining_lines, 0
     for number, piece in enumerate(lines, 1):
-        budget.remaining_lines = allowed - number
         if number > allowed:
+            budget.remaining_lines = 0
             damage.append(f"{source}:{number}: the records have more than {MAX_LINES:,} lines")
             return
         try:
@@ -102,6 +102,7 @@ def _decode_lines(
             read = reader(defaults, is_large=budget.uses_fast_reader)
         if line is not None:
             yield line
+    budget.remaining_lines = allowed - number
     if undecodable > MAX_DAMAGE:
         damage.append(f"{source}: {undecodable - MAX_DAMAGE} more lines that cannot be read")
 
