@@ -30,6 +30,10 @@ def test_the_command_line_starts_without_the_heavy_libraries() -> None:
     assert not loaded & set(HEAVY)
 
 
+def test_guard_starts_without_numpy() -> None:
+    assert "numpy" not in modules_loaded_by("import ciguard.guard.command")
+
+
 def test_a_heavy_library_would_be_seen() -> None:
     assert "yaml" in modules_loaded_by("import ciguard.cli, yaml")
 

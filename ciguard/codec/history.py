@@ -16,13 +16,14 @@ import json
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from ciguard.codec.columns import LARGEST, CorruptData, Reader, Writer
 from ciguard.codec.history_runs import HistoryRun, runs_as_json, runs_of_json
 from ciguard.codec.record.lines import LineError
+from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
 from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, SCHEMA, CaseKey
 
@@ -63,14 +64,6 @@ class DamagedHistory(InputError):
 
 class NotAHistory(DamagedHistory):
     """What does not even begin like one: it may be something else altogether."""
-
-
-class ExternalName(NamedTuple):
-    """How a file of another program spells a key. Without a name: the total of a class or file."""
-
-    classname: str | None = None
-    name: str | None = None
-    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

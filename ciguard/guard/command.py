@@ -21,7 +21,6 @@ from ciguard.guard.prove import prove
 from ciguard.guard.refused import check_unread_files
 from ciguard.guard.result_files import records_from_files
 from ciguard.guard.view import as_text
-from ciguard.history.stores import load, open_store, unusable_message
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
 from ciguard.suites_and_pools import configured_suites
@@ -124,6 +123,9 @@ def command(
 
 def _history(invocation: Invocation, where: str) -> History | None:
     """Past runs; without them no failure is ignored, and the verdict says so."""
+    # Imported here: it needs numpy, and most runs are judged without past ones.
+    from ciguard.history.stores import load, open_store, unusable_message  # noqa: PLC0415
+
     try:
         loaded = load(open_store(where, invocation.folder, invocation.environ))
     except CiguardError as error:

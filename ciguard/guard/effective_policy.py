@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard import config as configuration
 from ciguard.codec import quarantine as quarantine_codec
-from ciguard.codec.base_runs import BaseQuery, known_failures, units_planned
 from ciguard.codec.quarantine import Quarantine
 from ciguard.compare.fail_conditions import CONDITIONS
 from ciguard.errors import CiguardError, InputError
@@ -26,7 +25,7 @@ from ciguard.sources.base_files import files_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ciguard.codec.base_runs import KnownFailure
+    from ciguard.codec.base_runs import BaseQuery, KnownFailure
     from ciguard.codec.history import History
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
@@ -221,7 +220,10 @@ def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
                 yield f"suite.{suite}.{name}" if suite else f"suite.{name}"
 
 
+# What reads a history imports numpy, which takes as long as to prove 20,000 units: on demand.
 def _base_query(run: ActionsRun | None) -> BaseQuery:
+    from ciguard.codec.base_runs import BaseQuery  # noqa: PLC0415
+
     if run is None:
         return BaseQuery()
     subject_run = run.subject_run
@@ -231,7 +233,11 @@ def _base_query(run: ActionsRun | None) -> BaseQuery:
 
 
 def _base_planned(run: ActionsRun, history: History | None) -> tuple[int, str] | None:
-    found = units_planned(history, _base_query(run)) if history is not None else None
+    if history is None:
+        return None
+    from ciguard.codec.base_runs import units_planned  # noqa: PLC0415
+
+    found = units_planned(history, _base_query(run))
     return (found.planned, found.source) if found is not None else None
 
 
@@ -241,9 +247,12 @@ def _base_failures(
     """What the base fails too, and why none is ignored where that is so."""
     if run is not None and not run.is_subject_unmerged:
         return {}, []  # on the base itself, its own failures count
-    known, newest = known_failures(history, _base_query(run)) if history is not None else ({}, None)
-    if newest is not None:
-        return known, []
+    if history is not None:
+        from ciguard.codec.base_runs import known_failures  # noqa: PLC0415
+
+        known, newest = known_failures(history, _base_query(run))
+        if newest is not None:
+            return known, []
     why = "the history has no run of the base of which every leg ended well"
     what = why if history is not None else "there are no past runs"
     what = f"no failure of the base is ignored: {what}"

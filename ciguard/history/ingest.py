@@ -14,13 +14,13 @@ from ciguard.codec.history import (
     CODE_NAMES,
     MEASURES,
     SECONDS,
-    ExternalName,
     History,
     empty,
     of_columns,
     unmeasured,
 )
 from ciguard.codec.history_runs import HistoryLeg
+from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
 from ciguard.history.leg_summary import leg_of, missing_legs
 from ciguard.history.merge import merge, one_run

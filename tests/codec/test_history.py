@@ -16,7 +16,6 @@ from ciguard.codec.columns import BLOCK, LARGEST, CorruptData, Reader, Writer
 from ciguard.codec.history import (
     MEASURES,
     SECONDS,
-    ExternalName,
     History,
     decode,
     empty,
@@ -24,6 +23,7 @@ from ciguard.codec.history import (
     of_columns,
 )
 from ciguard.codec.history_runs import HistoryLeg, HistoryRun, SuiteOverhead
+from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
 from ciguard.model import CaseKey, Runner, UnitKey
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ciguard.codec.history import ExternalName, encode
+from ciguard.codec.history import encode
 from ciguard.codec.history_runs import UNDATED, SuiteOverhead
+from ciguard.codec.results.base import ExternalName
 from ciguard.codec.results.durations import Duration
 from ciguard.compare.run_columns import from_history
 from ciguard.errors import InputError

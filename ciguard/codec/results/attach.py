@@ -15,9 +15,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.history import ExternalName
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT, gunzip
+from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT, ExternalName, gunzip
 from ciguard.codec.results.formats import format_of
 from ciguard.codec.results.matching import match_units
 from ciguard.errors import InputError

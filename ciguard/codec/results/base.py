@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from typing import IO, TYPE_CHECKING, Final, Protocol, cast
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from ciguard.errors import InputError
 
@@ -39,6 +39,14 @@ class ResultFormat(Protocol):
 
     def read(self, stream: IO[bytes], source: str) -> Iterator[Result]:
         """Yield results in file order, in constant memory; raise InputError at `source`."""
+
+
+class ExternalName(NamedTuple):
+    """How a file of another program spells a key. Without a name: the total of a class or file."""
+
+    classname: str | None = None
+    name: str | None = None
+    file: str | None = None
 
 
 def gunzip(stream: IO[bytes]) -> IO[bytes]:

@@ -18,8 +18,7 @@ import re
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from ciguard.codec.history import ExternalName
-from ciguard.codec.results.base import read_limited
+from ciguard.codec.results.base import ExternalName, read_limited
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:

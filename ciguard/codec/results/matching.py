@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.history import ExternalName
+from ciguard.codec.results.base import ExternalName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.codec.history import ExternalName
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.codec.results.base import ExternalName
 from ciguard.codec.results.matching import Matches, match_units
 from ciguard.model import CaseKey
 
