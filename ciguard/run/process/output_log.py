@@ -40,6 +40,7 @@ class Log(Tail):
     """
 
     shown_bytes: int | None = None
+    _failed = False
 
     def hide_rest(self) -> None:
         """What is written from now on tells nobody anything: it stays in the file."""
@@ -48,15 +49,22 @@ class Log(Tail):
             self.shown_bytes = os.stat(self.path).st_size
 
     def chunks(self) -> Iterator[bytes]:
-        """As of every file, up to where it is shown."""
-        for piece in super().chunks():
-            if self.shown_bytes is None:
-                yield piece
-                continue
-            read = os.lseek(self._descriptor, 0, os.SEEK_CUR)
-            shown = piece[: max(0, self.shown_bytes - (read - len(piece)))]
-            if shown:
-                yield shown
+        """As of every file, up to where it is shown; one that cannot be read says so, once."""
+        if self._failed:
+            return
+        try:
+            for piece in super().chunks():
+                if self.shown_bytes is None:
+                    yield piece
+                    continue
+                read = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+                shown = piece[: max(0, self.shown_bytes - (read - len(piece)))]
+                if shown:
+                    yield shown
+        except OSError as error:
+            self._failed = True
+            what = f"\n[ciguard: {self.name} cannot be read: {error.strerror or error}]\n"
+            yield what.encode("utf-8", "backslashreplace")
 
     def shorten(self) -> None:
         """Cut it, whoever reads it."""
@@ -64,5 +72,6 @@ class Log(Tail):
 
     def close(self) -> None:
         """Give the descriptor back."""
-        super().close()
+        with contextlib.suppress(OSError):
+            super().close()
         self.shorten()

@@ -13,9 +13,11 @@ from run.terminal import Terminal
 
 from ciguard.run.output.progress import Progress, terminal_line
 from ciguard.run.output.writer import BackgroundWriter
+from ciguard.run.process.output_log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 COLUMNS = 20
 PROGRESS = Progress(done=1, total=8, bad=0, elapsed_s=1.0, running_units=("a.py::test_x",))
@@ -85,3 +87,16 @@ def test_without_its_last_row_it_is_what_a_pipe_gets(pieces: list[str | None]) -
             while shown and not shown[-1]:
                 shown.pop()
         assert shown == expected
+
+
+def test_a_log_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None:
+    """As when a network file system goes away: a folder opens, and each read of it fails."""
+    written = io.BytesIO()
+    output = BackgroundWriter(written, COLUMNS)
+    output.put("raw", b"before\n")
+    output.put("log", Log(str(tmp_path)))
+    output.put("raw", b"after\n")
+    output.close(5.0)
+    assert written.getvalue().startswith(b"before\n")
+    assert written.getvalue().endswith(b"after\n")
+    assert b"Is a directory" in written.getvalue()
