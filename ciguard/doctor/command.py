@@ -33,6 +33,7 @@ from ciguard.init.generated_files import (
     artifact_version,
     generate,
     git,
+    repository_problem,
     running_requirement,
 )
 from ciguard.plan.collection import FIX, collect_units
@@ -126,6 +127,10 @@ def _git(invocation: Invocation) -> Iterator[Check]:
     remote = remote_url(invocation.folder, invocation.environ)
     if remote:
         yield ok("git", f"origin is {remote}")
+        return
+    what, fix = repository_problem(invocation.folder)
+    if what:
+        yield error("git", what, fix)
         return
     is_there = git(invocation.folder, "rev-parse", "--git-dir") is not None
     what = "no remote origin" if is_there else "this folder is in no git repository"

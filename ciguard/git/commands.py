@@ -58,6 +58,18 @@ def without_secrets(text: str) -> str:
     return re.sub(r"//[^/@\s]+@", "//", text).strip()
 
 
+def ownership_problem(stderr: bytes) -> tuple[str, str]:
+    """What git says of a repository that another user owns, as of a container job's checkout.
+
+    Returns:
+        (what, the command that git advises); ("", "") where stderr says something else.
+    """
+    said = stderr.decode("utf-8", "replace")
+    command = next((line.strip() for line in said.splitlines() if "safe.directory" in line), "")
+    what = said.partition("\n")[0].partition(": ")[2]
+    return (f"git: {what}", command) if command else ("", "")
+
+
 def git(
     folder: Path,
     *arguments: str,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.history import FILE_NAME
 from ciguard.errors import CiguardError, InputError, RemoteError
-from ciguard.git.commands import TRANSFER_S, git, with_token, without_secrets
+from ciguard.git.commands import TRANSFER_S, git, ownership_problem, with_token, without_secrets
 from ciguard.history.git_errors import advice, is_transient, lost_race, summarize
 from ciguard.history.stored_bytes import StoredBytes
 
@@ -202,15 +202,17 @@ class BranchStore:
         if not found.returncode:
             return found.stdout.decode("utf-8", "replace").strip()
         named = self.remote.startswith("-") or not set("/:") & set(self.remote)
-        outside = bool(self._git("rev-parse", "--git-dir").returncode)
+        inside = self._git("rev-parse", "--git-dir")
+        outside = bool(inside.returncode)
         if not named and not outside:
             return self.remote
-        if outside:
+        what, fix = ownership_problem(inside.stderr)
+        if outside and not what:
             what = "the current folder is in no git repository"
             fix = "run it in a clone of the repository, or keep the history in a file"
             if not named:
                 fix = "run it in a git repository, whichever"
-        else:
+        elif not outside:
             what = f"this clone has no remote {without_secrets(self.remote)!r:.200}"
             fix = "name one of `git remote`, or its address, or keep the history in a file"
         raise InputError(what, where=self.location, fix=fix)

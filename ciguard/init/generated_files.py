@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.config import FILE
 from ciguard.errors import UsageError
+from ciguard.git.commands import ownership_problem
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
 from ciguard.init.project import (
     DEPENDENCY_FILES,
@@ -191,8 +192,12 @@ def repository_files(folder: Path) -> list[str]:
     top = git(folder, "rev-parse", "--show-toplevel")
     where = str(folder.resolve())
     if top is None:
-        fix = "run it in a clone of the repository, or begin one: git init"
-        raise UsageError("not the top folder of a git repository", where=where, fix=fix)
+        what, fix = repository_problem(folder)
+        raise UsageError(
+            what or "not the top folder of a git repository",
+            where=where,
+            fix=fix or "run it in a clone of the repository, or begin one: git init",
+        )
     if (git(folder, "rev-parse", "--show-prefix") or "").strip():
         fix = f"run ciguard in its top folder: cd {shlex.quote(top.rstrip())}"
         raise UsageError("not the top folder of a git repository", where=where, fix=fix)
@@ -220,10 +225,22 @@ def default_branch(folder: Path, notify: Callable[[str], None] = lambda _: None)
 
 def git(folder: Path, *arguments: str) -> str | None:
     """What git prints; None where it fails or is not there."""
+    answer = _run_git(folder, *arguments)
+    if answer is None or answer.returncode != 0:
+        return None
+    return answer.stdout.decode("utf-8", "replace")
+
+
+def repository_problem(folder: Path) -> tuple[str, str]:
+    """As `ownership_problem`, of a folder."""
+    answer = _run_git(folder, "rev-parse", "--git-dir")
+    return ("", "") if answer is None else ownership_problem(answer.stderr)
+
+
+def _run_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
     try:
-        answer = subprocess.run(
+        return subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, check=False
         )
     except FileNotFoundError:
         return None
-    return answer.stdout.decode("utf-8", "replace") if answer.returncode == 0 else None

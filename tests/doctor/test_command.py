@@ -113,6 +113,21 @@ def test_a_folder_in_no_repository_is_told_how_one_begins(tmp_path: Path, ciguar
     assert found["workflow"]["fix"].endswith("or begin one: git init")
 
 
+def test_a_repository_that_another_user_owns_is_explained_by_git(
+    folder: Path, ciguard: Ciguard
+) -> None:
+    """As in a container job, where the checkout belongs to the runner's user."""
+    owner = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
+    words = ("doctor", "--offline", "--format", "json")
+    found = checks(ciguard(*words, cwd=folder, expect=3, **owner).stdout)
+    for name in ("git", "workflow", "history"):
+        assert "dubious ownership" in found[name]["what"]
+        assert found[name]["fix"].startswith("git config --global --add safe.directory ")
+    said = ciguard("init", "--yes", cwd=folder, expect=2, **owner).stderr
+    assert "dubious ownership" in said
+    assert "git init" not in said
+
+
 def test_without_an_origin_nothing_is_missed_that_only_a_workflow_needs(
     folder: Path, ciguard: Ciguard
 ) -> None:
