@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ciguard.errors import CiguardError, UsageError, combine
 from ciguard.model import GuardRail
+from ciguard.model.duration import parse_seconds
 from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 FILE: Final = "ciguard.toml"
 FILES: Final = (FILE, "pyproject.toml")  # the first that is there counts
-_SECONDS_BY_UNIT: Final = {"s": 1, "m": 60, "h": 3600}
 _BYTES_BY_UNIT: Final = {
     "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
 }  # fmt: skip
@@ -37,10 +37,7 @@ def seconds(value: object) -> object:
     if isinstance(value, str):
         if re.fullmatch(r"\d+(\.\d+)?", value):
             return float(value)
-        if re.fullmatch(r"(\d+(\.\d+)?[smh])+", value):
-            parts = re.findall(r"([\d.]+)([smh])", value)
-            return float(sum(float(number) * _SECONDS_BY_UNIT[unit] for number, unit in parts))
-        raise ValueError('expected a time like "45m", "1h30m" or "90s"')
+        return parse_seconds(value)
     return value
 
 
@@ -262,6 +259,19 @@ def parse(texts: Mapping[str, bytes], environ: Mapping[str, str]) -> Config:
     except ValidationError as error:
         raise combine(list(_mistakes(error, source, origins))) from None
     return _checked(config, source)
+
+
+def configured_by(folder: Path) -> str:
+    """Which of `FILES` configures a folder; "" where none does.
+
+    A pyproject.toml does with a table [tool.ciguard].
+
+    Raises:
+        UsageError: it cannot be read, or is no TOML.
+    """
+    texts = _read(folder)
+    _, content = _content(texts)
+    return next((name for name in texts if name == FILE or content), "")
 
 
 def _read(folder: Path) -> dict[str, bytes]:

@@ -49,7 +49,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "sources.record_tree": ("errors", "codec"),
     "sources.references": ("errors", "github.repository_names"),
     "init.generated_files": (
-        *("config", "errors", "sources.local", "github.repository_ref", "template_loader"),
+        *(
+            "config",
+            "errors",
+            "sources.local",
+            "git.commands",
+            "github.repository_ref",
+            "template_loader",
+        ),
         *("run.frameworks", "init.project", "init.requirement", "init.workflow_files"),
     ),
     "template_loader": ("text",),

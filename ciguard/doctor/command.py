@@ -10,7 +10,7 @@ import click
 from pydantic import SecretStr
 
 from ciguard import console
-from ciguard.config import FILES
+from ciguard.config import FILES, configured_by
 from ciguard.doctor.checks import (
     Check,
     as_json,
@@ -84,10 +84,10 @@ def _all(invocation: Invocation, repo: str, *, offline: bool) -> Iterator[Check]
         # Everything else depends on it.
         yield error("configuration", f"{mistake.where}: {mistake.what}".strip(": "), mistake.fix)
         return
-    there = [name for name in FILES if (invocation.folder / name).is_file()]
+    there = configured_by(invocation.folder)
     fix = "ciguard init writes one"
     yield (
-        ok("configuration", there[0])
+        ok("configuration", there)
         if there
         else warning("configuration", "none, so the defaults hold", fix)
     )

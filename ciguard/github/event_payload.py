@@ -27,7 +27,7 @@ def current_run(environ: Mapping[str, str]) -> ActionsRun | None:
         except OSError as error:
             what = f"cannot be read: {error.strerror or error}"
             raise InputError(what, where=f"GITHUB_EVENT_PATH: {path}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"no JSON: {error}", where=f"GITHUB_EVENT_PATH: {path}") from error
         if not isinstance(payload, dict):
             raise InputError("expected a JSON object", where=f"GITHUB_EVENT_PATH: {path}")

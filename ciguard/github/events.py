@@ -16,6 +16,7 @@ import pydantic
 from ciguard.errors import CiguardError, InputError, combine
 from ciguard.github.models import Event
 from ciguard.github.repository_names import API_URL, REPOSITORY, SERVER_URL, is_address
+from ciguard.model.jobs import is_github_actions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -204,7 +205,7 @@ class _Variables:
 
     @property
     def in_actions(self) -> bool:
-        return self.text("GITHUB_ACTIONS").lower() in {"true", "1"}
+        return is_github_actions(self._environ)
 
     def text(self, name: str) -> str:
         return self._environ.get(name, "").strip()

@@ -10,9 +10,9 @@ import click
 from pydantic import TypeAdapter, ValidationError
 
 from ciguard import console
-from ciguard.config import FILE, Seconds, describe_mistake
+from ciguard.config import FILE, Seconds, configured_by, describe_mistake
 from ciguard.errors import ExitCode, UsageError
-from ciguard.init.generated_files import WORKFLOW_FILE, generate, is_configured
+from ciguard.init.generated_files import WORKFLOW_FILE, generate
 from ciguard.sources import local
 
 if TYPE_CHECKING:
@@ -46,13 +46,13 @@ def command(
     folder, config = invocation.folder, invocation.config()
     if checkpoint is not None:
         config = with_checkpoint(config, checkpoint)
-        if is_configured(folder) and config != invocation.config():
+        if configured_by(folder) and config != invocation.config():
             setting = f'workflow.checkpoint = "{checkpoint}"'
             console.err(f"set {setting} in {FILE} as well: the next ciguard init asks only there")
     for name, is_requested in (("forks", forks), ("confirm_suspects", confirm_suspects)):
         if is_requested and not getattr(config.workflow, name):
             config = with_workflow(config, **{name: True})
-            if is_configured(folder):
+            if configured_by(folder):
                 setting = f"workflow.{name} = true"
                 console.err(
                     f"set {setting} in {FILE} as well: the next ciguard init asks only there"

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-import tomllib
 from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
-from ciguard.config import FILE
+from ciguard.config import FILE, configured_by
 from ciguard.errors import UsageError
 from ciguard.git.commands import ownership_problem
 from ciguard.github.repository_ref import is_enterprise_server, parse_remote
 from ciguard.init.project import (
     DEPENDENCY_FILES,
-    PROJECT_FILE,
     detect_framework,
     suggested_checkout,
     suggested_setup,
@@ -103,7 +101,7 @@ def generate(
     every_s = config.workflow.checkpoint
     checkpoint = "" if every_s is None else time_text(every_s)
     artifacts = config.workflow.artifacts or artifact_version(folder, notify)
-    if not is_configured(folder):
+    if not configured_by(folder):
         patterns = {name: framework.FILE_PATTERNS for name, framework in FRAMEWORKS.items()}
         framework, count = detect_framework(tracked, patterns)
         notify(f"{framework}: {count} test files" if count else "no test framework found")
@@ -162,12 +160,6 @@ def artifact_version(folder: Path, notify: Callable[[str], None]) -> int:
         f" set workflow.artifacts = 4 in {FILE} where it has the newer ones"
     )
     return 3
-
-
-def is_configured(folder: Path) -> bool:
-    """Whether either kind of configuration is there; what is there has parsed before."""
-    tool = tomllib.loads(text_of(folder / PROJECT_FILE) or "").get("tool", {})
-    return (folder / FILE).is_file() or "ciguard" in tool
 
 
 def text_of(path: Path) -> str | None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Mapping
 
 from ciguard.model.types import SLOTS
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+
+def is_github_actions(environ: Mapping[str, str]) -> bool:
+    """Whether this process belongs to a job of GitHub Actions, which sets `true`."""
+    return environ.get("GITHUB_ACTIONS", "").strip().lower() in ("true", "1")
 
 
 @dataclass(frozen=True, **SLOTS)

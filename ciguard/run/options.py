@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import re
+import contextlib
 from difflib import get_close_matches
 from typing import Sequence
 
 from ciguard.errors import UsageError
+from ciguard.model.duration import parse_seconds
 from ciguard.run.selection import Selection
 
 USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--for TIME]
                    [--until UNIT | --resume-from DIR... | --continue DIR...] [--github]
        %(prog)s --record DIR [--results GLOB...] -- COMMAND..."""
-SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -110,8 +110,8 @@ def selection_of(options: argparse.Namespace) -> Selection:
 
 def seconds(text: str, *, where: str) -> float:
     """900 for "15m". Raises UsageError for what is no time, or none at all."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
-    length_s = float(found[1]) * SECONDS[found[2]] if found else 0.0
-    if length_s <= 0:
-        raise UsageError(f"no time: {text!r}", where=where, fix="pass one like 90s, 15m or 1h")
-    return length_s
+    with contextlib.suppress(ValueError):
+        length_s = parse_seconds(text)
+        if length_s > 0:
+            return length_s
+    raise UsageError(f"no time: {text!r}", where=where, fix="pass one like 90s, 15m or 1h30m")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Mapping
 
 from ciguard.model import Runner, ShardLine
+from ciguard.model.jobs import is_github_actions
 
 GIT_S = 5.0  # it takes 5 ms; a broken disk must not hold the tests
 
@@ -32,7 +33,7 @@ def read_event(path: str | None) -> Mapping[str, Any]:
     try:
         with open(path, encoding="utf-8") as stream:
             found = json.load(stream)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -91,7 +92,7 @@ def header(
 ) -> ShardLine:
     """The shard line; outside of GitHub Actions it knows the plan and the machine only."""
     line = ShardLine(plan_id, shard, shards=shards, started_at=started_at, runner=runner)
-    if environ.get("GITHUB_ACTIONS") != "true":
+    if not is_github_actions(environ):
         return line
     get_variable = environ.get
     tested, parents = checked_out()

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from ciguard.errors import UsageError
 from ciguard.github.event_payload import current_run
 from ciguard.github.retry import RetryPolicy
+from ciguard.model.jobs import is_github_actions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -54,7 +55,7 @@ def open_subject_run(environ: Mapping[str, str]) -> Iterator[SubjectRun | None]:
         UsageError: the token or the API's address cannot be meant.
     """
     run = current_run(environ)
-    if run is None or run.run_id is None or not environ.get("GITHUB_ACTIONS"):
+    if run is None or run.run_id is None or not is_github_actions(environ):
         yield None
         return
     is_triggered = run.triggering_run_id is not None

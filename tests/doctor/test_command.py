@@ -128,6 +128,21 @@ def test_a_repository_that_another_user_owns_is_explained_by_git(
     assert "git init" not in said
 
 
+def test_a_pyproject_that_says_nothing_of_us_is_no_configuration(
+    folder: Path, ciguard: Ciguard
+) -> None:
+    words = ("doctor", "--offline", "--format", "json")
+    (folder / "ciguard.toml").unlink()
+    project = folder / "pyproject.toml"
+    project.write_text('[project]\nname = "shop"\n', "utf-8")
+    found = checks(ciguard(*words, cwd=folder, expect=3).stdout)["configuration"]
+    assert found["level"] == "warning"
+    assert found["what"] == "none, so the defaults hold"
+    project.write_text(f"[tool.ciguard]\n{INSTALL}", "utf-8")
+    found = checks(ciguard(*words, cwd=folder).stdout)["configuration"]
+    assert (found["level"], found["what"]) == ("ok", "pyproject.toml")
+
+
 def test_without_an_origin_nothing_is_missed_that_only_a_workflow_needs(
     folder: Path, ciguard: Ciguard
 ) -> None:

@@ -45,6 +45,13 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_an_event_that_is_nested_too_deep_is_none(nowhere: Path) -> None:
+    (nowhere / "event.json").write_text("[" * 200_000)
+    found = line({**GITHUB, "GITHUB_EVENT_PATH": str(nowhere / "event.json")})
+    assert found.event == "pull_request"
+    assert found.run_id == 101
+
+
 def test_a_pull_request_is_its_head_and_what_was_checked_out(nowhere: Path) -> None:
     event = {"pull_request": {"head": {"sha": "a" * 40}}}
     (nowhere / "event.json").write_text(json.dumps(event))

@@ -61,12 +61,14 @@ def test_without_what_ended() -> None:
     assert left.units == (*SHARD.units[:2], SHARD.units[3])
 
 
-@pytest.mark.parametrize(("text", "expected_s"), [("90s", 90), ("15m", 900), ("1.5h", 5400)])
+@pytest.mark.parametrize(
+    ("text", "expected_s"), [("90s", 90), ("15m", 900), ("1.5h", 5400), ("1h30m", 5400)]
+)
 def test_times(text: str, expected_s: float) -> None:
     assert seconds(text, where="--for") == expected_s
 
 
-@pytest.mark.parametrize("text", ["", "15", "m", "0s", "0.0h", "-1s", "15 m", "1h30m", "15min"])
+@pytest.mark.parametrize("text", ["", "15", "m", "0s", "0.0h", "-1s", "15 m", "15min"])
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(UsageError, match="no time") as caught:
         seconds(text, where="--for")

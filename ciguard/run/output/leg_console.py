@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
 from ciguard.model import repository_path
+from ciguard.model.jobs import is_github_actions
 from ciguard.run.leg_text import count_of, short_unit_name, shorten
 from ciguard.run.output.progress import describe_progress, running_units, terminal_line
 from ciguard.run.output.writer import BackgroundWriter
@@ -36,7 +37,7 @@ class Console:
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._folds = environ.get("GITHUB_ACTIONS") == "true"
+        self._folds = is_github_actions(environ)
         self._live = sys.stdout.isatty() and environ.get("TERM", "dumb") != "dumb"
         self._shows_progress = (
             self._live or self._folds or environ.get("CI", "") not in ("", "false", "0")
