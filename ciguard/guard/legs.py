@@ -238,6 +238,10 @@ def _bad(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
     return sum(count for outcome, count in counts.items() if outcome in BAD_OUTCOMES)
 
 
+def _ran(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
+    return sum(count for outcome, count in counts.items() if outcome != "skipped")
+
+
 def _contradictory(leg: LegResult, tries: int) -> Iterator[Finding]:
     """What no leg writes that ended by itself."""
     if leg.record is None or leg.end.problem:
@@ -273,6 +277,12 @@ def _contradictions(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Findi
         what = f"its end line counts {count_of(counted, 'bad result')}, its record holds {found:,}"
         fix = "look at the log of its job, and run it again"
         yield Finding("incomplete", "failures_missing", f"shard {shard}: {what}", shard, fix=fix)
+    counted, found = _ran(end.counts), _ran(leg.counts)
+    if counted > found and not filed:
+        what = f"its end line counts {count_of(counted, 'result')} that are not skipped, "
+        what += f"its record holds {found:,}"
+        fix = "no leg writes such a record: look at the log of its job, and run it again"
+        yield Finding("incomplete", "skips_uncounted", f"shard {shard}: {what}", shard, fix=fix)
     good = all(unit.status == "good" for unit in leg.units.values())
     if exited_with_failures(leg) and good and not unexplained(leg):
         what = f"shard {shard} says that tests failed, and its record holds no failed result"

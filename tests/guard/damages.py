@@ -440,5 +440,10 @@ def a_result_file_lost(world: World) -> None:
     world.drop("01", ProcessLine, StartLine)
 
 
+def a_pass_edited_to_a_skip(world: World) -> None:
+    world.result("01", "a.t::two", outcome="skipped")
+    world.end("01", counts={"passed": 3})
+
+
 def failures_that_the_end_counts(world: World) -> None:
     world.end("01", counts={"passed": 2, "failed": 1})

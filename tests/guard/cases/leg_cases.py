@@ -179,6 +179,11 @@ INTEGRITY = {
     "a result file lost": shown(
         "incomplete", damages.a_result_file_lost, "results/process-001/r.xml is missing"
     ),
+    "a pass edited to a skip": shown(
+        "incomplete",
+        damages.a_pass_edited_to_a_skip,
+        "its end line counts 3 results that are not skipped, its record holds 2",
+    ),
     "failures that the end counts": shown(
         "incomplete", damages.failures_that_the_end_counts, "its end line counts 1 bad result"
     ),
