@@ -76,7 +76,7 @@ class LegPolicy:
 # Not frozen, and never changed: a million frozen ones take 0.7 s longer to make.
 @dataclass(unsafe_hash=True, **SLOTS)
 class PlannedUnit:
-    """A unit in a shard with what is expected of it; `known` says that history has seen it."""
+    """A unit in a shard with what is expected of it; `has_history`: it was measured before."""
 
     unit: str
     suite: str = ""
@@ -130,8 +130,8 @@ class InventorySummary:
     """The units that exist, as the plan keeps them. `files` holds every matching file, 0 too.
 
     `base_collected` and `base_planned` (collected without the excluded ones) are the base's, by
-    `base_source`; None where it is not known. `emptied` are files that have units there, none here.
-    `listed`: somebody named the units, and no framework was asked what a file holds.
+    `base_source`; None where they are unknown. `files_without_units`: they have units on the base.
+    `user_listed`: the user listed the units; no framework collected them.
     """
 
     collected: int
@@ -226,8 +226,8 @@ class Plan:
     """The contract of a run, frozen for it. `id` is a hash of everything else in the file.
 
     `gap` = makespan / `lower_bound_s` - 1, of predicted wall times; `floor` is the one unit that no
-    number of shards can go below. `history` says what the estimates come from. `choices` are the
-    numbers of shards around the chosen one, and `stopped_by` says why there are not more.
+    number of shards can go below. `history` says what the estimates come from. `alternatives`
+    are other numbers of shards, and `shard_count_limited_by` says why there are not more.
     `job_minutes` is the limit of each job, above that of its step.
     """
 

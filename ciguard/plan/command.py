@@ -59,6 +59,7 @@ from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
 from ciguard.suites_and_pools import pool_of_suites, pools_of, suites_of, with_inventory_suites
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,41 +75,49 @@ if TYPE_CHECKING:
 
 @click.command(short_help="balance the tests over shards, by time and memory")
 @click.option(
-    "--inventory", "listed", metavar="FILE|-", help="Units, one a line or JSON; else collected."
+    "--inventory",
+    "listed",
+    metavar="FILE|-",
+    help="File with the tests, one a line or as JSON (default: collected).",
 )
 @click.option(
     "--history",
     "history_location",
     metavar="FILE|branch:NAME",
-    help="Past runs; else as configured.",
+    help="Past runs (default: history.store).",
 )
-@click.option("--shards", metavar="N", help="Exactly so many shards, 1 to 256.")
-@click.option("--target-wall", metavar="TIME", help="As many shards as this wall time needs.")
+@click.option("--shards", metavar="N", help="Exact number of shards, 1 to 256.")
+@click.option("--target-wall", metavar="TIME", help="Wall time that decides the number of shards.")
 @click.option("--limit", metavar="TIME", help="Time limit of a shard's step.")
-@click.option("--risk", metavar="P", help="Accepted probability that any shard passes its limit.")
-@click.option("--processes", metavar="N", help="Tested processes side by side in a leg.")
-@click.option("--pool", "pools", metavar="NAME", multiple=True, help="Where legs run; repeatable.")
+@click.option("--risk", metavar="P", help="Accepted probability that any shard exceeds its limit.")
+@click.option("--processes", metavar="N", help="Concurrent test processes in a shard.")
+@click.option("--pool", "pools", metavar="NAME", multiple=True, help="Pool to use; repeatable.")
 @click.option(
-    "--group", metavar="none|file|file-strict|fixture", help="Tests to keep in one shard."
+    "--group", metavar="none|file|file-strict|fixture", help="Which tests stay in one shard."
 )
 @click.option(
-    "--base-plan", "base", metavar="FILE|history", help="Move no unit of it without need."
+    "--base-plan",
+    "base",
+    metavar="FILE|history",
+    help="Plan whose tests keep their shards where possible.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write the plan here.")
-@click.option("--artifact", "folder", metavar="DIR", help="Write all that a leg needs here.")
+@click.option("-o", "--output", metavar="FILE", help="File for the plan.")
 @click.option(
-    "--static", metavar="WORKFLOW", help="Write the matrix into this file, the plan beside it."
+    "--artifact", "folder", metavar="DIR", help="Folder for the plan and the program that runs it."
 )
-@click.option("--explain", "unit", metavar="UNIT", help="Say why a unit is where it is.")
+@click.option("--static", metavar="WORKFLOW", help="Workflow file to write the matrix into.")
+@click.option(
+    "--explain", "unit", metavar="UNIT", help="Explain the shard and the estimates of a test."
+)
 @click.option("--dry-run", is_flag=True, help="Show the plan and write nothing.")
 @click.option(
     "--format",
     "format_",
     type=click.Choice(["text", "markdown", "html", "json"]),
     default="text",
-    help="What is printed.",
+    help="Format of the answer.",
 )
-@click.option("--github", is_flag=True, help="Set the step's outputs, write its summary.")
+@click.option("--github", is_flag=True, help="Set the step's outputs and write its summary.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -127,7 +136,7 @@ def command(
     github: bool,
     **flags: str | None,
 ) -> int:
-    """Balance the tests over shards by time and memory, with a lower bound beside it."""
+    """Balance the tests over shards by time and memory, and show the lower bound."""
     if dry_run and (output or folder or github or static):
         fix = "leave out -o, --artifact, --static and --github: it writes nothing"
         raise UsageError("nothing is written", where="--dry-run", fix=fix)
@@ -368,8 +377,9 @@ def _past(
     if history is None:
         return _Past(inputs, base, count, (missing,))
     joined, entries = inputs.history_json["matched"], inputs.history_json["entries"]
-    share = f"{joined} of its {entries} entries ({joined / (entries or 1):.1%})"
-    console.err(f"history: {location}, runs: {len(history.runs)}; {share} are units that exist")
+    share = f"{joined} of {entries} entries ({joined / (entries or 1):.1%})"
+    runs = count_of(len(history.runs), "run")
+    console.err(f"history: {runs} at {location}; {share} match a test")
     return _Past(inputs, base, count, inputs.notes)
 
 

@@ -127,7 +127,7 @@ def test_durations_of_another_program_are_joined(listed: Path, ciguard: Ciguard)
         "json",
     )
     done = ciguard(*words, cwd=listed)
-    assert "10 of its 11 entries (90.9%) are units that exist" in done.stderr
+    assert "10 of 11 entries (90.9%) match a test" in done.stderr
     plan = plan_of(done.stdout)
     units = {unit["unit"]: unit for shard in plan["shards"] for unit in shard["units"]}
     assert units["tests/test_a.py::test_0"]["wall_s"] == 10.0
