@@ -48,7 +48,7 @@ def scripts(install: str) -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
     A step is its script and its environment, as NAME=VALUE.
     """
     texts = [
-        render_workflow(workflow(install=install, confirm=True), environment(), **kind)
+        render_workflow(workflow(install=install, confirm_suspects=True), environment(), **kind)
         for kind in ({}, {"static": True}, {"forks": True}, {"forks": True, "static": True})
     ]
     steps: list[dict[str, Any]] = [
