@@ -208,7 +208,7 @@ def cell_content(cell: Content | Cell) -> Content:
     return cell.content if isinstance(cell, Cell) else cell
 
 
-def join(contents: Sequence[Content], separator: str = ", ") -> Content:
+def join(contents: Sequence[Content], separator: str = ", ") -> tuple[Span, ...]:
     """Contents one after the other, with a separator between two."""
     found: list[Span] = []
     for number, content in enumerate(contents):

@@ -85,7 +85,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "history": (*SHARED, "sources.local", "git.commands"),
     "init": (*SHARED, "template_loader"),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs"),
-    "report": (*SHARED, "github", "mermaid", "template_loader", "guard", "compare"),
+    "report": (*SHARED, "github", "mermaid", "render", "guard", "compare"),
 }
 VERBS = ("plan", "guard", "compare", "experiment", "history", "init", "doctor", "report")
 
@@ -348,7 +348,7 @@ FINE = [
     ),
     (
         imports_only_what_its_place_allows,
-        "report.fitted_markdown",
+        "report.view",
         "from ciguard.guard import prove",
     ),
     (

@@ -11,7 +11,6 @@ from ciguard import cli, model
 from ciguard.codec.record.lines import CHECKS
 from ciguard.config import Config, PoolConfig, SuiteConfig, VariantConfig
 from ciguard.errors import ExitCode
-from ciguard.report.fitted_markdown import DROP_ORDER
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -84,10 +83,3 @@ def test_configuration_page_is_what_the_code_reads(golden: Golden) -> None:
     for title, section in sections.items():
         lines += _section(title, section)
     golden("\n".join(lines).rstrip() + "\n", ROOT / "docs" / "configuration.md")
-
-
-def test_the_page_on_reports_names_what_is_shed_in_its_order() -> None:
-    page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
-    (order,) = re.findall(r"at the end: (.*?)\. Nothing", page, flags=re.DOTALL)
-    words = {"compared_legs": "compared legs", "legs": "shards"}
-    assert " ".join(order.split()).split(", ") == [words.get(name, name) for name in DROP_ORDER]

@@ -150,7 +150,7 @@ def test_a_suite_of_any_command_goes_through_the_whole_loop(tables: Loop) -> Non
         expect=10,
     )
     # odd.txt and zero.txt as exact, zero.txt as rounded.
-    assert "3 of 6 units failed" in reported.stdout.partition("\n")[0]
+    assert "3 of 6 tests failed" in reported.stdout.partition("\n")[0]
 
 
 def test_two_suites_in_two_variants_each_have_one_verdict(tables: Loop) -> None:
@@ -164,12 +164,12 @@ def test_two_suites_in_two_variants_each_have_one_verdict(tables: Loop) -> None:
     records = tables.run("plan", "records", expect=(0, 10))
     words = ("guard", "--plan", "plan", "--records", records)
     done = tables.ciguard(*words, cwd=tables.folder, expect=10)
-    assert done.stdout.startswith("FAILED: 4 of 8 units failed\n")
+    assert done.stdout.startswith("FAILED: 4 of 8 tests failed\n")
     until = datetime.now(UTC).date()
     entry = '[[quarantine]]\nunit = "*::test_old"\nvariant = "strict"\nreason = "known"\n'
     (tables.folder / "quarantine.toml").write_text(f"{entry}issue = 1\nuntil = {until}\n")
     done = tables.ciguard(*words, cwd=tables.folder, expect=10)
-    assert done.stdout.startswith("FAILED: 3 of 8 units failed; 1 quarantined unit failed\n")
+    assert done.stdout.startswith("FAILED: 3 of 8 tests failed; 1 quarantined test failed\n")
     shutil.rmtree(Path(tables.folder, records, "01"))
     done = tables.ciguard(*words, cwd=tables.folder, expect=13)
     assert done.stdout.startswith("INCOMPLETE: shard 01 of 2 has no record; ")

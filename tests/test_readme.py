@@ -30,7 +30,7 @@ def test_commands_of_the_readme_work(tmp_path: Path, ciguard_process: Ciguard) -
         verbs.add(words[0])
     assert verbs == {"plan", "run", "guard", "history", "compare", "report"}
     comment = (shop / "comment.md").read_text(encoding="utf-8")
-    assert "all 23 units of 2 shards" in comment.splitlines()[0]
+    assert "all 23 tests of 2 shards" in comment.splitlines()[0]
     # What is shown of a plan comes from the demo: other numbers in lines of the same form.
     shown = re.search(r"```text\n(.*?)```", readme, flags=re.DOTALL)
     assert shown is not None

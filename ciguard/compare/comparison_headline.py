@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.enums import State, TransitionKind
+    from ciguard.compare.run_changes import JobChange
     from ciguard.compare.test_changes import Transition
-    from ciguard.model import UnitKey
+    from ciguard.model import CaseKey, UnitKey
 
 # What a headline can say: what is missing, a verdict, the first leak, why nothing is judged.
 Fact = Literal["missing", "wall_s", "peak_delta_bytes", "suite_speed", "leak", "unjudged"]
@@ -42,17 +43,25 @@ class Shown:
         missing: what the run lacks: shards, and tests without a result.
         excused: failures that are quarantined or ignored.
         flaky: units that are named as flaky.
+        failed: failures that are named, with what changed about them.
+        jobs: names and addresses of the jobs that fail by those.
     """
 
     missing: bool = False
     excused: bool = False
     flaky: frozenset[UnitKey] = frozenset()
+    failed: frozenset[CaseKey] = frozenset()
+    jobs: frozenset[str] = frozenset()
 
     def has(self, transition: Transition) -> bool:
         """Say that a transition is named above."""
         if transition.kind == "flaky":
             return transition.key.unit_key in self.flaky
-        return self.excused and bool(transition.excuse)
+        return transition.key in self.failed or (self.excused and bool(transition.excuse))
+
+    def has_job(self, job: JobChange) -> bool:
+        """Say that a job fails by what is named above."""
+        return job.transition == "newly failing" and not self.jobs.isdisjoint((job.name, job.url))
 
 
 NOTHING_SHOWN: Final = Shown()

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.comparison_headline import Fact
     from ciguard.compare.enums import Measure, State
-    from ciguard.compare.run_changes import LegChange, MetricChange
+    from ciguard.compare.run_changes import JobChange, LegChange, MetricChange
     from ciguard.compare.run_info import RunInfo
     from ciguard.compare.test_changes import CaseChange, LostUnits, MeasureVerdict, Transition
     from ciguard.document import Block, Content, Row
@@ -117,7 +117,7 @@ def sections(
     return (
         Section("runs", (_runs(comparison, links),), formats=("text", "html")),
         _lost(comparison.lost_units if not shown.missing else ()),
-        _jobs(comparison),
+        _jobs([one for one in comparison.jobs if not shown.has_job(one)]),
         _leaks(comparison, said),
         _transitions([one for one in comparison.transitions if not shown.has(one)], links),
         _measure(comparison, comparison.memory, said, links),
@@ -169,7 +169,7 @@ def _lost(lost: Sequence[LostUnits]) -> Section:
     )
 
 
-def _jobs(comparison: Comparison) -> Section:
+def _jobs(jobs: Sequence[JobChange]) -> Section:
     rows = tuple(
         (
             Link(job.name or "the job", job.url),
@@ -180,7 +180,7 @@ def _jobs(comparison: Comparison) -> Section:
                 f"{duration(job.wall_before_s)} -> {duration(job.wall_after_s)}", job.wall_after_s
             ),
         )
-        for job in comparison.jobs
+        for job in jobs
     )
     columns = (
         Column("job"), Column("before"), Column("after"), Column("change"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.guard.failure_groups import summary_line
 from ciguard.guard.unit_names import name_units
+from ciguard.guard.verdict_headline import headline
 from ciguard.guard.view import describe_result
 from ciguard.model import repository_path
 from ciguard.text import one_line, unit_name
@@ -89,7 +90,7 @@ def outputs_of(verdict: Verdict) -> dict[str, str]:
     return {
         "verdict": verdict.state,
         "complete": "false" if verdict.state == "incomplete" else "true",
-        "headline": verdict.headline,
+        "headline": headline(verdict),
         "planned": str(verdict.planned),
         "missing": str(verdict.planned - verdict.with_result),
         "failed": str(len(failed)),

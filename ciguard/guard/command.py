@@ -20,7 +20,8 @@ from ciguard.guard.json import as_json
 from ciguard.guard.prove import prove
 from ciguard.guard.refused import check_unread_files
 from ciguard.guard.result_files import records_from_files
-from ciguard.guard.view import as_text
+from ciguard.guard.view import document
+from ciguard.render.plaintext import as_text
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
 from ciguard.suites_and_pools import configured_suites
@@ -109,7 +110,7 @@ def command(
     if format_ == "json":
         console.out(json.dumps(as_json(verdict), indent=2))
     else:
-        console.out(as_text(verdict))
+        console.out(as_text(document(verdict)))
     if github:
         # The runner reads commands from both streams; stdout stays the answer.
         for one in annotations_of(verdict, plan.suites):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.guard.verdict_headline import headline
+
 if TYPE_CHECKING:
     from ciguard.guard.verdict import Excused, FailureGroup, Finding, Flaky, Leg, Verdict
     from ciguard.model import Result, UnitKey
@@ -18,7 +20,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "schema": SCHEMA,
         "verdict": verdict.state,
         "exit_code": int(verdict.exit_code),
-        "headline": verdict.headline,
+        "headline": headline(verdict),
         "plan_id": verdict.plan_id,
         "units": {"planned": verdict.planned, "with_result": verdict.with_result},
         "counts": dict(verdict.counts),

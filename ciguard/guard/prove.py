@@ -20,7 +20,6 @@ from ciguard.guard.policy import Excusals, Policy, apply_policy
 from ciguard.guard.policy import stale_entries as stale_quarantine
 from ciguard.guard.record_selection import Selection, select
 from ciguard.guard.verdict import Failure, Finding, Flaky, Level, Missing, State, Verdict
-from ciguard.guard.verdict_headline import with_headline
 from ciguard.model import OUTCOMES, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, resolve_units
 from ciguard.text import count_of
@@ -95,9 +94,8 @@ def prove(
     findings = tuple(sorted(found, key=_order))
     state = _state(failures, missing, findings)
     flaky_units = tuple(_flaky(legs, final, selection))
-    verdict = Verdict(
+    return Verdict(
         state=state,
-        headline="",
         plan_id=plan.id,
         planned=len(planned),
         with_result=len(planned) - len({one.key for one in missing}),
@@ -114,7 +112,6 @@ def prove(
         hotspots=find_hotspots(causes, plan.suites),
         notes=policy.notes,
     )
-    return with_headline(verdict)
 
 
 def _leg_findings(

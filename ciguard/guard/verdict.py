@@ -120,9 +120,14 @@ class Hotspot:
     died: int = 0
 
     @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Timeouts, out of memory, failures, died."""
+        return self.timeouts, self.out_of_memory, self.failures, self.died
+
+    @property
     def total(self) -> int:
         """All of them."""
-        return self.timeouts + self.out_of_memory + self.failures + self.died
+        return sum(self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +172,6 @@ class Verdict:
     """
 
     state: State
-    headline: str
     plan_id: str
     planned: int
     with_result: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.text import count_of
@@ -16,12 +15,12 @@ MAX_NAMED: Final = 3  # shards in the sentence; the rest is counted
 EXCEPTION_PREFIX: Final = "but "
 
 
-def with_headline(verdict: Verdict) -> Verdict:
-    """The verdict with its sentence."""
+def headline(verdict: Verdict) -> str:
+    """The sentence, its state in capitals first."""
     sentences = {"incomplete": _incomplete, "failed": _failed, "passed": _passed}
     sentence = "; ".join([sentences[verdict.state](verdict), *_excused(verdict), *verdict.notes])
     between = ", " if sentence.startswith(EXCEPTION_PREFIX) else ": "
-    return replace(verdict, headline=f"{verdict.state.upper()}{between}{sentence}")
+    return f"{verdict.state.upper()}{between}{sentence}"
 
 
 def _shards(keys: Sequence[str], all_legs: Sequence[Leg]) -> str:
@@ -50,7 +49,7 @@ def _incomplete(verdict: Verdict) -> str:
     if verdict.missing:
         lost = verdict.planned - verdict.with_result
         verb = "has" if lost == 1 else "have"
-        parts.append(f"{lost:,} of {count_of(verdict.planned, 'unit')} {verb} no result")
+        parts.append(f"{lost:,} of {count_of(verdict.planned, 'test')} {verb} no result")
     if not parts:
         parts = [finding.message for finding in _decisive(verdict)[:2]]
     return "; ".join([*parts, *_failures(verdict)])
@@ -68,7 +67,7 @@ def _decisive(verdict: Verdict) -> list[Finding]:
 
 def _count_of_failures(verdict: Verdict) -> str:
     failed = {failure.result.key.unit_key for failure in verdict.failures}
-    return f"{len(failed):,} of {count_of(verdict.planned, 'unit')} failed"
+    return f"{len(failed):,} of {count_of(verdict.planned, 'test')} failed"
 
 
 def _failures(verdict: Verdict) -> list[str]:
@@ -90,7 +89,7 @@ def _excused(verdict: Verdict) -> list[str]:
     ):
         if found:
             units = {one.result.key.unit_key for one in found}
-            parts.append(f"{count_of(len(units), f'{named} unit')} failed")
+            parts.append(f"{count_of(len(units), f'{named} test')} failed")
     return parts
 
 
@@ -102,10 +101,10 @@ def _passed(verdict: Verdict) -> str:
     shards = count_of(len(verdict.legs), "shard")
     skipped = verdict.counts.get("skipped", 0)
     if skipped and skipped == sum(verdict.counts.values()):
-        every = "the one unit" if verdict.planned == 1 else f"all {verdict.planned:,} units"
+        every = "the one test" if verdict.planned == 1 else f"all {verdict.planned:,} tests"
         was = "was" if verdict.planned == 1 else "were"
         return f"{EXCEPTION_PREFIX}nothing ran: {every} of {shards} {was} skipped"
-    text = f"all {count_of(verdict.planned, 'unit')} of {shards} have a result"
+    text = f"all {count_of(verdict.planned, 'test')} of {shards} have a result"
     if verdict.planned == 1:
-        text = f"the one unit of {shards} has a result"
+        text = f"the one test of {shards} has a result"
     return text + (f", {skipped:,} of them skipped" if skipped else "")

@@ -1,211 +1,281 @@
-"""A verdict for a terminal or a log: 80 columns, the verdict first. Pure."""
+"""What `ciguard guard` shows, and what a report shows of a verdict: values -> blocks. Pure."""
 
 from __future__ import annotations
 
-import textwrap
+import re
+import shlex
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.failure_groups import lines_of
-from ciguard.guard.unit_names import name_units
-from ciguard.text import count_of, distinct_lines, duration, one_line, size, table, unit_name
+from ciguard.document import (
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    Folded,
+    Headline,
+    Item,
+    Link,
+    Section,
+    Table,
+    join,
+)
+from ciguard.guard.verdict_headline import headline
+from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from ciguard.document import Block, Row, Span
     from ciguard.guard.verdict import Excused, Finding, Flaky, Leg, Verdict
-    from ciguard.model import Ending, Result, UnitKey
+    from ciguard.model import CaseKey, Ending, Result, UnitKey
 
-COLUMNS: Final = 80
-MESSAGE_CHARACTERS: Final = 180  # characters of a message
-MAX_LISTED: Final = 20  # failures and flaky units by name; all are in the JSON
+MAX_NAMED: Final = 5  # tests in a sentence; the rest is counted
+MANY: Final = 10  # failures from which on their causes are shown first
 MAX_HOTSPOTS: Final = 10
+MAX_FRAMES: Final = 8  # of a stack
+MAX_COMMANDS: Final = 5  # shards with a command
+NAME_WIDTH: Final = 120
+# Columns of a table of shards that are shown where a test ended so.
+ENDINGS: Final[Mapping[Ending, str]] = {"timeout": "timeouts", "out_of_memory": "out of memory"}
+_FRAME: Final = re.compile(r'^\s*File "([^"\n]+)", line (\d+),? in (.+)$', re.MULTILINE)
 
 
-def as_text(verdict: Verdict) -> str:
-    """The whole text, with its last line feed."""
-    blocks = [
-        _wrap(verdict.headline),
+def _no_link(_: object) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Addresses, "" where there is none: of a shard's job, of the line of a result."""
+
+    shard: Callable[[str], str] = _no_link
+    result: Callable[[Result], str] = _no_link
+
+
+NO_LINKS: Final = Links()
+
+
+def document(verdict: Verdict) -> tuple[Block, ...]:
+    """The whole verdict, its sentence first."""
+    return (Headline(headline(verdict), verdict.state), *sections(verdict))
+
+
+def sections(
+    verdict: Verdict,
+    links: Links = NO_LINKS,
+    changes: Mapping[CaseKey, str] | None = None,
+    charts: Sequence[Block] = (),
+    hotspot_charts: Sequence[Block] = (),
+) -> tuple[Section, ...]:
+    """All that is below the headline, in order.
+
+    Args:
+        changes: what is new about a failure, where the run was compared with another one.
+        charts: what is shown above the table of shards.
+        hotspot_charts: what is shown above the table of failing classes.
+    """
+    is_grouped = len(verdict.failures) > MANY and len(verdict.failure_groups) < len(
+        verdict.failures
+    )
+    return (
         _findings(verdict),
-        _legs(verdict),
-        _causes(verdict),
-        _hotspots(verdict),
-        _failures(verdict),
-        _excused(verdict.quarantined, "failed, quarantined"),
-        _excused(verdict.failing_on_base, "failed as on the base, ignored"),
-        _flaky_section(verdict.flaky, "flaky, passed in the last try"),
-        _flaky_section(verdict.passed_after_oom, "passed when tried again, memory had run out"),
-    ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
-
-
-def _wrap(text: str, first: str = "", indent: str = "") -> str:
-    return textwrap.fill(
-        text,
-        COLUMNS,
-        initial_indent=first,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
+        *((_groups(verdict, links), _hotspots(verdict, hotspot_charts)) if is_grouped else ()),
+        _failures(verdict, links, changes or {}, folded=is_grouped),
+        _stacks(verdict),
+        _missing(verdict, links),
+        _excused("quarantined", verdict.quarantined, links),
+        _excused("ignored", verdict.failing_on_base, links),
+        _flaky("flaky", verdict.flaky, links),
+        _flaky("passed_after_oom", verdict.passed_after_oom, links),
+        _commands(verdict, links),
+        _legs(verdict, links, charts),
+        _warnings(verdict),
     )
 
 
-def _findings(verdict: Verdict) -> str:
-    return "\n".join(line for finding in verdict.findings for line in _finding(verdict, finding))
+def _findings(verdict: Verdict) -> Section:
+    found = [one for one in verdict.findings if one.level != "warning"]
+    return Section(
+        "findings", (_finding_list(verdict, found),), size=(len(found), "finding"), drop=1
+    )
 
 
-def _finding(verdict: Verdict, finding: Finding) -> Iterator[str]:
-    word = "warning" if finding.level == "warning" else finding.level.upper()
-    yield _wrap(one_line(finding.message, 400), f"{word}: ", "    ")
-    yield from _evidence_lines(finding)
-    reasons = {one.key: one.reason for one in verdict.missing if one.shard == finding.shard}
-    if finding.shard and any(key in reasons for key in finding.units):
-        yield from _missing_units(finding, reasons)
-    else:
-        yield from (f"    {name}" for name in name_units(finding.units))
-    if finding.fix:
-        yield _wrap(finding.fix, "  fix: ", "    ")
+def _warnings(verdict: Verdict) -> Section:
+    found = [one for one in verdict.findings if one.level == "warning"]
+    items = _finding_list(verdict, found, "warning")
+    title = count_of(len(found), "warning")
+    return Section("warnings", (items,), title, (len(found), "warning"), drop=13, folded=True)
 
 
-def _evidence_lines(finding: Finding) -> Iterator[str]:
+def _finding_list(verdict: Verdict, found: Sequence[Finding], noun: str = "finding") -> Bullets:
+    reasons = {one.key: one.reason for one in verdict.missing}
+    return Bullets(tuple(_finding(one, reasons) for one in found), noun)
+
+
+def _finding(finding: Finding, reasons: Mapping[UnitKey, str]) -> Item:
+    fix = f" {finding.fix[:1].upper()}{finding.fix[1:]}." if finding.fix else ""
+    return Item(f"{finding.message}.{fix}", tuple(_details(finding, reasons)))
+
+
+def _details(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator[Item]:
     for seen in finding.evidence:
-        yield _wrap(one_line(seen.text, 300), f"    {seen.source}: ", "      ")
+        yield Item((f"{seen.source}: ", Link(Code(seen.text, 300), seen.url)))
     if finding.culprits:
         one = len(finding.culprits) == 1
-        yield "    it was running:" if one else f"    {len(finding.culprits):,} were running:"
-        yield from (f"      {name}" for name in name_units(finding.culprits, 70))
+        what = "the test that was running: " if one else "tests that were running: "
+        yield Item((what, *_names(finding.culprits)))
+    explained = finding.shard and finding.kind != "no_record"
+    pairs = sorted((reasons.get(key, "") if explained else "", key) for key in finding.units)
+    for reason, found in groupby(pairs, key=lambda pair: pair[0]):
+        keys = [key for _, key in found]
+        because = f"{count_of(len(keys), 'test')}, {reason}: " if reason else ""
+        many = f"{count_of(len(keys), 'test')}: " if len(keys) > MAX_NAMED else ""
+        yield Item((because or many, *_names(keys)))
 
 
-def _missing_units(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator[str]:
-    reasons_and_keys = sorted((reasons.get(key, ""), key) for key in finding.units)
-    for reason, pairs in groupby(reasons_and_keys, key=lambda pair: pair[0]):
-        keys = [key for _, key in pairs]
-        because = "because" if len(keys) == 1 else "each because"
-        yield _wrap(f"{len(keys):,} without a result, {because} {reason}:", "    ", "    ")
-        yield from (f"      {name}" for name in name_units(keys, 70))
+def _names(keys: Sequence[UnitKey]) -> tuple[Span, ...]:
+    shown = [Code(unit_name(key, NAME_WIDTH)) for key in keys[:MAX_NAMED]]
+    more = len(keys) - len(shown)
+    return (*join(shown), f" and {more:,} more") if more else join(shown)
 
 
-_HEAD: Final = ("shard", "ending", "wall", "planned", "peak", "planned", "units", "bad", "skipped")
-_DROPPED_COLUMNS: Final = ((), (8,), (8, 5), (8, 5, 3))  # columns, where a line would be too long
-_PEAKS: Final = (4, 5)
-_ENDINGS: Final[Mapping[Ending, str]] = {"timeout": "timeout", "out_of_memory": "oom"}
-
-
-def _legs(verdict: Verdict) -> str:
-    """The table; timeouts, cases out of memory and peaks where there are any."""
-    endings = [one for one in _ENDINGS if one in verdict.endings]
-    known = any(leg.peak_bytes or leg.predicted_peak_bytes for leg in verdict.legs)
-    never = () if known else _PEAKS
-    rows = [(*_HEAD, *(_ENDINGS[one] for one in endings))]
-    keys = distinct_lines([leg.shard for leg in verdict.legs], 20)
-    legs = zip(keys, verdict.legs, strict=True)
-    rows += [(key, *_leg(leg), *_counts(leg, endings)) for key, leg in legs]
-    if endings and len(verdict.legs) > 1:
-        rows.append((*_sum(verdict), *_counts(verdict, endings)))
-    text = ""
-    for left_out in _DROPPED_COLUMNS:
-        dropped_columns = {*left_out, *never}
-        shown = [tuple(c for n, c in enumerate(row) if n not in dropped_columns) for row in rows]
-        text = table(shown, right=frozenset(range(2, len(rows[0]))))
-        if max(map(len, text.splitlines())) <= COLUMNS:
-            return text
-    return text
-
-
-def _counts(of: Leg | Verdict, endings: Sequence[Ending]) -> list[str]:
-    ending_counts = of.endings
-    return [f"{ending_counts.get(one, 0):,}" for one in endings]
-
-
-def _sum(verdict: Verdict) -> tuple[str, ...]:
-    """The last row of a table in which something is counted."""
-    counts = verdict.counts
-    bad = sum(leg.bad for leg in verdict.legs)
-    units = f"{verdict.with_result:,}/{verdict.planned:,}"
-    return ("all", "", "", "", "", "", units, f"{bad:,}", f"{counts.get('skipped', 0):,}")
-
-
-def _leg(leg: Leg) -> tuple[str, ...]:
-    return (
-        leg.ending if leg.recorded or leg.ending != "unknown" else "no record",
-        duration(leg.wall_s),
-        duration(leg.predicted_wall_s),
-        size(leg.peak_bytes),
-        size(leg.predicted_peak_bytes),
-        f"{leg.with_result:,}/{leg.planned:,}",
-        f"{leg.bad:,}",
-        f"{leg.counts.get('skipped', 0):,}",
+def _groups(verdict: Verdict, links: Links) -> Section:
+    """Failures by what caused them."""
+    rows: list[Row] = []
+    for cause in verdict.failure_groups:
+        place: tuple[Span, ...] = (" in ", Code(cause.frame)) if cause.frame else ()
+        said: tuple[Span, ...] = (": ", Code(cause.message)) if cause.message else ()
+        first = cause.failures[0].result
+        count = Cell(f"{len(cause.failures):,}", len(cause.failures))
+        shards = Cell(f"{cause.shards:,}", cause.shards)
+        cells = ((Code(cause.kind), *place, *said), count, shards, _test(first, links))
+        rows.append(cells)
+    counts = (Column("tests", "right"), Column("shards", "right"))
+    columns = (Column("cause"), *counts, Column("first", drop=1))
+    title = f"{count_of(len(verdict.failures), 'failure')}, {count_of(len(rows), 'cause')}"
+    return Section(
+        "causes", (Table(columns, tuple(rows), "cause"),), title, (len(rows), "cause"), drop=2
     )
 
 
-def _causes(verdict: Verdict) -> str:
-    """Where they are fewer than what they caused."""
-    if len(verdict.failure_groups) == len(verdict.failures):
-        return ""
-    lines = [f"{count_of(len(verdict.failure_groups), 'cause')}:"]
-    lines += [f"  {line}" for line in lines_of(verdict.failure_groups[:MAX_LISTED], COLUMNS - 2)]
-    if len(verdict.failure_groups) > MAX_LISTED:
-        lines.append(f"  and {len(verdict.failure_groups) - MAX_LISTED:,} more")
-    return "\n".join(lines)
-
-
-_COLUMNS: Final = ("timeouts", "out of memory", "failures", "died")
-
-
-def _hotspots(verdict: Verdict) -> str:
-    """The worst, where there is anything to choose from."""
-    if len(verdict.hotspots) == len(verdict.failures):
-        return ""
-    rows: list[tuple[str, ...]] = [("class or file", *_COLUMNS)]
-    shown = verdict.hotspots[:MAX_HOTSPOTS]
-    names = distinct_lines([one.name for one in shown], 36)
-    rows += [
-        (name, *(f"{n:,}" for n in (one.timeouts, one.out_of_memory, one.failures, one.died)))
-        for name, one in zip(names, shown, strict=True)
-    ]
-    lines = table(rows, right=frozenset(range(1, 5)))
-    more = len(verdict.hotspots) - MAX_HOTSPOTS
-    return f"{lines}\nand {more:,} more" if more > 0 else lines
-
-
-def _failures(verdict: Verdict) -> str:
-    if not verdict.failures:
-        return ""
-    lines = [f"{len(verdict.failures):,} failed:"]
-    for failure in verdict.failures[:MAX_LISTED]:
-        lines.append(f"  {_case(failure.result)}")
-        lines.append(_in_shard(failure.shard, failure.result))
-    if len(verdict.failures) > MAX_LISTED:
-        lines.append(f"  and {len(verdict.failures) - MAX_LISTED:,} more")
-    return "\n".join(lines)
-
-
-def _excused(excused: Sequence[Excused], title: str) -> str:
-    if not excused:
-        return ""
-    lines = [f"{len(excused):,} {title}:"]
-    for one in excused[:MAX_LISTED]:
-        lines.append(f"  {_case(one.result)}")
-        lines.append(_in_shard(one.shard, one.result))
-        lines.append(_wrap(one_line(one.reason, 200), "    ", "    "))
-    if len(excused) > MAX_LISTED:
-        lines.append(f"  and {len(excused) - MAX_LISTED:,} more")
-    return "\n".join(lines)
-
-
-def _case(result: Result) -> str:
-    name = unit_name(result.key.unit_key, 74)
-    if result.case and result.case != result.unit:
-        name = one_line(f"{name} {result.case}", 74)
-    return name
-
-
-def _in_shard(shard: str, result: Result) -> str:
-    """What a test said, in three lines at most."""
-    return _wrap(
-        f"shard {one_line(shard, 20)}: {describe_result(result, MESSAGE_CHARACTERS)}",
-        "    ",
-        "      ",
+def _hotspots(verdict: Verdict, chart: Sequence[Block]) -> Section:
+    """The classes or files that fail most, where there is anything to choose from."""
+    found = verdict.hotspots if len(verdict.hotspots) < len(verdict.failures) else ()
+    names = distinct_lines([one.name for one in found], NAME_WIDTH)
+    words = ("timeouts", "out of memory", "failures", "died")
+    rows: tuple[Row, ...] = tuple(
+        (Code(name), *(Cell(f"{count:,}", count) for count in one.counts))
+        for name, one in zip(names, found, strict=True)
     )
+    columns = (Column("class or file"), *(Column(word, "right") for word in words))
+    table = Table(columns, rows, "class or file", max_rows=MAX_HOTSPOTS)
+    title = "Failures by class or file"
+    size_ = (len(rows), "class or file")
+    return Section("offenders", (*chart, table), title, size_, drop=11, folded=True)
+
+
+def _failures(
+    verdict: Verdict, links: Links, changes: Mapping[CaseKey, str], *, folded: bool
+) -> Section:
+    rows = tuple(
+        (
+            _test(one.result, links),
+            ", ".join(filter(None, (how(one.result), changes.get(one.result.key)))),
+            Link(one.shard, links.shard(one.shard)),
+            Folded(one.result.message or ""),
+        )
+        for one in verdict.failures
+    )
+    columns = (Column("test"), Column("result"), Column("shard"), Column("message"))
+    title = count_of(len(rows), "failure")
+    table = Table(columns, rows, "failure")
+    return Section("failures", (table,), title, (len(rows), "failure"), drop=3, folded=folded)
+
+
+def _test(result: Result, links: Links) -> Link:
+    return Link(Code(case_name(result.key, NAME_WIDTH)), links.result(result))
+
+
+def how(result: Result) -> str:
+    """The word for how a test went wrong: its ending, where that says more than "failed"."""
+    return (result.outcome if result.ending == "completed" else result.ending).replace("_", " ")
+
+
+def _stacks(verdict: Verdict) -> Section:
+    """Where tests stood when they hung or crashed."""
+    found = [(one.result, own_frames(one.result)) for one in verdict.failures]
+    items = tuple(
+        Item(Code(case_name(result.key, NAME_WIDTH)), tuple(Item(Code(frame)) for frame in frames))
+        for result, frames in found
+        if frames
+    )
+    tests = "the test" if len(items) == 1 else count_of(len(items), "test")
+    title = f"Stack of {tests} that hung or crashed"
+    blocks = (Bullets(items, "stack"),)
+    return Section("stacks", blocks, title, (len(items), "stack"), drop=12, folded=True)
+
+
+def own_frames(result: Result) -> tuple[str, ...]:
+    """Frames of a test that did not end by itself: the newest first, the test's own file last.
+
+    Nothing where the message holds no stack with that file.
+    """
+    if result.ending == "completed" or not result.file:
+        return ()
+    frames = _FRAME.findall(result.message or "")
+    own = [n for n, (file, *_) in enumerate(frames) if f"/{file}".endswith(f"/{result.file}")]
+    if not own:
+        return ()
+    root = frames[own[0]][0].removesuffix(result.file)
+    shown = frames[: own[-1] + 1][-MAX_FRAMES:]
+    return tuple(f"{file.removeprefix(root)}:{line} {name}" for file, line, name in shown)
+
+
+def _missing(verdict: Verdict, links: Links) -> Section:
+    """All tests without a result, where the findings name only some: for a page."""
+    found = verdict.missing if len(verdict.missing) > MAX_NAMED else ()
+    rows = tuple(
+        (Code(unit_name(one.key, 200)), Link(one.shard, links.shard(one.shard)), one.reason)
+        for one in found
+    )
+    columns = (Column("test"), Column("shard"), Column("why"))
+    title = f"{count_of(len(rows), 'test')} without a result"
+    return Section("missing", (Table(columns, rows, "test"),), title, formats=("html",))
+
+
+def _excused(word: str, found: Sequence[Excused], links: Links) -> Section:
+    rows = tuple(
+        (
+            _test(one.result, links),
+            how(one.result),
+            Link(one.shard, links.shard(one.shard)),
+            one.reason,
+        )
+        for one in found
+    )
+    columns = (Column("test"), Column("result"), Column("shard"), Column("why"))
+    title = count_of(len(rows), f"{word} failure")
+    table = Table(columns, rows, "failure")
+    return Section(word, (table,), title, (len(rows), f"{word} failure"), drop=9, folded=True)
+
+
+def _flaky(name: str, found: Sequence[Flaky], links: Links) -> Section:
+    items = tuple(
+        Item((
+            Link(Code(unit_name(one.key, NAME_WIDTH)), links.result(one.first)),
+            " in shard ",
+            Link(one.shard, links.shard(one.shard)),
+            f", first {describe_result(one.first, 180)}",
+        ))
+        for one in found
+    )  # fmt: skip
+    tests = count_of(len(found), "flaky test" if name == "flaky" else "test")
+    why = "failed, then passed" if name == "flaky" else "passed alone after memory ran out"
+    title = f"{tests}: {why}" if name == "flaky" else f"{tests} {why}"
+    blocks = (Bullets(items, "test"),)
+    return Section(name, blocks, title, (len(found), "flaky test"), drop=10, folded=True)
 
 
 def describe_result(result: Result, width: int) -> str:
@@ -216,19 +286,79 @@ def describe_result(result: Result, width: int) -> str:
     return one_line(f"{text}: {first}" if first else text, width)
 
 
-def _flaky_section(flaky: Sequence[Flaky], title: str) -> str:
-    """Units that passed in the end, each with how it began: beside it or, where long, below."""
-    if not flaky:
-        return ""
-    lines = [f"{len(flaky):,} {title}:"]
-    for one in flaky[:MAX_LISTED]:
-        name, first = (
-            unit_name(one.key, COLUMNS - 2),
-            f"first {describe_result(one.first, MESSAGE_CHARACTERS)}",
-        )
-        one_line_text = f"  {name}  {first}"
-        below = [f"  {name}", _wrap(first, "    ", "      ")]
-        lines += [one_line_text] if len(one_line_text) <= COLUMNS else below
-    if len(flaky) > MAX_LISTED:
-        lines.append(f"  and {len(flaky) - MAX_LISTED:,} more")
-    return "\n".join(lines)
+def _commands(verdict: Verdict, links: Links) -> Section:
+    """For the shards with the first failures, a command that runs them up to that."""
+    first: dict[str, str] = {}
+    for failure in verdict.failures:
+        first.setdefault(failure.shard, failure.result.unit)
+    for finding in verdict.findings:
+        if finding.shard and finding.culprits:
+            first.setdefault(finding.shard, finding.culprits[0].unit)
+    artifact = Code(f"ciguard-plan-{verdict.plan_id}-...")
+    text = (
+        "In a checkout of the tested commit, with the artifact ",
+        artifact,
+        " in ",
+        Code("plan"),
+        ":",
+    )
+    items = tuple(
+        Item(("shard ", Link(shard, links.shard(shard)), ": ", Code(_command(shard, unit), 400)))
+        for shard, unit in list(first.items())[:MAX_COMMANDS]
+    )
+    listing = Item(text, items)
+    blocks = (Bullets((listing,) if items else ()),)
+    title = "Reproduce: run a shard up to its first failure"
+    return Section("commands", blocks, title, drop=14, formats=("markdown", "html"), folded=True)
+
+
+def _command(shard: str, unit: str) -> str:
+    words = ["ciguard", "run", "--plan", "plan", "--shard", shard, "--record", "again"]
+    return shlex.join([*words, "--until", unit])
+
+
+def _legs(verdict: Verdict, links: Links, charts: Sequence[Block]) -> Section:
+    """The table; columns that would be empty are left out."""
+    endings = [one for one in ENDINGS if one in verdict.endings]
+    has_peaks = any(leg.peak_bytes or leg.predicted_peak_bytes for leg in verdict.legs)
+    columns = (
+        *(Column("shard"), Column("ending"), Column("tests", "right")),
+        *(Column("wall", "right"), Column("predicted", "right", drop=3)),
+        *(
+            (Column("peak", "right", drop=2), Column("predicted", "right", drop=4))
+            if has_peaks
+            else ()
+        ),
+        *(Column("failed", "right"), Column("skipped", "right", drop=5)),
+        *(Column(ENDINGS[one], "right") for one in endings),
+    )
+    rows = tuple(_leg(leg, links, endings, has_peaks=has_peaks) for leg in verdict.legs)
+    counted = verdict.counts.get("skipped", 0), *(verdict.endings[one] for one in endings)
+    total: Row = (
+        *("all", "", f"{verdict.with_result:,} of {verdict.planned:,}", "", ""),
+        *(("", "") if has_peaks else ()),
+        *(f"{number:,}" for number in (sum(leg.bad for leg in verdict.legs), *counted)),
+    )
+    table = Table(columns, rows, "shard", total=total if len(rows) > 1 else None)
+    ended = f"{verdict.with_result:,} of {count_of(verdict.planned, 'test')} have a result"
+    title = f"{count_of(len(rows), 'shard')}, {ended}"
+    return Section("legs", (*charts, table), title, (len(rows), "shard"), drop=6, folded=True)
+
+
+def _leg(leg: Leg, links: Links, endings: Sequence[Ending], *, has_peaks: bool) -> Row:
+    peaks = (leg.peak_bytes, leg.predicted_peak_bytes) if has_peaks else ()
+    counts = (leg.bad, leg.counts.get("skipped", 0), *(leg.endings.get(one, 0) for one in endings))
+    return (
+        Link(leg.shard, links.shard(leg.shard)),
+        leg_ending(leg),
+        Cell(f"{leg.with_result:,} of {leg.planned:,}", leg.with_result),
+        *(Cell(duration(value), value) for value in (leg.wall_s, leg.predicted_wall_s)),
+        *(Cell(size(value), value) for value in peaks),
+        *(Cell(f"{value:,}", value) for value in counts),
+    )
+
+
+def leg_ending(leg: Leg) -> str:
+    """How a shard ended, in words."""
+    is_known = leg.recorded or leg.ending != "unknown"
+    return leg.ending.replace("_", " ") if is_known else "no record"

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 ROWS: Final = (200, 50, 15)  # of a table, tried in this order
 HEADLINE_WIDTH: Final = 160
-# Of a name in a table: up to 24 characters that end where a reader expects it, else cut anywhere.
-_PIECE: Final = re.compile(r".{1,24}(?<=[/:._, -])(?![/:._, -])|.{1,24}")
+# A word in a cell, and its pieces: up to 24 characters that end where a reader expects it.
+_WORD: Final = re.compile(r"[^ ]{25,}")
+_PIECE: Final = re.compile(r".{1,24}(?<=[/:._,-])(?![/:._,-])|.{1,24}")
 ICONS: Final[dict[State, str]] = {
     "passed": ":white_check_mark: ",
     "failed": ":x: ",
@@ -209,8 +210,13 @@ def _cell(content: Content) -> str:
 
 def _breakable_code(text: str, width: int) -> str:
     """A name as it can be copied, with places where a line may end: `<wbr>` is in no copy."""
-    pieces = _PIECE.findall(one_line(text, width))
-    return f"<code>{'<wbr>'.join(code(piece)[6:-7] for piece in pieces)}</code>"
+    parts, at = [], 0
+    text = one_line(text, width)
+    for word in _WORD.finditer(text):
+        parts.append(code(text[at : word.start()])[6:-7])
+        parts.append("<wbr>".join(code(piece)[6:-7] for piece in _PIECE.findall(word[0])))
+        at = word.end()
+    return f"<code>{''.join(parts)}{code(text[at:])[6:-7]}</code>"
 
 
 def _inline(content: Content) -> str:

@@ -23,6 +23,8 @@ MAX_CURVES: Final = 24
 MAX_HOTSPOTS: Final = 15
 POINTS: Final = 160  # of a curve; the highest of each stretch is kept
 HEADROOM: Final = 1.05
+LABEL_ROOM: Final = 1.25  # above the values, for a mark at the edge
+MAX_SCALE: Final = 2  # times the peak: a limit further above it is a mark at the edge
 LABEL: Final = 12  # characters of a shard's key
 
 CURVE_WIDTH: Final = 300.0
@@ -34,12 +36,18 @@ BAR_HEIGHT: Final = 18.0
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Memory of one leg over time. `limit_y` is None where no limit is known."""
+    """Memory of one leg over time.
+
+    Attributes:
+        limit_y: where the limit is; None where none is known or it is far above all values.
+        limit_label: the limit in words, "" where none is known.
+    """
 
     shard: str
     title: str
     points: str
     limit_y: float | None
+    limit_label: str
     wall_label: str
     exceeds_limit: bool
 
@@ -122,7 +130,8 @@ def _curve(shard: str, record: Record, budget: int | None) -> tuple[float, Curve
     limit = budget or (runner.memory_bytes if runner is not None else None)
     word = "budget" if budget else "memory"
     peak = max(value for _, value in seen)
-    most = max(peak, limit or 0, 1) * HEADROOM
+    is_near = limit is not None and limit <= MAX_SCALE * peak
+    most = max(peak, limit or 0, 1) * HEADROOM if is_near else max(peak, 1) * LABEL_ROOM
     wall_s = max(record.wall_s or 0.0, seen[-1][0], 0.001)
     points = " ".join(
         f"{CURVE_WIDTH * at_s / wall_s:.1f},{CURVE_HEIGHT * (1 - value / most):.1f}"
@@ -133,7 +142,8 @@ def _curve(shard: str, record: Record, budget: int | None) -> tuple[float, Curve
         shard,
         f"shard {one_line(shard, 40)}: {size(peak)}{of}",
         points,
-        round(CURVE_HEIGHT * (1 - limit / most), 1) if limit else None,
+        round(CURVE_HEIGHT * (1 - limit / most), 1) if limit and is_near else None,
+        f"{word} {size(limit)}" if limit else "",
         duration(wall_s),
         limit is not None and peak > limit,
     )

@@ -32,10 +32,9 @@ from ciguard.guard.prove import prove
 from ciguard.guard.refused import check_unread_files
 from ciguard.guard.result_files import records_from_files
 from ciguard.history.stores import load, open_store, unusable_message
+from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.report.data import PolicyInfo, ReportData, excuses_of
-from ciguard.report.fitted_markdown import SizeLimit, utf8_bytes
 from ciguard.report.links import Links, links_for_run, links_of_run
-from ciguard.report.page import html
 from ciguard.report.pr_values import encode_values, is_usable
 from ciguard.report.publish import publish
 from ciguard.report.rendered_report import NOT_EVALUATED, Report
@@ -159,11 +158,9 @@ def command(
     text = answer.text(SUMMARY)
     rendered = {"markdown": text}
     if page is not None or format_ == "html":
-        rendered["html"] = html(
-            answer.contents, answer.records, headline=answer.headline, why=answer.why
-        )
+        rendered["html"] = answer.page()
     is_written = output not in {None, "-"}
-    console.out(answer.headlines if is_written else rendered[format_])
+    console.out("\n".join(answer.headlines) if is_written else rendered[format_])
     for path, form in ((output if is_written else None, format_), (page, "html")):
         if path is not None:
             local.write(invocation.folder / path, rendered[form].encode("utf-8", "replace"))

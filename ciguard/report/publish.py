@@ -21,8 +21,8 @@ from ciguard.github.run_client import pulls_of
 from ciguard.github.sticky_comments import MAX_CHARS, upsert_comment
 from ciguard.github.sticky_issues import upsert_issue
 from ciguard.github.sticky_markers import with_marker
+from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.check_annotations import check_annotations
-from ciguard.report.fitted_markdown import SizeLimit, utf16_units
 from ciguard.report.links import links_of_run
 from ciguard.text import one_line
 

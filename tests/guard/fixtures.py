@@ -10,6 +10,7 @@ from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.guard.policy import Policy
 from ciguard.guard.prove import prove
+from ciguard.guard.view import document
 from ciguard.model import (
     DefaultsLine,
     EndLine,
@@ -30,6 +31,7 @@ from ciguard.model import (
     Suite,
     Variant,
 )
+from ciguard.render.plaintext import as_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -197,3 +199,8 @@ class World:
             (records / path).write_bytes(content)
         (folder / "plan.json").write_bytes(plan_codec.encode(self.plan))
         return folder / "plan.json", records
+
+
+def text_of(verdict: Verdict) -> str:
+    """What `ciguard guard` prints of it."""
+    return as_text(document(verdict))

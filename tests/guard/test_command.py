@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import jsonschema
 import pytest
-from guard.fixtures import World, make_leg, make_plan, passed
+from guard.fixtures import World, make_leg, make_plan, passed, text_of
 
 from ciguard.guard.json import as_json
 from ciguard.guard.verdict import Level, State
-from ciguard.guard.view import COLUMNS, as_text
 from ciguard.model import ENDINGS, OUTCOMES, EndLine, Exclusion, InventorySummary, Suite
+from ciguard.render.plaintext import COLUMNS
 
 if TYPE_CHECKING:
     from conftest import Ciguard, Golden
@@ -54,7 +54,7 @@ def hurt() -> World:
 
 @pytest.mark.parametrize(("name", "world"), [("green", World), ("hurt", hurt)])
 def test_text(golden: Golden, name: str, world: type[World]) -> None:
-    text = as_text(world().prove())
+    text = text_of(world().prove())
     golden(text, SAMPLES / f"{name}.txt", scrub=SCRUB)
     assert max(map(len, text.splitlines())) <= COLUMNS
 
@@ -75,10 +75,10 @@ def test_exit_codes_and_the_first_line(ciguard: Ciguard, tmp_path: Path) -> None
     world = World()
     plan, records = world.write(tmp_path)
     words = ("guard", "--plan", plan, "--records", records)
-    assert ciguard(*words, cwd=tmp_path).stdout.startswith("PASSED: all 8 units")
+    assert ciguard(*words, cwd=tmp_path).stdout.startswith("PASSED: all 8 tests")
     world.result("01", "a.t::two", outcome="failed")
     world.write(tmp_path)
-    assert ciguard(*words, cwd=tmp_path, expect=10).stdout.startswith("FAILED: 1 of 8 units")
+    assert ciguard(*words, cwd=tmp_path, expect=10).stdout.startswith("FAILED: 1 of 8 tests")
     (records / "record-03-1" / "supervisor.jsonl").unlink()
     done = ciguard(*words, cwd=tmp_path, expect=13)
     assert done.stdout.startswith("INCOMPLETE: shard 03 of 3 has no record")

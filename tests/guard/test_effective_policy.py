@@ -309,8 +309,8 @@ def test_the_whole_way(policy_checkout: PolicyCheckout, ciguard: Ciguard, tmp_pa
     environ = {name: value for name, value in given if name.startswith("GITHUB_")}
     done = ciguard(*words, cwd=job.folder, stdin="", expect=0, **environ)
     assert done.stdout.partition("\n")[0] == (
-        "### :white_check_mark: PASSED: all 8 units of 3 shards have a result; 1 quarantined unit "
-        "failed; 1 ignored unit failed; this pull request changes quarantine.toml"
+        "### :white_check_mark: PASSED: all 8 tests of 3 shards have a result; 1 quarantined test "
+        "failed; 1 ignored test failed; this pull request changes quarantine.toml"
     )
     assert "also fails on main since run 7" in done.stdout
     # A plan of fewer units that says nothing of the base's.
@@ -324,7 +324,7 @@ def test_the_whole_way(policy_checkout: PolicyCheckout, ciguard: Ciguard, tmp_pa
     world.result("03", "d.t::six", outcome="failed")
     world.write(tmp_path)
     done = ciguard(*words, cwd=job.folder, stdin="", expect=10, **environ)
-    assert "FAILED: 1 of 8 units failed; 1 quarantined unit" in done.stdout.partition("\n")[0]
+    assert "FAILED: 1 of 8 tests failed; 1 quarantined test" in done.stdout.partition("\n")[0]
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["seen", "not seen"])

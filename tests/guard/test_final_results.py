@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from guard import damages
-from guard.fixtures import World, make_plan, passed
+from guard.fixtures import World, make_plan, passed, text_of
 
-from ciguard.guard.view import COLUMNS, as_text
 from ciguard.model import LegPolicy, ProcessEndLine, ProcessLine, Result, StartLine, UnitKey
+from ciguard.render.plaintext import COLUMNS
 
 
 def test_a_failure_carries_what_a_reader_needs() -> None:
@@ -44,7 +44,7 @@ def test_what_passed_only_when_a_plugin_ran_it_again_is_flaky() -> None:
     assert verdict.state == "passed"
     (flaky,) = verdict.flaky
     assert (flaky.key.unit, flaky.first.outcome) == ("a.t::two", "failed")
-    assert "first failed: a.t:6: 1 != 2" in as_text(verdict)
+    assert "first failed: a.t:6: 1 != 2" in text_of(verdict)
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_a_unit_that_died_and_passed_in_the_next_process(
         found, other = other, found
     assert ([one.first.ending for one in found], other) == ([ending], ())
     words = (
-        "passed when tried again, memory had run out"
+        "test passed alone after memory ran out"
         if ran_out_of_memory
-        else "flaky, passed in the"
+        else "flaky test: failed, then passed"
     )
-    assert f"\n1 {words}" in as_text(verdict)
+    assert f"\n1 {words}" in text_of(verdict)
 
 
 def test_a_second_try_that_did_not_finish_is_missing() -> None:
@@ -126,7 +126,7 @@ def test_no_word_of_a_flaky_unit_is_cut_while_there_is_room() -> None:
         world.result("01", unit, try_number=2)
         first = passed(unit, outcome="failed", try_number=1, message=message)
         world.legs["01"].inner.insert(1, first)
-    text = as_text(world.prove())
-    output = f"first failed: {message}"
-    assert f"{short} {output} {long} {output}" in " ".join(text.split())
+    text = text_of(world.prove())
+    output = f"in shard 01, first failed: {message}"
+    assert f"- {short} {output} - {long} {output}" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= COLUMNS

@@ -23,6 +23,7 @@ from guard.fake_jobs import (
 from guard.fixtures import World, make_plan
 
 from ciguard.guard.github_facts import MAX_QUERIED_LEGS, query_jobs
+from ciguard.guard.verdict_headline import headline
 
 if TYPE_CHECKING:
     from ciguard.model.jobs import Job
@@ -37,7 +38,7 @@ def test_what_is_said_of_one_cancelled_job_is_true_of_all() -> None:
     reported = FakeRunApi(jobs, {"02": [SUPERSEDED]})
     verdict = verdict_of(world, reported)
     assert {one.ending for one in verdict.legs} == {"superseded"}
-    assert verdict.headline.startswith(
+    assert headline(verdict).startswith(
         "INCOMPLETE: shards 01, 02, 03 of 3 have no record (superseded)"
     )
     assert death(verdict, "03").evidence[0] == ("annotation of another job", SUPERSEDED, "")

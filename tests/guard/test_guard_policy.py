@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from guard.fake_jobs import FAILED, KILLED, FakeRunApi, job, verdict_of
-from guard.fixtures import World, make_plan, passed
+from guard.fixtures import World, make_plan, passed, text_of
 from guard.fixtures import two_suites as suites_plan
 
 from ciguard.codec.base_runs import KnownFailure
@@ -20,7 +20,7 @@ from ciguard.guard.json import as_json
 from ciguard.guard.needs import NeededJob
 from ciguard.guard.policy import GuardRules, Policy
 from ciguard.guard.verdict import Finding
-from ciguard.guard.view import COLUMNS, as_text
+from ciguard.guard.verdict_headline import headline
 from ciguard.model import (
     CaseKey,
     EventLine,
@@ -31,8 +31,10 @@ from ciguard.model import (
     Result,
     StartLine,
 )
+from ciguard.render.markdown import SizeLimit, utf16_units
+from ciguard.render.plaintext import COLUMNS
 from ciguard.report.data import ReportData
-from ciguard.report.fitted_markdown import SizeLimit, markdown, utf16_units
+from ciguard.report.rendered_report import Report
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -73,8 +75,8 @@ def red(policy: Policy, *units: str) -> World:
 def test_a_quarantined_failure_is_shown_and_fails_nothing(one: Entry) -> None:
     verdict = red(Policy(quarantine=(one,))).prove()
     assert verdict.state == "passed"
-    assert verdict.headline == (
-        "PASSED: all 8 units of 3 shards have a result; 1 quarantined unit failed"
+    assert headline(verdict) == (
+        "PASSED: all 8 tests of 3 shards have a result; 1 quarantined test failed"
     )
     assert not verdict.failures
     assert not verdict.failure_groups
@@ -240,14 +242,14 @@ def test_the_job_is_red_for_the_failure_that_counts() -> None:
     world = red(Policy(quarantine=(entry("a.t::two"),)), "a.t::two", "c.t::four")
     world.needs = (NeededJob("legs", "failure"),)
     verdict = world.prove()
-    assert verdict.headline == "FAILED: 1 of 8 units failed; 1 quarantined unit failed"
+    assert headline(verdict) == "FAILED: 1 of 8 tests failed; 1 quarantined test failed"
     assert [(one.level, one.kind) for one in verdict.findings] == [("failed", "job_failed")]
 
 
 def test_what_fails_on_the_base_is_ignored_and_listed() -> None:
     verdict = red(Policy(base_failures=known("a.t::two"))).prove()
     assert verdict.state == "passed"
-    assert verdict.headline.endswith("; 1 ignored unit failed")
+    assert headline(verdict).endswith("; 1 ignored test failed")
     (one,) = verdict.failing_on_base
     assert one.reason == "also fails on main since run 123"
     assert red(Policy(base_failures=known("a.t::one"))).prove().state == "failed"
@@ -329,7 +331,7 @@ def test_the_report_s_own_history_counts_where_the_plan_is_silent() -> None:
 def test_a_file_that_gave_units_on_the_base_and_gives_none_is_broken() -> None:
     inventory = counted(8, files={"a.t": 8, "b.t": 0, "c.t": 0}, emptied=("c.t",))
     verdict = World(plan=make_plan(inventory=inventory)).prove()
-    assert verdict.headline == (
+    assert headline(verdict) == (
         "INCOMPLETE: 1 test file without a unit, and with some on the base: c.t"
     )
     assert [(one.level, one.message) for one in verdict.findings[1:]] == [
@@ -342,7 +344,7 @@ def test_units_excluded_in_the_pull_request_are_missed() -> None:
     inventory = counted(9, base_planned=9, base_collected=9, excluded=excluded)
     verdict = World(plan=make_plan(inventory=inventory)).prove()
     assert verdict.state == "incomplete"
-    assert verdict.headline.startswith("INCOMPLETE: 8 units were planned, 9 on the base (-11.1 %)")
+    assert headline(verdict).startswith("INCOMPLETE: 8 units were planned, 9 on the base (-11.1 %)")
 
 
 def test_a_problem_of_the_policy_fails_and_its_note_ends_the_first_line() -> None:
@@ -350,7 +352,7 @@ def test_a_problem_of_the_policy_fails_and_its_note_ends_the_first_line() -> Non
     policy = Policy(findings=(problem,), notes=("this pull request changes guard.max_drop",))
     verdict = World(policy=policy).prove()
     assert verdict.exit_code == 10
-    assert verdict.headline == (
+    assert headline(verdict) == (
         "FAILED: quarantine.toml: a.t has expired on 2026-11-01; "
         "this pull request changes guard.max_drop"
     )
@@ -359,7 +361,7 @@ def test_a_problem_of_the_policy_fails_and_its_note_ends_the_first_line() -> Non
 def test_two_suites_in_two_variants_are_one_verdict() -> None:
     plan = suites_plan()
     world = World(plan=plan)
-    assert world.prove().headline == "PASSED: all 6 units of 2 shards have a result"
+    assert headline(world.prove()) == "PASSED: all 6 tests of 2 shards have a result"
     # The same unit fails in one variant of one suite only.
     leg = world.legs["01"]
     leg.inner = [
@@ -370,9 +372,9 @@ def test_two_suites_in_two_variants_are_one_verdict() -> None:
     ]
     world.end("01", exit_code=10, counts={"passed": 2, "failed": 1})
     verdict = world.prove()
-    assert verdict.headline == "FAILED: 1 of 6 units failed"
+    assert headline(verdict) == "FAILED: 1 of 6 tests failed"
     assert [one.name for one in verdict.hotspots] == ["[web/node 22] t"]
-    assert "[web/node 22] t" in as_text(verdict)
+    assert "[web/node 22] t" in text_of(verdict)
     # An entry for one variant holds for it alone.
     for variant, state in (("node 22", "passed"), ("node 20", "failed")):
         world.policy = Policy(quarantine=(entry("t", suite="web", variant=variant),))
@@ -405,10 +407,10 @@ def world_with_policy() -> World:
 def test_all_of_it_on_a_terminal_in_markdown_and_as_json(golden: Golden) -> None:
     world = world_with_policy()
     verdict = world.prove()
-    text = as_text(verdict)
+    text = text_of(verdict)
     golden(text, SAMPLES / "judged.txt", scrub=SCRUB)
     assert max(map(len, text.splitlines())) <= COLUMNS
-    text = markdown(ReportData(world.plan, verdict), SizeLimit(65_000, utf16_units))
+    text = Report(ReportData(world.plan, verdict), 0).text(SizeLimit(65_000, utf16_units))
     golden(text, SAMPLES / "judged.md", scrub=SCRUB)
     found = as_json(verdict)
     assert [one["reason"] for one in found["failing_on_base"]] == [

@@ -14,6 +14,7 @@ from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict_headline import headline
 
 if TYPE_CHECKING:
     from ciguard.model.jobs import Job
@@ -31,7 +32,7 @@ def test_names_that_several_jobs_have_are_nobody_s() -> None:
         twins = (job("03", name="a / tests (03)"), job("03", second, name="b / tests (03)"))
         verdict = verdict_of(World(), FakeRunApi(twins, without=("03",)))
         assert [(one.level, one.kind) for one in verdict.findings] == [(level, "job_ambiguous")]
-        output = verdict.headline
+        output = headline(verdict)
     assert "called like it, so none was asked about, and one of them is 'failure'" in output
     called = tuple(job(shard, name=f"ci / tests ({shard})") for shard in ("01", "02", "03"))
     assert verdict_of(World(), FakeRunApi(called, without=("01", "02", "03"))).findings == ()

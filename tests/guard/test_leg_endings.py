@@ -27,15 +27,15 @@ from guard.fake_jobs import (
     leg,
     verdict_of,
 )
-from guard.fixtures import World, make_plan
+from guard.fixtures import World, make_plan, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ciguard.errors import ExitCode
 from ciguard.guard.diagnosis import CONCLUSIONS
 from ciguard.guard.needs import NeededJob as Needed
-from ciguard.guard.view import COLUMNS, as_text
 from ciguard.model import Result
+from ciguard.render.plaintext import COLUMNS
 
 T = TypeVar("T")
 
@@ -44,22 +44,20 @@ def test_the_whole_text_of_a_dead_leg() -> None:
     world = World(plan=make_plan(job_minutes=15))
     short_of_memory(world)
     reported = FakeRunApi((failed(),), {"03": [EXIT_137]})
-    assert as_text(verdict_of(world, reported)).startswith(
+    assert text_of(verdict_of(world, reported)).startswith(
         """\
-INCOMPLETE: shard 03 of 3 did not end by itself (out of memory); 1 of 8 units
+INCOMPLETE: shard 03 of 3 did not end by itself (out of memory); 1 of 8 tests
 has no result
 
-INCOMPLETE: shard 03: its record was cut: it has no end line, the last sign of
-    life is 2 s after its start: its machine ran out of memory
-    annotation: Process completed with exit code 137.
-    record: free memory fell from 9.00 GiB at 1.00 s to 128 MiB of 16.0 GiB at
-      2.50 s, its last sample
-    job: tests (03): failure after 5 min 00 s, its limit is 15 min 00 s
-    it was running:
-      d.t::eight
-    1 without a result, because it was started and did not finish:
-      d.t::eight
-  fix: plan with fewer processes, or give its pool more memory
+- shard 03: its record was cut: it has no end line, the last sign of life is 2 s
+  after its start: its machine ran out of memory. Plan with fewer processes, or
+  give its pool more memory.
+  - annotation: Process completed with exit code 137.
+  - record: free memory fell from 9.00 GiB at 1.00 s to 128 MiB of 16.0 GiB at
+    2.50 s, its last sample
+  - job: tests (03): failure after 5 min 00 s, its limit is 15 min 00 s
+  - the test that was running: d.t::eight
+  - 1 test, it was started and did not finish: d.t::eight
 """
     )
 
@@ -131,7 +129,7 @@ def test_whatever_github_says_makes_nothing_better(data: st.DataObject) -> None:
     if verdict.exit_code == ExitCode.OK:
         assert (status, conclusion) == ("completed", "success") or status == "in_progress"
         assert attempt == 1
-    assert max(map(len, as_text(verdict).splitlines())) <= COLUMNS
+    assert max(map(len, text_of(verdict).splitlines())) <= COLUMNS
 
 
 def test_a_long_line_is_quoted_in_part() -> None:

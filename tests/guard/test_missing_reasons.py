@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from guard import damages
-from guard.fixtures import World
+from guard.fixtures import World, text_of
 
 from ciguard.guard.annotations import annotations_of
 from ciguard.guard.json import as_json
-from ciguard.guard.view import as_text
+from ciguard.guard.verdict_headline import headline
 from ciguard.model import (
     ENDINGS,
     EndLine,
@@ -143,16 +143,16 @@ def test_what_was_stopped_with_its_leg_is_no_failure_in_any_place() -> None:
     damages.stopped_at_the_deadline(world)
     world.result("01", "b.t::three", outcome="failed")
     verdict = world.prove()
-    assert "; 1 of 8 units failed" in verdict.headline
+    assert "; 1 of 8 tests failed" in headline(verdict)
     assert [(leg.bad, leg.counts.get("died", 0)) for leg in verdict.legs] == [
         (1, 1),
         (0, 0),
         (0, 0),
     ]
-    rows = [line.split() for line in as_text(verdict).splitlines()]
-    (head,) = [row for row in rows if row[:1] == ["shard"] and "bad" in row]
+    rows = [line.split() for line in text_of(verdict).splitlines()]
+    (head,) = [row for row in rows if row[:1] == ["shard"] and "failed" in row]
     reported = [
-        row[head.index("bad") - len(head)] for row in rows if row[:1] in (["01"], ["02"], ["03"])
+        row[head.index("failed") - len(head)] for row in rows if row[:1] in (["01"], ["02"], ["03"])
     ]
     assert reported == ["1", "0", "0"]
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ciguard.codec.record.reader import read_records
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict_headline import headline
 
 if TYPE_CHECKING:
     from guard.oracle import Run
@@ -34,7 +35,7 @@ def run_with_flaky_unit(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_the_law_passes_what_is_green(green: Run) -> None:
     verdict = green.verdict()
     assert verdict is not None
-    assert verdict.headline == "PASSED: all 9 units of 3 shards have a result, 2 of them skipped"
+    assert headline(verdict) == "PASSED: all 9 tests of 3 shards have a result, 2 of them skipped"
     assert passes(green)
     assert broken(green, green) == ""
     assert len(green.files) >= 6
@@ -44,8 +45,8 @@ def test_the_law_passes_what_was_mended(run_with_flaky_unit: Run) -> None:
     verdict = run_with_flaky_unit.verdict()
     assert verdict is not None
     assert (
-        verdict.headline
-        == "PASSED: all 10 units of 3 shards have a result; 1 quarantined unit failed"
+        headline(verdict)
+        == "PASSED: all 10 tests of 3 shards have a result; 1 quarantined test failed"
     )
     assert [one.key.unit for one in verdict.flaky] == [
         "test_cart.py::test_price",

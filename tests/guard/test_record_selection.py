@@ -13,6 +13,7 @@ from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict_headline import headline
 from ciguard.model import (
     ShardLine,
 )
@@ -59,7 +60,7 @@ def test_records_of_another_plan_are_one_cause_and_it_comes_first() -> None:
     world = World()
     world.legs = {key: make_leg(make_plan(head_sha="f" * 40), key) for key in SHARDS}
     verdict = world.prove()
-    assert verdict.headline.startswith("INCOMPLETE: no record is of this plan: record-01-1/")
+    assert headline(verdict).startswith("INCOMPLETE: no record is of this plan: record-01-1/")
     cause, *rest = verdict.findings
     assert (cause.level, cause.kind) == ("incomplete", "other_plan")
     assert cause.message.endswith(f", not {world.plan.id}, and 2 more like it")

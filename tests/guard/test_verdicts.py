@@ -16,6 +16,7 @@ from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.needs import NeededJob
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict_headline import headline
 from ciguard.model import Result
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def test_a_green_run_passes_and_says_what_it_proved() -> None:
     verdict = World().prove()
     assert (verdict.state, verdict.exit_code) == ("passed", ExitCode.OK)
-    assert verdict.headline == "PASSED: all 8 units of 3 shards have a result"
+    assert headline(verdict) == "PASSED: all 8 tests of 3 shards have a result"
     assert (verdict.planned, verdict.with_result) == (8, 8)
     assert verdict.counts == {"passed": 8}
     assert not verdict.findings
@@ -94,7 +95,7 @@ def test_a_run_of_which_nothing_ran_says_so_first() -> None:
         for unit in shard.units:
             world.result(shard.key, unit.unit, outcome="skipped")
     verdict = world.prove()
-    assert verdict.headline == "PASSED, but nothing ran: all 8 units of 3 shards were skipped"
+    assert headline(verdict) == "PASSED, but nothing ran: all 8 tests of 3 shards were skipped"
     assert verdict.exit_code == ExitCode.OK
     (finding,) = verdict.findings
     assert (finding.level, finding.message) == (
@@ -103,7 +104,7 @@ def test_a_run_of_which_nothing_ran_says_so_first() -> None:
     )
     world.result("01", "a.t::two")
     verdict = world.prove()
-    assert verdict.headline == "PASSED: all 8 units of 3 shards have a result, 7 of them skipped"
+    assert headline(verdict) == "PASSED: all 8 tests of 3 shards have a result, 7 of them skipped"
     assert not verdict.findings
 
 
@@ -121,4 +122,4 @@ def test_a_variant_of_which_nothing_ran_is_named() -> None:
     (finding,) = [one for one in verdict.findings if one.kind == "nothing_ran"]
     assert finding.message.startswith('nothing ran of suite "web", variant "node 22": all 2 units')
     assert [key.unit for key in finding.units] == ["t", "u"]
-    assert verdict.headline.startswith("PASSED: ")
+    assert headline(verdict).startswith("PASSED: ")

@@ -80,7 +80,7 @@ def test_what_is_printed_may_be_the_page(job: Job) -> None:
     page = (job.folder / "page.html").read_text("utf-8")
     assert page.count("a.t::two") == done.stdout.count("a.t::two") > 0
     stored = job.report(*words, "-o", "same.html", expect=10)
-    assert stored.stdout.startswith("FAILED: 1 of 8 units failed")
+    assert stored.stdout.startswith("FAILED: 1 of 8 tests failed")
     assert (job.folder / "same.html").read_text("utf-8") == page
     # The summary is Markdown whatever is printed.
     assert (job.folder / "summary.md").read_text("utf-8").startswith("### :x: FAILED")
@@ -97,7 +97,7 @@ def test_one_comment_is_created_left_alone_and_updated(job: Job, server: FakeGit
     job.world.result("01", "a.t::two", outcome="failed", message="assert 1 == 2")
     assert "comment updated" in job.report("--comment", expect=10).stderr
     (second,) = server.bodies()
-    assert "### :x: FAILED: 1 of 8 units failed" in second
+    assert "### :x: FAILED: 1 of 8 tests failed" in second
     assert "assert 1 &#61;&#61; 2" in second or "assert 1 == 2" in second
 
 

@@ -95,11 +95,11 @@ def test_a_report_says_why_each_leg_died_in_few_calls(run: Run, server: FakeGitH
     )
     assert "  - annotation: <code>Canceling since a higher priority waiting request" in text
     assert "shutdown signal. This can happen when &#96;x&#96; &#124; &#60;b&#62;" in text
-    assert "  - it was running: <code>d.t::eight</code>" in text
+    assert "  - the test that was running: <code>d.t::eight</code>" in text
     assert "Nothing: a newer run takes its place." in text
     page = f"https://github.com/{REPOSITORY}/actions/runs/7/job/1002"
     assert f"| [03]({page}) | runner shutdown |" in text
-    assert f"([page](https://github.com/{REPOSITORY}/actions/runs/7/job/1002))" in text
+    assert f"</code>](https://github.com/{REPOSITORY}/actions/runs/7/job/1002)" in text
     (body,) = server.bodies()
     assert "superseded" in body
     requested = [one for one in server.request_log() if "/storage/" not in one]
@@ -114,7 +114,7 @@ def test_the_guard_s_text_and_json(run: Run, server: FakeGitHub) -> None:
     die(run, server)
     text = run.call("guard", expect=13).stdout
     assert max(map(len, text.splitlines())) <= 80
-    assert f"\n    log: {SHUTDOWN[:30]}" in text
+    assert f"\n  - log: {SHUTDOWN[:30]}" in text
     found = json.loads(run.call("guard", "--format", "json", expect=13).stdout)
     assert [one["ending"] for one in found["legs"]] == [
         "completed",
@@ -143,8 +143,8 @@ def test_without_github_s_word_the_records_decide(
         add_job(server, f"tests ({shard})")
     server.faults.append(fault)
     text = run.call("guard", expect=0).stdout
-    assert "judged by the plan and the records" in text.replace("\n    ", " ")
-    assert words in text.replace("\n    ", " ")
+    assert "judged by the plan and the records" in text.replace("\n  ", " ")
+    assert words in text.replace("\n  ", " ")
 
 
 def test_a_run_that_was_repeated_while_github_is_silent_is_no_proof(
@@ -154,13 +154,13 @@ def test_a_run_that_was_repeated_while_github_is_silent_is_no_proof(
     rerun = make_leg(run.world.plan, "03", attempt=2)
     run.world.legs["03 again"] = rerun
     done = run.call("guard", expect=13, GITHUB_RUN_ATTEMPT="2")
-    assert "whether it ran again is not known" in done.stdout.replace("\n    ", " ")
+    assert "whether it ran again is not known" in done.stdout.replace("\n  ", " ")
 
 
 def test_without_a_token_it_says_what_is_not_known(run: Run, server: FakeGitHub) -> None:
     text = run.call("guard", expect=0, GITHUB_TOKEN="").stdout
     assert "GitHub was not asked how the jobs of this run ended: there is no token" in text.replace(
-        "\n    ", " "
+        "\n  ", " "
     )
     assert server.request_log() == []
 

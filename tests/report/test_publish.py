@@ -128,9 +128,9 @@ def test_a_fork_is_told_by_a_trusted_job(job: Job, server: FakeGitHub) -> None:
     (comment,) = server.comments.values()
     assert comment["issue_url"].endswith("/issues/8")
     assert comment["body"].startswith(
-        "<!-- ciguard:tests.yml -->\n<!-- ciguard-run:7/2 -->\n### :x: FAILED: 1 of 8 units failed"
+        "<!-- ciguard:tests.yml -->\n<!-- ciguard-run:7/2 -->\n### :x: FAILED: 1 of 8 tests failed"
     )
-    assert "Plan and records come from a fork's own run: they are its own claim." in comment["body"]
+    assert "own claim" in comment["body"]
     assert f"https://github.com/{REPOSITORY}/blob/{HEAD}/a.t#L3" in comment["body"]
     assert f"/{REPOSITORY}/actions/runs/7/attempts/2" in comment["body"]
     (check,) = server.checks.values()
@@ -181,7 +181,7 @@ def test_the_generated_workflow_for_forks(
     assert done.returncode == 0, done.stderr
     (body,) = server.bodies()
     assert "own claim" in body
-    assert ("1 of 8 units failed" in body) == bad
+    assert ("1 of 8 tests failed" in body) == bad
     assert [one["conclusion"] for one in server.checks.values()] == [
         "failure" if bad else "success"
     ]
@@ -234,10 +234,10 @@ def test_a_quarantined_failure_opens_no_issue(job: Job, ciguard: Ciguard) -> Non
     done = job.report("--issue", "--history", "h")
     assert "issue not needed" in done.stderr
     verdict, compared = (
-        line for line in job.summary().splitlines() if line.startswith(("### ", "INCONCLUSIVE"))
+        line for line in job.summary().splitlines() if line.startswith(("### ", "**INCONCLUSIVE"))
     )
     assert "PASSED" in verdict
-    assert "1 quarantined unit failed" in verdict
+    assert "1 quarantined test failed" in verdict
     assert "1 quarantined" in compared
     assert "1 newly failing" not in job.summary()
 

@@ -265,7 +265,7 @@ def upload_confirmation(
 @pytest.mark.usefixtures("suspected")
 @pytest.mark.parametrize(
     ("verdict", "tier", "head"),
-    [("more memory", "confirmed:", "WORSE"), ("-", "not confirmed:", "NO SIGNIFICANT")],
+    [("more memory", "confirmed", "WORSE"), ("-", "not confirmed", "NO SIGNIFICANT")],
 )
 def test_what_the_run_itself_ran_again_is_told_as_its_own_claim(
     call: Call, server: FakeGitHub, verdict: str, tier: str, head: str
@@ -275,8 +275,8 @@ def test_what_the_run_itself_ran_again_is_told_as_its_own_claim(
         server, "more memory", "ciguard-confirmation-8-1"
     )  # another run's, whoever put it there
     text = unescape(call("report", "--history", "h").stdout)
-    assert f"### {head}" in text
-    assert f"| {tier} 20.0 MiB → 40.0 MiB" in text
+    assert f"**{head}" in text
+    assert f"| {tier} | 20.0 MiB | 40.0 MiB |" in text
     assert "- What was run again was run by the judged run itself: it is its own claim." in text
 
 
@@ -286,7 +286,7 @@ def test_re_runs_that_cannot_be_read_leave_a_suspect_and_say_so(
 ) -> None:
     add_artifact(server, "ciguard-confirmation-7-1", {"ciguard-confirmation.json": b"{"})
     done = call("report", "--history", "h")
-    assert "| suspect: 20.0 MiB → 40.0 MiB" in unescape(done.stdout)
+    assert "| suspect | 20.0 MiB | 40.0 MiB |" in unescape(done.stdout)
     assert "what came of it cannot be read: no confirmation" in done.stdout
     assert "warning: ciguard-confirmation-7-1/ciguard-confirmation.json: " in done.stderr
 

@@ -12,6 +12,7 @@ from run.leg_runner import no_survivor
 from run.replay import replays
 
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict_headline import headline
 from ciguard.sources.local import read_record_tree
 
 pytestmark = pytest.mark.skipif(
@@ -33,7 +34,7 @@ def check(folder: Path, shape: Shape) -> None:
     spike = last["test_hostile.py::test_spike"]
     assert abs((spike.peak_delta_bytes or 0) - (512 << 20)) < 500_000
     verdict = prove(plan, read_record_tree(leg.record_folder))
-    assert (verdict.state, verdict.with_result) == ("failed", verdict.planned), verdict.headline
+    assert (verdict.state, verdict.with_result) == ("failed", verdict.planned), headline(verdict)
     assert record.damage == ()
     if shape.processes < 4:  # a fourth of the leaks is too little to recycle for
         assert "recycled" in {event.kind for event in record.events}

@@ -26,7 +26,7 @@ NEEDS = {
         "incomplete", (), "a word that this version does not know", legs="neutral"
     ),
     "needs cancelled, and a test failed": Case(
-        "incomplete", (damages.failed,), "job legs is 'cancelled'; 1 of 8 units failed",
+        "incomplete", (damages.failed,), "job legs is 'cancelled'; 1 of 8 tests failed",
         legs="cancelled",
     ),
 }  # fmt: skip
@@ -39,7 +39,7 @@ EVENTS = {
     "quarantine edited in the pull request": Case(
         "failed",
         (damages.failed,),
-        "1 of 8 units failed; this pull request changes quarantine.toml",
+        "1 of 8 tests failed; this pull request changes quarantine.toml",
         shard="01",
         change={"quarantine.toml": quarantined("a.t::two")},
     ),
@@ -57,7 +57,7 @@ EVENTS = {
     "merge_group": Case(
         "failed",
         (damages.failed,),
-        "1 of 8 units failed; this merge group changes quarantine.toml",
+        "1 of 8 tests failed; this merge group changes quarantine.toml",
         change={"quarantine.toml": quarantined("a.t::two")},
         event=("merge_group", {}),
     ),

@@ -223,14 +223,14 @@ ATTEMPTS = {
 }
 
 MATRICES = {
-    "all green": Case("passed", (), "PASSED: all 8 units of 3 shards have a result", calls=()),
+    "all green": Case("passed", (), "PASSED: all 8 tests of 3 shards have a result", calls=()),
     "one failure": Case(
-        "failed", (damages.failed,), "FAILED: 1 of 8 units failed", calls=()
+        "failed", (damages.failed,), "FAILED: 1 of 8 tests failed", calls=()
     ),
     "four dead legs that uploaded empty files": Case(
         "incomplete",
         (damages.four_empty_records,),
-        "shards 01, 02, 03 and 1 more of 4 have no record (lost runner); 4 of 4 units have no",
+        "shards 01, 02, 03 and 1 more of 4 have no record (lost runner); 4 of 4 tests have no",
         "lost_runner",
         jobs=tuple(failed(shard=f"0{number}") for number in range(1, 5)),
         expected_texts=(LOST,),
@@ -247,7 +247,7 @@ MATRICES = {
     "116 planned, 115 arrived, no baseline": Case(
         "incomplete",
         (damages.one_of_116,),
-        "shard 77 of 116 has no record; 1 of 116 units has no result",
+        "shard 77 of 116 has no record; 1 of 116 tests has no result",
         "unknown",
         shard="77",
     ),
@@ -264,6 +264,6 @@ MATRICES = {
         "passed", jobs=(job("03", None, status="in_progress"),), calls=()
     ),
     "a failed test beside a dead leg": Case(
-        "incomplete", (damages.failed, nothing_left), "no result; 1 of 8 units failed", "unknown"
+        "incomplete", (damages.failed, nothing_left), "no result; 1 of 8 tests failed", "unknown"
     ),
 }  # fmt: skip

@@ -44,31 +44,31 @@ RECORDS = {
     "no end line": shown(
         "incomplete", damages.no_end, "shard 02 of 3 did not end by itself", "unknown", "02"
     ),
-    "a line cut": shown("incomplete", damages.cut_line, "1 of 8 units has no result", shard="02"),
+    "a line cut": shown("incomplete", damages.cut_line, "1 of 8 tests has no result", shard="02"),
     "a start without a result": shown(
-        "incomplete", damages.start_without_result, "1 of 8 units has no result"
+        "incomplete", damages.start_without_result, "1 of 8 tests has no result"
     ),
     "neither start nor result": shown(
-        "incomplete", damages.neither_start_nor_result, "1 of 8 units has no result"
+        "incomplete", damages.neither_start_nor_result, "1 of 8 tests has no result"
     ),
     "a process's file lost": shown(
-        "incomplete", damages.process_file_lost, "3 of 8 units have no result"
+        "incomplete", damages.process_file_lost, "3 of 8 tests have no result"
     ),
     "one case lost": shown(
         "incomplete", damages.one_case_lost, "its end line counts 4 results, its record holds 3"
     ),
-    "a timeout": shown("failed", damages.timed_out, "1 of 8 units failed"),
-    "a crash": shown("failed", damages.crashed, "1 of 8 units failed"),
-    "out of memory": shown("failed", damages.out_of_memory, "1 of 8 units failed"),
-    "stopped for memory": shown("failed", damages.memory_guard, "1 of 8 units failed"),
+    "a timeout": shown("failed", damages.timed_out, "1 of 8 tests failed"),
+    "a crash": shown("failed", damages.crashed, "1 of 8 tests failed"),
+    "out of memory": shown("failed", damages.out_of_memory, "1 of 8 tests failed"),
+    "stopped for memory": shown("failed", damages.memory_guard, "1 of 8 tests failed"),
     "stopped at the deadline": shown(
-        "incomplete", damages.stopped_at_the_deadline, "1 of 8 units has no result"
+        "incomplete", damages.stopped_at_the_deadline, "1 of 8 tests has no result"
     ),
     "cancelled in a test": shown(
-        "incomplete", damages.cancelled_in_it, "1 of 8 units has no result"
+        "incomplete", damages.cancelled_in_it, "1 of 8 tests has no result"
     ),
     "died of nobody knows what": shown(
-        "incomplete", damages.died_of_the_unknown, "1 of 8 units has no result"
+        "incomplete", damages.died_of_the_unknown, "1 of 8 tests has no result"
     ),
     "a leg at its deadline": shown(
         "incomplete", damages.leg_at_its_deadline, "shard 01 of 3 did not end by", "deadline"
@@ -85,7 +85,7 @@ RECORDS = {
         "shard 01 says that tests failed, and its record holds",
     ),
     "a skipped test": shown("passed", damages.skipped, "have a result, 1 of them skipped"),
-    "a flaky test": shown("passed", damages.flaky, "all 8 units of 3 shards have a result"),
+    "a flaky test": shown("passed", damages.flaky, "all 8 tests of 3 shards have a result"),
     "a record of another plan": shown(
         "incomplete", damages.other_plan, "shard 03 of 3 has no record", "unknown", "03"
     ),
@@ -98,19 +98,19 @@ RECORDS = {
     "a record of another run": shown(
         "incomplete", damages.other_run, "shard 03 of 3 has no record", "unknown", "03"
     ),
-    "two plans in one folder": shown("passed", damages.a_second_plan, "all 8 units"),
-    "a unit in two legs": shown("passed", damages.doubled, "all 8 units"),
+    "two plans in one folder": shown("passed", damages.a_second_plan, "all 8 tests"),
+    "a unit in two legs": shown("passed", damages.doubled, "all 8 tests"),
     "a unit in two legs, and they differ": shown(
-        "failed", damages.doubled_and_differing, "1 of 8 units failed"
+        "failed", damages.doubled_and_differing, "1 of 8 tests failed"
     ),
     "a failure and a pass of one try": shown(
-        "failed", damages.passed_after_a_failure_of_the_same_try, "1 of 8 units failed"
+        "failed", damages.passed_after_a_failure_of_the_same_try, "1 of 8 tests failed"
     ),
     "a process that is red for no test": shown(
         "failed", damages.red_process, "a process of shard 01 of 3 failed, and no failed test"
     ),
     "that beside a failed test": shown(
-        "failed", damages.red_process_and_a_failure, "1 of 8 units failed; a process of shard 01"
+        "failed", damages.red_process_and_a_failure, "1 of 8 tests failed; a process of shard 01"
     ),
 }
 
@@ -131,7 +131,7 @@ INTEGRITY = {
         "incomplete", damages.continued_and_lost, CUT_AFTER_4_S, "unknown"
     ),
     "a step that went on and ended": Case(
-        "passed", (damages.continued_and_ended,), "all 8 units", shard="01", jobs=(job("01"),)
+        "passed", (damages.continued_and_ended,), "all 8 tests", shard="01", jobs=(job("01"),)
     ),
     "a copy with another end": shown(
         "incomplete", damages.copied_with_another_end, "2 end lines that differ", "deadline"
@@ -145,7 +145,7 @@ INTEGRITY = {
     "a failure again, with one try": shown(
         "incomplete", damages.process_2_after_it, "1 unit failed and ran again, and the plan gives"
     ),
-    "a failure again, with two": shown("passed", damages.retried, "all 8 units"),
+    "a failure again, with two": shown("passed", damages.retried, "all 8 tests"),
     "a unit that begins again": shown(
         "incomplete", damages.restarted_after_result, "'a.t::two' begins again behind its result"
     ),
@@ -190,9 +190,9 @@ INTEGRITY = {
 }
 
 INVENTORIES = {
-    "a new test file the plan never saw": shown("passed", damages.unplanned, "all 8 units"),
+    "a new test file the plan never saw": shown("passed", damages.unplanned, "all 8 tests"),
     "a new test file, and it fails": shown(
-        "failed", damages.unplanned_and_failed, "1 of 8 units failed"
+        "failed", damages.unplanned_and_failed, "1 of 8 tests failed"
     ),
     "a test file that was collected and not planned": shown(
         "incomplete", damages.not_all_planned, "1 unit collected, and neither planned nor excluded"
@@ -200,14 +200,14 @@ INVENTORIES = {
     "a file that suddenly gives no tests": shown(
         "incomplete", damages.emptied_file, "1 test file without a unit, and with some on the base"
     ),
-    "a file that never gave any": shown("passed", damages.file_without_units, "all 8 units"),
+    "a file that never gave any": shown("passed", damages.file_without_units, "all 8 tests"),
     "conftest broken on the pull request": shown(
         "incomplete", damages.collection_error, f"collecting failed: {damages.BROKEN}"
     ),
     "fewer units than on the base": shown(
         "incomplete", damages.fewer_than_the_base, "8 units were collected, 9 on the base (-11.1 %)"
     ),
-    "one percent fewer": shown("passed", damages.one_percent_fewer, "all 99 units of 1 shard"),
-    "excluded by a rule": shown("passed", damages.excluded, "all 8 units"),
+    "one percent fewer": shown("passed", damages.one_percent_fewer, "all 99 tests of 1 shard"),
+    "excluded by a rule": shown("passed", damages.excluded, "all 8 tests"),
     "nothing planned": Case("incomplete", (damages.nothing_planned,), "no unit is planned"),
 }

@@ -1,0 +1,174 @@
+"""What a report shows: the guard's sections, then the comparison's, each fact once. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ciguard.compare import view as compare_view
+from ciguard.compare.comparison_headline import Shown
+from ciguard.compare.comparison_headline import headline as compare_headline
+from ciguard.compare.enums import WORSE_KINDS
+from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
+from ciguard.guard import view as guard_view
+from ciguard.guard.verdict_headline import headline
+from ciguard.mermaid import bar_chart
+from ciguard.report import charts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ciguard.compare.comparison import Comparison
+    from ciguard.document import Block, Content, Span
+    from ciguard.model import CaseKey, Record
+    from ciguard.report.data import ReportData
+
+MIN_RUNS_TO_CONFIRM: Final = 10  # baseline runs from which a number can be confirmed, see docs
+RUNS_FOR_LOW_RATE: Final = 20  # from which so few confirmed peaks are false
+# What the rule is held to by tests/compare/test_calibration.py, of 2,000 tests in a simulation.
+FALSE_ALARMS: Final = (
+    "False alarms, simulated: a pull request that changes nothing has at most 0.2 confirmed "
+    "durations and {peaks} confirmed peaks in 2,000 tests, and names 0.3 durations unconfirmed."
+)
+FROM_FORK: Final = (
+    "The plan and the records come from a fork's own run and are its own claim. Everything else "
+    "here was computed from them by the policy of this repository."
+)
+
+
+def document(data: ReportData, records: Sequence[Record] = ()) -> tuple[Block, ...]:
+    """The verdict, what changed, and what both were judged by.
+
+    Args:
+        records: of this run; a page draws the memory of its shards over time from them.
+    """
+    verdict = data.verdict
+    changes = _changes(data.comparison) if data.comparison is not None else {}
+    return (
+        Headline(headline(verdict), verdict.state),
+        *([Paragraph(FROM_FORK)] if data.from_fork else []),
+        Section("run", (_facts(data),), formats=("html",)),
+        *guard_view.sections(
+            verdict,
+            guard_view.Links(data.links.job, data.link_to),
+            changes,
+            charts=_charts(data, records),
+            hotspot_charts=(Chart("stacks", charts.hotspot_chart(verdict.hotspots)),),
+        ),
+        *_comparison(data, changes),
+        Paragraph(tuple(_sources(data)), is_note=True),
+    )
+
+
+def headlines(data: ReportData) -> tuple[str, ...]:
+    """The sentences of verdict and comparison."""
+    compared = data.comparison
+    more = () if compared is None else (compare_headline(compared).text,)
+    return (headline(data.verdict), *more)
+
+
+def not_evaluated(problem: str, reason: str) -> tuple[Block, ...]:
+    """A run that could not be judged: nothing is known to have run."""
+    return (Headline(f"INCOMPLETE: {problem}", "incomplete"), Paragraph(reason))
+
+
+def full_text_location(data: ReportData) -> Content:
+    """Where all of a shortened text can be read."""
+    return Link("the report", data.links.run)
+
+
+def _facts(data: ReportData) -> Facts:
+    counts = ", ".join(f"{number:,} {word}" for word, number in data.verdict.counts.items())
+    rows: list[tuple[str, Content]] = [("plan", _plan(data)), ("results", counts)]
+    if data.links.run:
+        rows.insert(0, ("run", Link(f"{data.links.run_id}", data.links.run)))
+    return Facts(tuple(rows))
+
+
+def _plan(data: ReportData) -> str:
+    return data.plan.id + (f" of {data.plan.head_sha[:10]}" if data.plan.head_sha else "")
+
+
+def _charts(data: ReportData, records: Sequence[Record]) -> tuple[Section, ...]:
+    """Wall times; on a page also the memory of shards over time."""
+    legs = data.verdict.legs
+    walls = Chart("walls", charts.wall_chart(legs), _mermaid(data))
+    curves, omitted = charts.memory_chart(data.plan, records)
+    memory = Chart("curves", (curves, omitted) if curves else None)
+    return (
+        Section("wall_chart", (walls,), drop=16),
+        Section("memory_chart", (memory,), "Memory over time", formats=("html",)),
+    )
+
+
+def _mermaid(data: ReportData) -> str:
+    """Wall time of the shards that have one, beside what was predicted of all of them."""
+    known = [(leg, leg.wall_s) for leg in data.verdict.legs if leg.wall_s is not None]
+    if len(known) < 2:  # noqa: PLR2004  # a chart of one bar shows nothing
+        return ""
+    shards, walls_s = [leg.shard for leg, _ in known], [wall_s for _, wall_s in known]
+    predicted_s = [leg.predicted_wall_s for leg, _ in known if leg.predicted_wall_s is not None]
+    # A line needs a value at each bar, and what was not predicted is not 0.
+    line_s = predicted_s if len(predicted_s) == len(known) else []
+    return bar_chart("Wall time by shard", "predicted", shards, walls_s, line_s)
+
+
+def _changes(compared: Comparison) -> dict[CaseKey, str]:
+    """Of each failure that the base had not, that it is new, and how often it failed before."""
+    found = {}
+    for one in compared.transitions:
+        if one.kind in WORSE_KINDS and not one.excuse and one.perhaps_was is None:
+            before = f" (failed in {one.baseline_failures} of {one.baseline_runs} runs before)"
+            found[one.key] = "new" + (before if one.baseline_failures else "")
+    return found
+
+
+def _comparison(data: ReportData, changes: dict[CaseKey, str]) -> tuple[Block, ...]:
+    """What changed, without what the verdict above has named."""
+    compared, verdict = data.comparison, data.verdict
+    if compared is None:
+        return (Paragraph(f"Not compared: {data.why}." if data.why else ""),)
+    failed = {one.result.key for one in verdict.failures}
+    shown = Shown(
+        missing=verdict.state == "incomplete",
+        excused=True,
+        flaky=frozenset(one.key for one in (*verdict.flaky, *verdict.passed_after_oom)),
+        failed=frozenset(key for key in changes if key in failed),
+        jobs=frozenset(
+            name
+            for one in verdict.failures
+            for name in (one.shard, data.links.job(one.shard))
+            if name
+        ),
+    )
+    links = compare_view.Links(data.links.job, data.links.run_page)
+    blocks: tuple[Block, ...] = (
+        compare_view.summary(compared, shown),
+        *compare_view.sections(compared, links, shown),
+    )
+    return (Section("comparison", blocks),)
+
+
+def _sources(data: ReportData) -> list[Span]:
+    """What was judged, compared with what, by which policy and at which error rate."""
+    parts: list[Content] = [f"Plan {_plan(data)}"]
+    if data.links.run:
+        parts.append(Link(f"run {data.links.run_id}", data.links.run))
+    compared = data.comparison
+    if compared is not None and compared.base is not None and compared.base.run_id is not None:
+        base = compared.base
+        run = Link(f"run {base.run_id}", data.links.run_page(base.run_id, base.run_attempt))
+        parts.append(("compared with ", run))
+    parts.append(f"policy of {data.policy_info.source}")
+    fail_on = data.policy_info.fail_on
+    fails = f"; fails on {', '.join(fail_on)}" if fail_on else ""
+    return [*join(parts), f"{fails}. {_false_alarms(compared)}".rstrip()]
+
+
+def _false_alarms(compared: Comparison | None) -> str:
+    """How often the comparison is wrong; "" where it confirms nothing."""
+    runs = (
+        len(compared.baseline.runs) if compared is not None and not compared.unjudged_reason else 0
+    )
+    if runs < MIN_RUNS_TO_CONFIRM:
+        return ""
+    return FALSE_ALARMS.format(peaks=0.05 if runs >= RUNS_FOR_LOW_RATE else 0.2)
