@@ -91,7 +91,7 @@ def compare_run(
     )
     found = with_excuses(with_failure_rates(found, history, choice.used), context.excused)
     why = tuple(incompleteness(candidate, coverage))
-    complete = not why and not has_missing_tests(found)
+    complete = not why and not (has_missing_tests(found) and _lacks_a_leg(candidate, base))
     durations, memory = (
         _no_gain_if_incomplete(one, complete) for one in (verdicts.durations, verdicts.memory)
     )
@@ -222,6 +222,16 @@ def _paces(
 def _baseline_probe_s(table: BaselineMatrix) -> float | None:
     probes = table.probe_s[table.is_used & ~np.isnan(table.probe_s)]
     return float(np.median(probes)) if len(probes) else None
+
+
+def _lacks_a_leg(candidate: Run, base: Run | None) -> bool:
+    """Say that tests which are gone may have gone with a leg.
+
+    Where every leg of the base is there and ended by itself, they were removed, or are run no
+    longer; the rest is still a whole run, with a plan and without.
+    """
+    names = {leg.name for leg in candidate.legs}
+    return base is not None and any(leg.name not in names for leg in base.legs)
 
 
 def _no_gain_if_incomplete(verdict: MeasureVerdict, complete: bool) -> MeasureVerdict:

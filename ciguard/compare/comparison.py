@@ -135,7 +135,7 @@ class Comparison:
     def placeholder(self) -> str:
         """In the place of what a whole run has and this one has not, as something is missing."""
         is_incomplete = self.incomplete_reasons or self.of_kind("no_longer_run")
-        return "not told of a run that lacks tests" if is_incomplete else "-"
+        return "not shown: the run is incomplete" if is_incomplete else "-"
 
     @property
     def cost_text(self) -> str:

@@ -108,17 +108,29 @@ def test_without_a_verdict_no_duration_is_an_unconfirmed_change() -> None:
     assert "no verdict" in FORMATS["html"](found)
 
 
-def test_what_a_whole_run_takes_is_not_told_of_one_that_lacks_a_test() -> None:
+def test_totals_of_a_run_without_a_leg_of_the_base_are_not_shown() -> None:
+    legs = {"01": [case("a")], "02": [case("b")]}
+    base, head = run_of(legs), run_of({"01": legs["01"]}, run_id=2)
+    output = {shape: render(compare_run(head, None, [base])) for shape, render in FORMATS.items()}
+    assert "10 s -> not shown: the run is incomplete\n" in output["text"]
+    assert "500 MiB -> not shown: the run is incomplete\n" in output["text"]
+    assert "10 s → not shown: the run is incomplete" in output["html"]
+    assert "10 s &#8594; not shown: the run is incomplete" in output["markdown"]
+    assert json.loads(output["json"])["totals"]["makespan_after_s"] is None
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_a_removed_test_leaves_a_whole_run_with_a_plan_and_without(*, planned: bool) -> None:
     base, head = (
         run_of({"01": [case(name) for name in names]}, run_id=n)
         for n, names in enumerate((("a", "b"), ("a",)), 1)
     )
-    output = {shape: render(compare_run(head, None, [base])) for shape, render in FORMATS.items()}
-    assert "10 s -> not told of a run that lacks tests\n" in output["text"]
-    assert "500 MiB -> not told of a run that lacks" in output["text"]
-    assert "10 s → not told of a run that lacks tests" in output["html"]
-    assert "10 s &#8594; not told of a run that lacks tests" in output["markdown"]
-    assert json.loads(output["json"])["totals"]["makespan_after_s"] is None
+    plan = make_plan({"01": ("a",)}) if planned else None
+    found = compare_run(head, None, [base], plan=plan)
+    assert [one.kind for one in found.transitions] == ["removed" if planned else "no_longer_run"]
+    assert found.totals.makespan_after_s == 10.0
+    assert found.cost_after is not None
+    assert "10 s -> 10 s" in FORMATS["text"](found)
 
 
 def test_budget_and_memory_have_one_meaning_each_and_its_name() -> None:
