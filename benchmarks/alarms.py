@@ -80,7 +80,7 @@ def print_rates(what: str, series: Sequence[Mapping[str, float]], *, memory: boo
         alarms += confirmed(verdict)
         suspects += verdict.suspects
         named += 0 if memory else len(verdict.unsure)
-        doubled += bool(found.doubled)
+        doubled += found.is_doubled
         naive += over_a_tenth(series[at - 1], series[at])
     count, tests = len(candidates), max(map(len, series))
     print(

@@ -20,6 +20,7 @@ from ciguard.compare.resolve import find_in_history, join_by_name, newest_run_of
 from ciguard.compare.run_from_records import runs_from_records
 from ciguard.compare.transitions import quarantined
 from ciguard.compare.view import document
+from ciguard.compare.wording import headline
 from ciguard.errors import CiguardError, InputError, UsageError
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
@@ -130,7 +131,7 @@ def command(
         console.out(answer)
     else:
         local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
-        console.out(comparison.headline)
+        console.out(headline(comparison).text)
     return fail_conditions.exit_code(comparison, words, strict=strict)
 
 

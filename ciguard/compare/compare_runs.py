@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matrix, run_info, usable
 from ciguard.compare.baseline_selection import Selection, select_baseline
-from ciguard.compare.comparison import Comparison
-from ciguard.compare.comparison_headline import has_missing_tests, with_headline
+from ciguard.compare.comparison import Comparison, has_missing_tests, with_state
 from ciguard.compare.context import NO_CONTEXT, Context
 from ciguard.compare.duration_changes import confirmable_logs, judge_durations
-from ciguard.compare.enums import MEASURE_NOUN
+from ciguard.compare.enums import MIN_BASELINE_RUNS
 from ciguard.compare.failure_rates import with_failure_rates
 from ciguard.compare.history_match import match_in_history
 from ciguard.compare.job_changes import cost, job_changes
@@ -22,14 +21,13 @@ from ciguard.compare.leg_changes import leg_changes, totals, trends
 from ciguard.compare.memory_changes import judge_memory
 from ciguard.compare.metrics import compare_metrics
 from ciguard.compare.missing import incompleteness, leg_coverage, lost_units
-from ciguard.compare.normalize import MIN_BASELINE_RUNS, normalize_baseline, normalize_run
+from ciguard.compare.normalize import normalize_baseline, normalize_run
 from ciguard.compare.renames import NO_RENAMES, match_renames
 from ciguard.compare.resharding import MIN_OVERLAP, resharded_cases
 from ciguard.compare.run_columns import from_history
 from ciguard.compare.scatter_sample import sample_pairs
 from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed, without_outliers
 from ciguard.compare.transitions import ABSENT, transitions, with_excuses
-from ciguard.compare.wording import describe_few_runs
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
@@ -37,18 +35,13 @@ if TYPE_CHECKING:
 
     from ciguard.codec.history import History
     from ciguard.compare.baseline_matrix import BaselineMatrix
+    from ciguard.compare.enums import UnjudgedReason
     from ciguard.compare.normalize import NormalizedBaseline
     from ciguard.compare.run_changes import Leak, SuiteSpeed
     from ciguard.compare.run_columns import Floats, Run
     from ciguard.compare.run_info import BaselineInfo
     from ciguard.compare.test_changes import MeasureVerdict, Transition
     from ciguard.model import Plan
-
-SAME_RUN: Final = "both are the same run, so there is nothing to compare"
-INCOMPLETE_LEGS_REASON: Final = (
-    "no number is judged, as no leg that measured it before ended by itself"
-)
-INCOMPLETE_RUN_REASON: Final = "no gain is told of a run that is not whole"
 
 
 def compare_run(
@@ -98,11 +91,12 @@ def compare_run(
     shards = {shard.key: shard for shard in plan.shards} if plan else {}
     known_runs = baseline_info(history, choice, more, table)
     base_is_complete = base is not None and leg_coverage(base).is_complete
-    unjudged = SAME_RUN if is_itself else _why_unjudged(table, (durations, memory), known_runs)
-    return with_headline(
+    unjudged: UnjudgedReason | None = (
+        "same run" if is_itself else _why_unjudged(table, (durations, memory), known_runs)
+    )
+    return with_state(
         Comparison(
             state="inconclusive",
-            headline="",
             base=run_info(base) if base is not None else None,
             candidate=run_info(candidate),
             previous=run_info(previous) if previous is not None else None,
@@ -115,7 +109,7 @@ def compare_run(
             scatter_sample=sample_pairs(base, candidate),
             durations=durations,
             memory=memory,
-            unjudged_reason=unjudged if base is not None else "",
+            unjudged_reason=unjudged if base is not None else None,
             notes=tuple(_notes(candidate, base, found)),
             jobs=job_changes(base, candidate, context.jobs_before, context.jobs_after),
             # What is gone costs nothing: only whole runs are held against each other.
@@ -238,26 +232,25 @@ def _no_gain_if_incomplete(verdict: MeasureVerdict, complete: bool) -> MeasureVe
     """What is missing takes its time and memory with it: no gain is told of what is left."""
     if complete or verdict.verdict != "improved":
         return verdict
-    noun = MEASURE_NOUN[verdict.measure]
-    return replace(verdict, verdict="incomplete", said=f"{noun}: {INCOMPLETE_RUN_REASON}")
+    return replace(verdict, verdict="incomplete")
 
 
 def _explain_incomplete(verdict: MeasureVerdict) -> MeasureVerdict:
     """Not to be called unmeasured: it was measured, in legs that did not end by themselves."""
-    if verdict.verdict != "not measured":
-        return verdict
-    return replace(verdict, said=f"{MEASURE_NOUN[verdict.measure]}: {INCOMPLETE_LEGS_REASON}")
+    return (
+        replace(verdict, verdict="baseline incomplete")
+        if verdict.verdict == "not measured"
+        else verdict
+    )
 
 
 def _why_unjudged(
     table: BaselineMatrix, verdicts: Sequence[MeasureVerdict], baseline: BaselineInfo
-) -> str:
+) -> UnjudgedReason | None:
     """Why neither measure has a verdict, where that is one reason."""
-    if table.from_incomplete_legs and all(
-        verdict.verdict == "not measured" for verdict in verdicts
-    ):
-        return INCOMPLETE_LEGS_REASON
-    return describe_few_runs(len(baseline.runs)) if len(baseline.runs) < MIN_BASELINE_RUNS else ""
+    if table.from_incomplete_legs and all(one.verdict == "baseline incomplete" for one in verdicts):
+        return "baseline incomplete"
+    return "few baseline runs" if len(baseline.runs) < MIN_BASELINE_RUNS else None
 
 
 def _notes(candidate: Run, base: Run | None, transitions: Sequence[Transition]) -> Iterator[str]:

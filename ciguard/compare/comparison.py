@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import groupby
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.enums import KINDS, MIN_RUNS_TO_CONFIRM
-from ciguard.compare.run_changes import NO_METRICS, NO_SUITE_SPEED, describe_costs
+from ciguard.compare.enums import MIN_RUNS_TO_CONFIRM, WORSE_KINDS
+from ciguard.compare.run_changes import NO_METRICS, NO_SUITE_SPEED
 from ciguard.compare.scatter import Sample
-from ciguard.compare.wording import as_sentence
 
 if TYPE_CHECKING:
-    from ciguard.compare.enums import State, TransitionKind
+    from collections.abc import Sequence
+
+    from ciguard.compare.enums import State, TransitionKind, UnjudgedReason
     from ciguard.compare.run_changes import (
         Cost,
         JobChange,
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ciguard.compare.run_info import BaselineInfo, RunInfo
     from ciguard.compare.test_changes import LostUnits, MeasureVerdict, Transition
 
+UNBLOCKED_OUTCOMES: Final = ("cancelled", "success")
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -36,12 +38,11 @@ class Comparison:
         reasons: why the candidate is incomplete; empty if nothing says so.
         transitions: by kind, then key.
         lost: units whose leg gave no result; they are in no transition.
-        unjudged: why no number has a verdict; "" where one has.
+        unjudged_reason: why no number has a verdict; None where one has.
         notes: what a reader must know about how this was judged.
     """
 
     state: State
-    headline: str
     base: RunInfo | None
     candidate: RunInfo
     previous: RunInfo | None
@@ -53,7 +54,7 @@ class Comparison:
     totals: Totals
     durations: MeasureVerdict
     memory: MeasureVerdict
-    unjudged_reason: str = ""
+    unjudged_reason: UnjudgedReason | None = None
     notes: tuple[str, ...] = ()
     jobs: tuple[JobChange, ...] = ()
     cost_before: Cost | None = None
@@ -75,72 +76,18 @@ class Comparison:
         return enough and (self.suite_speed.verdict.startswith("maybe") or "suspect" in tiers)
 
     @property
-    def doubled(self) -> tuple[str, ...]:
-        """The sums of times that are at least twice what they were, in words.
+    def is_doubled(self) -> bool:
+        """Say that a sum of times is at least twice what it was.
 
-        None over too few baseline runs: then no number has a verdict, and nothing denies it.
+        Never over too few baseline runs: then no number has a verdict, and nothing denies it.
         """
-        if self.unjudged_reason:
-            return ()
-        found = (self.totals.doubled, *(trend.doubled for trend in self.totals_vs_baseline))
-        return tuple(words for words in found if words)
+        sums = (self.totals.is_doubled, *(one.is_doubled for one in self.totals_vs_baseline))
+        return self.unjudged_reason is None and any(sums)
 
     @property
-    def groups(self) -> tuple[tuple[str, tuple[Transition, ...]], ...]:
-        """The transitions by kind, each with its words."""
-        grouped = groupby(self.transitions, key=lambda one: one.kind)
-        return tuple((KINDS[kind], tuple(found)) for kind, found in grouped)
-
-    @property
-    def closing_notes(self) -> tuple[str, ...]:
-        """What is said at the end: nothing that the headline has said."""
-        if not self.unjudged_reason or self.has_only_reason:
-            return self.notes
-        return (as_sentence(self.unjudged_reason), *self.notes)
-
-    def headline_contains(self, sentence: str) -> bool:
-        """Say that the headline has this sentence: then nobody needs it again."""
-        return sentence in self.headline
-
-    def headline_names_measure(self, verdict: MeasureVerdict) -> bool:
-        """Say that the headline has the verdict on this measure."""
-        return self.headline_contains(verdict.said) or self.headline_contains(verdict.brief)
-
-    @property
-    def leaks_outside_headline(self) -> tuple[Leak, ...]:
-        """The leaks that the headline only counts."""
-        return tuple(leak for leak in self.leaks if not self.headline_contains(leak.describe))
-
-    @property
-    def suite_speed_outside_headline(self) -> str:
-        """The suite's own pace, where it is known and not in the headline; else ""."""
-        unknown = self.suite_speed.verdict in ("not measured", "not enough data")
-        return (
-            ""
-            if unknown or self.headline_contains(self.suite_speed.said)
-            else self.suite_speed.said
-        )
-
-    @property
-    def has_only_reason(self) -> bool:
-        """Say that the headline has nothing to tell but why there is nothing to tell."""
-        return bool(self.unjudged_reason) and self.unjudged_reason in self.headline
-
-    @property
-    def has_no_findings(self) -> bool:
-        """Say that nothing was found and nothing could be: that is worth no heading."""
-        return self.state == "inconclusive" and (self.has_only_reason or self.base is None)
-
-    @property
-    def placeholder(self) -> str:
-        """In the place of what a whole run has and this one has not, as something is missing."""
-        is_incomplete = self.incomplete_reasons or self.of_kind("no_longer_run")
-        return "not shown: the run is incomplete" if is_incomplete else "-"
-
-    @property
-    def cost_text(self) -> str:
-        """What both runs cost, in words; "" where that is not known."""
-        return describe_costs(self.cost_before, self.cost_after, self.placeholder)
+    def is_incomplete(self) -> bool:
+        """Say that something is missing: totals of the run are not known then."""
+        return bool(self.incomplete_reasons) or bool(self.of_kind("no_longer_run"))
 
     @property
     def verdicts(self) -> tuple[MeasureVerdict, ...]:
@@ -161,3 +108,46 @@ class Comparison:
     def of_kind(self, kind: TransitionKind) -> tuple[Transition, ...]:
         """The transitions of one kind."""
         return tuple(one for one in self.transitions if one.kind == kind)
+
+
+def with_state(comparison: Comparison) -> Comparison:
+    """The comparison with the state that it comes to, whatever it had."""
+    return replace(comparison, state=state_of(comparison))
+
+
+def state_of(comparison: Comparison) -> State:
+    """What all that was found comes to."""
+    found, pace = comparison.transitions, comparison.suite_speed.verdict
+    kinds = {one.kind for one in found}
+    words = {comparison.durations.verdict, comparison.memory.verdict}
+    leaks = {one.tier for one in comparison.leaks}
+    if comparison.incomplete_reasons:
+        return "incomplete"
+    worse = bool(kinds & set(WORSE_KINDS)) or bool(words & {"regressed", "mixed"})
+    worse |= pace == "slower" or "confirmed" in leaks
+    # Units that are gone take their failures, time and memory with them: that is no gain.
+    better = "fixed" in kinds or "improved" in words or pace == "faster"
+    better |= any((one.before, one.after) == UNBLOCKED_OUTCOMES for one in comparison.jobs)
+    better &= not has_missing_tests(found)
+    if worse:
+        return "mixed" if better or "mixed" in words else "worse"
+    if comparison.memory.verdict == "suspects" or pace == "maybe slower" or "suspect" in leaks:
+        return "suspect"
+    if comparison.is_doubled:
+        return "suspect"
+    if better:
+        return "better"
+    if has_missing_tests(found) or comparison.base is None:
+        return "inconclusive"
+    # What did not run this time is no proof of anything, least of all of no difference.
+    stopped = any(one.transition == "newly cancelled" for one in comparison.jobs)
+    if "newly_skipped" in kinds or stopped:
+        return "inconclusive"
+    # Nearly every run has a duration suspect by chance: alone, they are no difference.
+    known = words & {"no significant difference", "suspects"}
+    return "same" if known else "inconclusive"
+
+
+def has_missing_tests(transitions: Sequence[Transition]) -> bool:
+    """Say that a case has no result any more; a whole leg may be gone with it."""
+    return any(one.kind == "no_longer_run" for one in transitions)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ciguard.compare.comparison_headline import with_headline
-from ciguard.compare.measure_verdict import classify_measure, describe_verdict
+from ciguard.compare.comparison import with_state
+from ciguard.compare.significance import classify_measure
 from ciguard.errors import InputError
 from ciguard.model import CaseKey
 from ciguard.text import count_of, one_line
@@ -126,7 +126,7 @@ def apply_confirmation(comparison: Comparison, confirmed: Confirmation) -> Compa
         f"{count_of(confirmed.runs, 'run')} of base and head in turn on one machine: "
         f"{known.count('confirmed')} of {count_of(len(known), 'suspect')} confirmed."
     )
-    return with_headline(
+    return with_state(
         replace(comparison, memory=memory, durations=durations, notes=(*comparison.notes, note))
     )
 
@@ -146,13 +146,4 @@ def _apply_to_verdict(
     over = sum(one.tier == "suspect" for one in verdict.losses)
     suspects = verdict.suspects - over + sum(one.tier == "suspect" for one in losses)
     word = classify_measure(verdict.judged_tests, verdict.judged_tests, losses, verdict.gains)
-    sentence = describe_verdict(
-        verdict.measure,
-        word,
-        judged_tests=verdict.judged_tests,
-        n=verdict.n,
-        suspects=suspects,
-        losses=losses,
-        gains=verdict.gains,
-    )
-    return replace(verdict, losses=losses, suspects=suspects, verdict=word, said=sentence)
+    return replace(verdict, losses=losses, suspects=suspects, verdict=word)

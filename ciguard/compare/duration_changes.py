@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.codec.series import STEADY_S
-from ciguard.compare.measure_verdict import describe_verdict
-from ciguard.compare.normalize import MIN_BASELINE_RUNS
+from ciguard.compare.enums import MIN_BASELINE_RUNS
 from ciguard.compare.significance import CaseInput, Effects, Thresholds, classify
 from ciguard.compare.statistics import count_values, moderated_scale, prediction_error
 from ciguard.compare.test_changes import MeasureVerdict
@@ -84,9 +83,8 @@ def _too_noisy(question: CaseInput, ratio: float) -> MeasureVerdict:
     numbers = question.numbers
     comparable = int((~np.isnan(numbers.after) & (numbers.n >= MIN_BASELINE_RUNS)).sum())
     losses = question.large_losses()
-    words = describe_verdict("wall_s", "too noisy to judge", losses=losses, noise_ratio=ratio)
     return MeasureVerdict(
-        "wall_s", "too noisy to judge", words, comparable, losses=losses, noise_ratio=ratio
+        "wall_s", "too noisy to judge", comparable, losses=losses, noise_ratio=ratio
     )
 
 

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 NAME_WIDTH: Final = 200
 TIME_UNITS: Final = ("s", "ms", "us", "µs", "ns", "min", "h")  # of metrics
+MIN_BASELINE_RUNS: Final = 3  # baseline values without which no number is judged
 MIN_RUNS_TO_CONFIRM: Final = 10  # baseline values without which nothing is confirmed
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 Measure = Literal["wall_s", "peak_delta_bytes"]
@@ -22,7 +23,11 @@ MeasureState = Literal[
     "too noisy to judge",
     "not measured",
     "incomplete",
+    "baseline incomplete",
 ]
+# "incomplete": an improvement of an incomplete run; "baseline incomplete": measured before only in
+# legs that did not end by themselves.
+UnjudgedReason = Literal["same run", "baseline incomplete", "few baseline runs"]
 TransitionKind = Literal[
     "newly_out_of_memory",
     "newly_timed_out",

@@ -26,7 +26,9 @@ _ENDINGS: Final[Mapping[str, tuple[Ending, ...]]] = {
     "oom": ("out_of_memory", "memory_guard"),
 }
 # Nothing could be said of these.
-_INCONCLUSIVE: Final = ("not enough data", "too noisy to judge", "not measured")
+_INCONCLUSIVE: Final = (
+    "not enough data", "too noisy to judge", "not measured", "baseline incomplete"
+)  # fmt: skip
 
 
 def triggered(comparison: Comparison, fail_on: Collection[str]) -> tuple[str, ...]:

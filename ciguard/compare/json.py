@@ -11,6 +11,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from ciguard.compare.wording import headline
 from ciguard.model import CaseKey, UnitKey
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
 
     All numbers of a single run are here, also those that the text only counts.
     """
-    return {"schema": SCHEMA, **_plain(comparison)}
+    return {"schema": SCHEMA, "headline": headline(comparison).text, **_plain(comparison)}
 
 
 def _plain(value: Any) -> Any:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.compare.baseline_matrix import usable
-from ciguard.compare.enums import MIN_RUNS_TO_CONFIRM
-from ciguard.compare.normalize import MIN_BASELINE_RUNS
+from ciguard.compare.enums import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM
 from ciguard.compare.run_changes import Leak
 from ciguard.compare.run_columns import index_in
 from ciguard.compare.statistics import count_values, medians

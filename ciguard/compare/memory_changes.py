@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.measure_verdict import with_measured_otherwise
-from ciguard.compare.normalize import MIN_BASELINE_RUNS
+from ciguard.compare.enums import MIN_BASELINE_RUNS
 from ciguard.compare.significance import CaseInput, Effects, Thresholds, classify
 from ciguard.compare.statistics import count_values, medians, moderated_scale, prediction_error
 
@@ -61,7 +60,4 @@ def judge_memory(
     )
     measured = comparable & ~np.isnan(run.peak_delta_bytes)
     otherwise = int((measured & (number < MIN_BASELINE_RUNS) & (table.other_method > 0)).sum())
-    if not otherwise:
-        return found
-    said = with_measured_otherwise(found, otherwise)
-    return replace(found, measured_otherwise=otherwise, said=said)
+    return replace(found, measured_otherwise=otherwise)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.codec.series import STEADY_S, STEADY_TESTS
+from ciguard.compare.enums import MIN_BASELINE_RUNS
 from ciguard.compare.statistics import count_values, mad_sigma, medians
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 PASSES: Final = 2
 HELD_OUT_RUNS: Final = 5  # baseline runs that are held against the others, to learn their noise
 MIN_TESTS: Final = 5  # tests of 50 ms in a run: with fewer, one of them may be the middle one
-MIN_BASELINE_RUNS: Final = 3  # baseline values before a case has a spread worth the name
 
 
 @dataclass(frozen=True, slots=True, eq=False)

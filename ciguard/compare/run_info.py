@@ -6,8 +6,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ciguard.text import count_of
-
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -27,22 +25,6 @@ class RunInfo:
     complete: bool = False
     in_history: bool = False
     values: int | None = None
-
-    @property
-    def describe(self) -> str:
-        """ "head, run 123/2, a1b2c3d, main, 1,040 cases"; of a first attempt "run 123"."""
-        parts = []
-        if self.run_id is not None:
-            attempt = f"/{self.run_attempt}" if (self.run_attempt or 1) > 1 else ""
-            number = f"{self.run_id}{attempt}"
-            # Who asked for it by its number need not be told the number again.
-            run_id_text = self.name.removeprefix("run ").partition("/")[0]
-            parts = [] if run_id_text == str(self.run_id) else [self.name]
-            parts.append(f"run {number}" + (" of the history" if self.in_history else ""))
-        else:
-            parts = [self.name]
-        parts += [part for part in (self.sha[:7] if self.sha else "", self.branch or "") if part]
-        return ", ".join(dict.fromkeys([*parts, count_of(self.cases, "case")]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +58,3 @@ class BaselineInfo:
         """Why runs are no baseline, and how many for each reason, most first."""
         counts = Counter(one.reason for one in self.excluded_runs)
         return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
-
-    @property
-    def excluded_text(self) -> str:
-        """ "2 runs: it is a pull request's; 18 values: did not pass"; "" where all were."""
-        parts = [f"{count_of(number, 'run')}: {why}" for why, number in self.reasons]
-        parts += [f"{count_of(one.values, 'value')}: {one.reason}" for one in self.excluded_values]
-        return "; ".join(parts)

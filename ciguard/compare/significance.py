@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.enums import MIN_RUNS_TO_CONFIRM
-from ciguard.compare.measure_verdict import classify_measure, describe_verdict
-from ciguard.compare.normalize import MIN_BASELINE_RUNS
+from ciguard.compare.enums import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM
 from ciguard.compare.statistics import t_975
 from ciguard.compare.test_changes import CaseChange, MeasureVerdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from ciguard.compare.enums import Measure, Tier
+    from ciguard.compare.enums import Measure, MeasureState, Tier
     from ciguard.compare.run_columns import Run
     from ciguard.compare.statistics import Flags, Floats
 
@@ -189,7 +189,7 @@ class CaseInput:
 
 
 def classify(question: CaseInput) -> MeasureVerdict:
-    """Find what changed, in both directions, and put it into words."""
+    """Find what changed, in both directions."""
     numbers = question.numbers
     measured = ~np.isnan(numbers.after) & ~np.isnan(numbers.before)
     judged_tests = int((measured & (numbers.n >= MIN_BASELINE_RUNS)).sum())
@@ -198,19 +198,9 @@ def classify(question: CaseInput) -> MeasureVerdict:
         suspects = int(question.tiers(1)["suspect"].sum())
     word = classify_measure(int(measured.sum()), judged_tests, losses, gains)
     typical = int(np.median(numbers.n[measured])) if measured.any() else 0
-    sentence = describe_verdict(
-        question.measure,
-        word,
-        judged_tests=judged_tests,
-        n=typical,
-        suspects=suspects,
-        losses=losses,
-        gains=gains,
-    )
     return MeasureVerdict(
         measure=question.measure,
         verdict=word,
-        said=sentence,
         judged_tests=judged_tests,
         n=typical,
         suspects=suspects,
@@ -218,3 +208,27 @@ def classify(question: CaseInput) -> MeasureVerdict:
         gains=gains,
         noise_ratio=question.noise_ratio,
     )
+
+
+def classify_measure(
+    measured: int, judged_tests: int, losses: Sequence[CaseChange], gains: Sequence[CaseChange]
+) -> MeasureState:
+    """The verdict on a measure.
+
+    Args:
+        measured: cases with a value and a baseline.
+        judged: those of them with enough baseline values for a verdict.
+    """
+    if not measured:
+        return "not measured"
+    if not judged_tests:
+        return "not enough data"
+    worse = any(change.tier == "confirmed" for change in losses)
+    better = any(change.tier == "confirmed" for change in gains)
+    if worse and better:
+        return "mixed"
+    if worse:
+        return "regressed"
+    if any(change.tier == "suspect" for change in losses):
+        return "suspects"
+    return "improved" if better else "no significant difference"

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.enums import MIN_RUNS_TO_CONFIRM
-from ciguard.compare.normalize import MIN_BASELINE_RUNS
+from ciguard.compare.enums import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM
 from ciguard.compare.run_changes import SuiteSpeed
 from ciguard.compare.statistics import t_975
-from ciguard.compare.wording import describe_suite_speed, describe_unclear_speed
 
 if TYPE_CHECKING:
     from ciguard.compare.enums import SuiteSpeedState
@@ -96,7 +94,7 @@ def judge_suite_speed(
         word: SuiteSpeedState = (
             "not enough data" if np.isfinite(candidate[1]) and n else "not measured"
         )
-        return SuiteSpeed(word, describe_suite_speed(word, n=n), n=n)
+        return SuiteSpeed(word, n=n)
     usual = float(np.median(known))
     difference = float(candidate[1]) - usual
     error = max(float(np.std(known, ddof=1)), RESOLUTION) * float(np.sqrt(1 + 1 / n))
@@ -120,17 +118,8 @@ def judge_suite_speed(
             word = sure if twice and n >= MIN_RUNS_TO_CONFIRM else maybe
             measured = float(candidate[AS_MEASURED] - np.nanmedian(baseline[:, AS_MEASURED]))
             if np.expm1(sign * measured) < MIN_DIFFERENCE:
-                word, factor = "unclear", float(np.exp(measured))
-                sentence = describe_unclear_speed(factor, factor / (1 + ratio), n)
-                return SuiteSpeed(word, sentence, ratio, low, high, n)
-    aside = ""
-    if word == "no significant difference" and not low <= 0 <= high:
-        is_small = np.expm1(abs(difference)) < RATIO
-        aside = (
-            f"below {100 * RATIO:.0f} %" if is_small else "three quarters of its legs do not say so"
-        )
-    sentence = describe_suite_speed(word, ratio=ratio, low=low, high=high, n=n, aside=aside)
-    return SuiteSpeed(word, sentence, ratio, low, high, n)
+                return SuiteSpeed("unclear", ratio, low, high, n, float(np.expm1(measured)))
+    return SuiteSpeed(word, ratio, low, high, n)
 
 
 def _is_significant(difference: Floats, quartile: int, distance: float) -> bool:

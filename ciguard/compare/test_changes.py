@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ciguard.compare.enums import MEASURE_NOUN, NAME_WIDTH
-from ciguard.compare.wording import name_some
-from ciguard.text import case_name, count_of, duration, one_line, percent, percents, size
+from ciguard.compare.enums import NAME_WIDTH
+from ciguard.text import case_name, one_line
 
 if TYPE_CHECKING:
     from ciguard.compare.enums import Measure, MeasureState, Tier, TransitionKind
@@ -56,15 +55,6 @@ class Transition:
         lines = (line.strip() for line in (self.message or "").splitlines())
         return one_line(next((line for line in lines if line), ""), NAME_WIDTH)
 
-    @property
-    def failure_rate(self) -> str:
-        """ "; went wrong in 3 of 20 baseline runs"; with the excuse, where there is one."""
-        excuse = f"; {one_line(self.excuse, NAME_WIDTH)}" if self.excuse else ""
-        if not self.baseline_failures or not self.baseline_runs:
-            return excuse
-        runs = count_of(self.baseline_runs, "baseline run")
-        return f"; went wrong in {self.baseline_failures} of {runs}{excuse}"
-
 
 @dataclass(frozen=True, slots=True)
 class LostUnits:
@@ -78,17 +68,6 @@ class LostUnits:
     shards: tuple[str, ...]
     units: tuple[UnitKey, ...]
     certain: bool
-
-    @property
-    def describe(self) -> str:
-        """ "29 units lost with shard 02"."""
-        shards = f"{'shard' if len(self.shards) == 1 else 'shards'} {name_some(self.shards)}"
-        if not any(self.shards):
-            shards = "its leg"
-        units = count_of(len(self.units), "unit")
-        if self.certain:
-            return f"{units} lost with {shards}"
-        return f"{units} of the base without a result: lost with {shards}, or no longer there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,34 +98,12 @@ class CaseChange:
         """The case in one line."""
         return case_name(self.key, NAME_WIDTH)
 
-    @property
-    def describe(self) -> str:
-        """ "suspect: 512 MiB -> 640 MiB (+25 %, n=12, 95 % CI +21..+28)"."""
-        show = duration if self.measure == "wall_s" else size
-        values = f"{show(self.before)} -> {show(self.after)}"
-        if self.tier == "unjudged":
-            runs = count_of(self.n, "baseline run")
-            return f"{values} ({percent(self.ratio)}, {runs}: no verdict)"
-        word: str = self.tier
-        if self.after < self.before:
-            word = "confirmed gain" if self.tier == "confirmed" else "maybe a gain"
-        return f"{word}: {values} ({percent(self.ratio)}, {self.interval})"
-
-    @property
-    def interval(self) -> str:
-        """ "n=12, 95 % CI +21..+28", "n=2" without an interval."""
-        count = f"n={self.n}"
-        if self.low is None or self.high is None:
-            return count
-        return f"{count}, 95 % CI {percents(self.low, self.high)}"
-
 
 @dataclass(frozen=True, slots=True)
 class MeasureVerdict:
     """One measure over the whole run.
 
     Attributes:
-        said: the sentence for `word`, with its numbers.
         judged: cases with at least 3 baseline values.
         n: baseline values of a case, in the median.
         losses, gains: largest first; of durations the 40 largest are kept, `suspects` counts all.
@@ -157,7 +114,6 @@ class MeasureVerdict:
 
     measure: Measure
     verdict: MeasureState
-    said: str
     judged_tests: int = 0
     n: int = 0
     suspects: int = 0
@@ -165,11 +121,6 @@ class MeasureVerdict:
     gains: tuple[CaseChange, ...] = ()
     noise_ratio: float | None = None
     measured_otherwise: int = 0
-
-    @property
-    def brief(self) -> str:
-        """What is said where it was just said that nothing differs: "duration (9 tests, n=3)"."""
-        return self.said.replace(": no significant difference", "", 1)
 
     @property
     def listed(self) -> tuple[CaseChange, ...]:
@@ -190,16 +141,13 @@ class MeasureVerdict:
         return tuple(change for change in self.listed if change.tier != "confirmed")
 
     @property
-    def unlisted_count(self) -> str:
-        """ "3 unconfirmed changes of duration are named"; "" where none is left unnamed.
+    def unlisted(self) -> int:
+        """How many unconfirmed changes a comment does not name.
 
-        Not of too few baseline runs: without a verdict every test has a change, and none is one.
+        None over too few baseline runs: without a verdict every test has a change.
         """
         judged_changes = [one for one in (*self.losses, *self.gains) if one.tier != "unjudged"]
-        left = len(judged_changes) - sum(one.tier != "unjudged" for one in self.listed)
-        are = "is" if left == 1 else "are"
-        changes = f"{count_of(left, 'unconfirmed change')} of {MEASURE_NOUN[self.measure]}"
-        return f"{changes} {are} named" if left else ""
+        return len(judged_changes) - sum(one.tier != "unjudged" for one in self.listed)
 
     def of_tier(self, tier: Tier) -> tuple[CaseChange, ...]:
         """The losses of one tier."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
-from ciguard.compare.comparison_headline import NOTHING_SHOWN, Shown, headline
+from ciguard.compare import wording as words
 from ciguard.compare.enums import KINDS, MEASURE_NOUN
 from ciguard.compare.scatter import scatter
-from ciguard.compare.wording import as_sentence
+from ciguard.compare.wording import NOTHING_SHOWN, Shown, as_sentence, change_verdict, headline
 from ciguard.document import (
     Bullets,
     Cell,
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ciguard.compare.comparison import Comparison
-    from ciguard.compare.comparison_headline import Fact
     from ciguard.compare.enums import Measure, State
     from ciguard.compare.run_changes import JobChange, LegChange, MetricChange
     from ciguard.compare.run_info import RunInfo
     from ciguard.compare.test_changes import CaseChange, LostUnits, MeasureVerdict, Transition
+    from ciguard.compare.wording import Fact
     from ciguard.document import Block, Content, Row
     from ciguard.model import CaseKey
 
@@ -139,13 +139,13 @@ def _runs(comparison: Comparison, links: Links) -> Facts:
     ]
     baseline = comparison.baseline
     rows.append(("baseline", f"{count_of(len(baseline.runs), 'run')}: {baseline.selection}"))
-    if baseline.excluded_text:
-        rows.append(("not used", baseline.excluded_text))
+    if excluded := words.excluded_text(baseline):
+        rows.append(("not used", excluded))
     return Facts(tuple(rows))
 
 
 def _run(run: RunInfo, links: Links) -> Link:
-    return Link(run.describe, links.run(run.run_id, run.run_attempt))
+    return Link(words.run_text(run), links.run(run.run_id, run.run_attempt))
 
 
 def _lost(lost: Sequence[LostUnits]) -> Section:
@@ -155,8 +155,8 @@ def _lost(lost: Sequence[LostUnits]) -> Section:
         names = [Item(Code(whole_name(key))) for key in one.units]
         more = len(names) - MAX_NAMED
         children = (*names[:MAX_NAMED], *([Item(f"and {more:,} more")] if more > 0 else ()))
-        items.append(Item(one.describe, children))
-        folds.append(Details(one.describe, (Bullets(tuple(names), "test"),)))
+        items.append(Item(words.lost_text(one), children))
+        folds.append(Details(words.lost_text(one), (Bullets(tuple(names), "test"),)))
     return Section(
         "lost",
         (
@@ -193,7 +193,7 @@ def _jobs(jobs: Sequence[JobChange]) -> Section:
 def _leaks(comparison: Comparison, said: frozenset[Fact]) -> Section:
     """Those that the headline only counts."""
     found = comparison.leaks[1 if "leak" in said else 0 :]
-    items = tuple(Item(leak.describe) for leak in found)
+    items = tuple(Item(words.leak_text(leak)) for leak in found)
     return Section("leaks", (Bullets(items, "leak"),), size=(len(items), "leak"), drop=4)
 
 
@@ -232,10 +232,10 @@ def _list_of(found: Sequence[Transition]) -> Bullets:
     items = []
     for one in found[:MAX_CASES]:
         shard = f" (shard {one_line(one.shard, 20)})" if one.shard else ""
-        children = [Item(f"{one.before} -> {one.after}{shard}{one.failure_rate}")]
-        for words, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
+        children = [Item(f"{one.before} -> {one.after}{shard}{words.failure_rate_text(one)}")]
+        for relation, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
             if other is not None:
-                children.append(Item((f"{words} ", Code(case_name(other, 60)))))
+                children.append(Item((f"{relation} ", Code(case_name(other, 60)))))
         if one.first_line:
             children.append(Item(Code(one.first_line)))
         items.append(Item(Code(case_name(one.key, 76), 76), tuple(children)))
@@ -246,14 +246,14 @@ def _list_of(found: Sequence[Transition]) -> Bullets:
 
 def _transition(one: Transition, links: Links) -> Row:
     name: tuple[doc.Span, ...] = (Link(Code(one.name), links.test(one.key)),)
-    for words, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
+    for relation, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
         if other is not None:
-            name = (*name, f", {words} ", Code(case_name(other, 120)))
+            name = (*name, f", {relation} ", Code(case_name(other, 120)))
     return (
         KINDS[one.kind],
         name,
         one.before,
-        f"{one.after}{one.failure_rate}",
+        f"{one.after}{words.failure_rate_text(one)}",
         Link(one.shard, links.shard(one.shard)),
         Code(one.first_line) if one.first_line else "",
     )
@@ -270,7 +270,11 @@ def _measure(
     Unconfirmed durations of a single run are named on a page only: most of them are noise.
     """
     name, title, drop = MEASURES[verdict.measure]
-    sentence = "" if verdict.measure in said or verdict not in comparison.verdicts else verdict.said
+    sentence = (
+        ""
+        if verdict.measure in said or verdict not in comparison.verdicts
+        else words.measure_text(verdict)
+    )
     unsure = verdict.unsure
     folded = unsure if len(unsure) > MAX_OPEN else ()
     few = _changes([*verdict.sure, *([] if folded else unsure)], links)
@@ -307,35 +311,27 @@ def _change(one: CaseChange, links: Links) -> Row:
         change_verdict(one),
         Cell(show(one.before), one.before),
         Cell(show(one.after), one.after),
-        Cell(f"{percent(one.ratio)} ({one.interval})", min(one.ratio, 1e9)),
+        Cell(f"{percent(one.ratio)} ({words.interval_text(one)})", min(one.ratio, 1e9)),
         Link(one.shard, links.shard(one.shard)),
     )
 
 
-def change_verdict(one: CaseChange) -> str:
-    """ "confirmed", "suspect", "maybe a gain", "no verdict"."""
-    if one.tier == "unjudged":
-        return "no verdict"
-    if one.after < one.before:
-        return "confirmed gain" if one.tier == "confirmed" else "maybe a gain"
-    return one.tier
-
-
 def _metrics(comparison: Comparison) -> Section:
     found = comparison.metrics
+    text = words.metrics_text(found)
     columns = (Column("metric"), Column("before and after"), Column("change", "right"))
     rows = tuple(_metric(one) for one in found.changes)
     fold = Details(
         f"{count_of(len(found.changes), 'metric')} of programs and logs in both runs",
-        (Paragraph(as_sentence(found.said)), Table(columns, rows, "metric")),
+        (Paragraph(as_sentence(text)), Table(columns, rows, "metric")),
     )
-    blocks = (fold,) if found.said else ()
+    blocks = (fold,) if text else ()
     return Section("metrics", blocks, size=(len(rows), "metric"), drop=12)
 
 
 def _metric(one: MetricChange) -> Row:
     change = "-" if one.ratio is None else percent(one.ratio)
-    return (Code(one.title), one.describe, Cell(change, one.ratio))
+    return (Code(words.metric_title(one)), words.metric_text(one), Cell(change, one.ratio))
 
 
 def _both_runs(
@@ -347,7 +343,7 @@ def _both_runs(
     unlisted = tuple(
         Item(f"{text} in the JSON and on the HTML page")
         for verdict in (comparison.memory, comparison.durations)
-        if (text := verdict.unlisted_count)
+        if (text := words.unlisted_text(verdict))
     )
     summary = f"{count_of(len(legs), 'shard')}, {count_of(len(baseline.runs), 'baseline run')}"
     fold = Details(
@@ -383,7 +379,7 @@ def _totals(comparison: Comparison, said: frozenset[Fact]) -> Facts:
             return f"{show(trend.before)} -> {show(trend.after)} (n={trend.n})"
         if before is None and after is None:
             return ""
-        return f"{show(before)} -> {comparison.placeholder if after is None else show(after)}"
+        return f"{show(before)} -> {_placeholder(comparison) if after is None else show(after)}"
 
     makespan = found.makespan_before_s, found.makespan_after_s
     add("slowest shard", before_and_after("makespan_s", *makespan, duration))
@@ -398,8 +394,13 @@ def _totals(comparison: Comparison, said: frozenset[Fact]) -> Facts:
     add("billed", _costs(comparison))
     known = comparison.suite_speed.verdict not in ("not measured", "not enough data")
     if known and "suite_speed" not in said:
-        add("suite speed", comparison.suite_speed.said)
+        add("suite speed", words.suite_speed_text(comparison.suite_speed))
     return Facts(tuple(rows))
+
+
+def _placeholder(comparison: Comparison) -> str:
+    """In the place of a total that is not known."""
+    return "not shown: the run is incomplete" if comparison.is_incomplete else "-"
 
 
 def _costs(comparison: Comparison) -> str:
@@ -408,15 +409,15 @@ def _costs(comparison: Comparison) -> str:
     if before is None and after is None:
         return ""
     alone = any(one is not None and not one.includes_all_jobs for one in (before, after))
-    old = "-" if before is None else before.describe
-    new = comparison.placeholder if after is None else after.describe
+    old = "-" if before is None else words.cost_text(before)
+    new = _placeholder(comparison) if after is None else words.cost_text(after)
     return f"{old} -> {new}{', of the shards alone' * alone}"
 
 
 def _notes(comparison: Comparison, said: frozenset[Fact]) -> Iterator[str]:
     """What a reader must know; not what the headline has."""
     if comparison.unjudged_reason and "unjudged" not in said:
-        yield as_sentence(comparison.unjudged_reason)
+        yield as_sentence(words.unjudged_text(comparison))
     yield from comparison.notes
 
 
@@ -441,7 +442,7 @@ def _legs(comparison: Comparison, links: Links) -> Table:
 def _leg(name: str, leg: LegChange, links: Links) -> Row:
     return (
         Link(name, links.shard(leg.shard)),
-        leg.endings,
+        words.endings_text(leg),
         _change_of(leg.wall_before_s, leg.wall_after_s, duration),
         _change_of(leg.peak_before_bytes, leg.peak_after_bytes, size),
         Cell(size(leg.budget_bytes), leg.budget_bytes),
@@ -465,7 +466,7 @@ def _factor(value: float | None) -> Cell:
 def _baseline_runs(comparison: Comparison) -> Section:
     """Which runs are the baseline, and why others are not: on a page."""
     baseline = comparison.baseline
-    items = [Item(run.describe) for run in baseline.runs]
+    items = [Item(words.run_text(run)) for run in baseline.runs]
     items += [Item(f"not run {one.run_id}: {one.reason}") for one in baseline.excluded_runs]
     items += [
         Item(f"not {count_of(one.values, 'value')}: {one.reason}")

@@ -14,6 +14,7 @@ from ciguard.codec import inventory_file as inventory_codec
 from ciguard.compare.confirmation import Confirmation, apply_confirmation
 from ciguard.compare.json import as_json
 from ciguard.compare.json_reader import read_comparison
+from ciguard.compare.wording import headline
 from ciguard.errors import InputError, NothingToDo
 from ciguard.experiment import commit_result, commit_test, loop, measurement, process, unit_plan
 from ciguard.experiment.schedule import Design
@@ -152,7 +153,7 @@ def _update(
     )
     content = json.dumps(as_json(now), indent=2, allow_nan=False) + "\n"
     local.write(invocation.folder / name, content.encode("utf-8", "backslashreplace"))
-    console.err(f"{name}: {now.headline}")
+    console.err(f"{name}: {headline(now).text}")
 
 
 @dataclass

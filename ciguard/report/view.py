@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare import view as compare_view
-from ciguard.compare.comparison_headline import Shown
-from ciguard.compare.comparison_headline import headline as compare_headline
 from ciguard.compare.enums import WORSE_KINDS
+from ciguard.compare.wording import Shown
+from ciguard.compare.wording import headline as compare_headline
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
 from ciguard.guard import view as guard_view
 from ciguard.guard.verdict_headline import headline

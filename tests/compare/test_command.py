@@ -87,7 +87,7 @@ def test_result_files_that_are_cut_or_none(ciguard: Ciguard, tmp_path: Path) -> 
     (tmp_path / "cut.xml").write_text(JUNIT.format("a"))
     done = ciguard("compare", "base.xml", "cut.xml", cwd=tmp_path)
     assert done.stdout.startswith("INCOMPLETE: its only leg was cut; 1 test of the base without a")
-    assert "1 unit of the base without a result: lost with its leg, or no longer there" in (
+    assert "1 test of the base without a result: lost with the only shard, or removed" in (
         done.stdout
     )
     assert done.stderr.startswith("warning: cut.xml:1")
@@ -155,7 +155,7 @@ def test_runs_that_are_not_used_are_told_with_why(ciguard: Ciguard, place: Path)
 def test_two_runs_of_the_history(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "3", "12/1", "--history", "history", cwd=place)
     assert done.stdout.startswith("NO SIGNIFICANT DIFFERENCE: ")
-    assert "candidate  run 12 of the history, main, 1 case" in done.stdout
+    assert "candidate  run 12 of the history, main, 1 test" in done.stdout
 
 
 def test_the_configured_history_is_the_default(ciguard: Ciguard, place: Path) -> None:
@@ -213,11 +213,11 @@ def test_a_folder_that_is_in_the_history_is_not_counted_twice(
         ciguard(*words, cwd=tmp_path)
     by_folder = ciguard("compare", "run2", "run3", "--history", "h", cwd=tmp_path).stdout
     by_id = ciguard("compare", "2", "run3", "--history", "h", cwd=tmp_path).stdout
-    assert "base       run2, run 2 of the history, 1 case" in by_folder
+    assert "base       run2, run 2 of the history, 1 test" in by_folder
     assert "baseline   2 runs: the history's runs before the candidate, by date\n" in by_folder
     assert by_folder.replace("run2, run 2", "run 2") == by_id
     itself = ciguard("compare", "1", "run2", "--history", "h", cwd=tmp_path).stdout
-    assert "candidate  run2, run 2 of the history, 1 case" in itself
+    assert "candidate  run2, run 2 of the history, 1 test" in itself
     assert "baseline   1 run: the history's runs before the candidate, by date\n" in itself
 
 
@@ -236,7 +236,7 @@ def test_numbers_of_a_leg_without_an_end_are_not_called_unmeasured(
     output = ciguard("compare", "cut", "whole", cwd=place).stdout
     assert "measured in both" not in output
     assert output.startswith(
-        "INCONCLUSIVE: no number is judged, as no leg that measured it before ended by\nitself\n"
+        "INCONCLUSIVE: no number is judged, as every shard that measured it before is\nincomplete\n"
     )
     assert "3.00 s -> 3.00 s, as measured, of 2 tests that passed in both" in output
 

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import CODE
+from ciguard.compare.wording import headline, measure_text
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.history.run_metadata import RunMetadata
+from ciguard.text import percent
 
 if TYPE_CHECKING:
     from ciguard.codec.history import History
@@ -70,8 +72,8 @@ def test_memory_of_one_base_run_is_told_without_a_verdict() -> None:
     past = Past(1)
     found = compare_run(past.run(9, peak=factor(50, 1.6)), None, past.bases)
     (change,) = found.memory.losses
-    assert names(found.memory.losses) == ["moved t00050"]
-    assert change.describe.endswith("(+60 %, 1 baseline run: no verdict)")
+    assert names(found.memory.losses) == ["unjudged t00050"]
+    assert (change.tier, change.n, percent(change.ratio)) == ("unjudged", 1, "+60 %")
     assert found.memory.verdict == "not enough data"
     assert (change.z, change.low, change.high) == (None, None, None)
 
@@ -143,7 +145,7 @@ def test_memory_measured_in_another_way_is_not_compared() -> None:
     candidate = past.run(99, peak=factor(50, 1.6))
     found = compare_run(replace(candidate, measured_by=candidate.measured_by + 1), None, past.bases)
     assert found.memory.verdict == "not measured"
-    assert "60 tests not judged: their baseline was measured in another way" in found.headline
+    assert "60 tests not judged: their baseline was measured in another way" in headline(found).text
 
 
 def test_the_headline_says_how_many_tests_memory_was_not_judged_of() -> None:
@@ -154,7 +156,7 @@ def test_the_headline_says_how_many_tests_memory_was_not_judged_of() -> None:
     found = compare_run(replace(candidate, measured_by=other), None, past.bases)
     assert (found.memory.judged_tests, found.memory.measured_otherwise) == (15, 45)
     share = "45 of 60 not judged: their baseline was measured in another way"
-    assert f"memory (15 tests judged, n=12), {share}" in found.headline
+    assert f"memory (15 tests judged, n=12), {share}" in headline(found).text
 
 
 # --- Durations -----------------------------------------------------------------------------------
@@ -168,7 +170,7 @@ def test_a_duration_in_one_run_is_a_suspect_and_is_not_named() -> None:
     assert not found.durations.listed
     assert found.durations.verdict == "suspects"
     assert found.state == "same"
-    assert "duration: nothing confirmed, " in found.headline
+    assert "duration: nothing confirmed, " in headline(found).text
 
 
 def test_a_duration_in_two_runs_is_confirmed() -> None:
@@ -193,7 +195,9 @@ def test_two_runs_give_numbers_and_no_verdict() -> None:
     past = Past(2)
     found = compare_run(past.run(99, wall=factor(50, 1.5)), None, past.bases)
     assert found.durations.verdict == "not enough data"
-    assert "no verdict from 2 baseline values a test (3 are needed)" in found.durations.said
+    assert "no verdict from 2 baseline values a test (3 are needed)" in measure_text(
+        found.durations
+    )
     assert {change.tier for change in found.durations.losses} == {"unjudged"}
     assert found.state == "inconclusive"
 
@@ -231,7 +235,7 @@ def test_a_large_loss_in_one_run_is_named(runs: int, before_s: float, after_s: f
     found = compare_run(past.run(99, wall=factor(50, after_s / before_s)), None, past.bases)
     tier = "suspect" if runs >= 3 else "unjudged"
     assert names(found.durations.listed) == [f"{tier} t00050"]
-    assert "1 test took at least 3 times as long" in found.headline
+    assert "1 test took at least 3 times as long" in headline(found).text
 
 
 @pytest.mark.parametrize(("before_s", "after_s"), [(0.02, 0.9), (1.0, 2.5)])
@@ -249,8 +253,8 @@ def test_a_large_loss_is_named_in_a_run_too_noisy() -> None:
     loud = np.exp(np.random.default_rng(1).normal(0, 0.3, TESTS))
     found = compare_run(past.run(99, wall=loud * factor(50, 8.0)), None, past.bases)
     assert found.durations.verdict == "too noisy to judge"
-    assert names(found.durations.listed) == ["moved t00050"]
-    assert "1 test took at least 3 times as long" in found.headline
+    assert names(found.durations.listed) == ["unjudged t00050"]
+    assert "1 test took at least 3 times as long" in headline(found).text
 
 
 def test_a_large_loss_of_a_test_that_varies_is_named() -> None:
@@ -292,7 +296,7 @@ def test_no_headline_says_no_difference_above_a_sum_that_doubled() -> None:
     bases = [column_run([0.02, 0.1, *[0.5] * 6], run_id=n) for n in range(1, 12)]
     found = compare_run(column_run([0.02, 0.1, 4.0, *[0.5] * 5], run_id=99), None, bases)
     assert found.state == "suspect"
-    assert "8 tests that passed in both took 6.62 s, 3.12 s on the base" in found.headline
+    assert "8 tests that passed in both took 6.62 s, 3.12 s on the base" in headline(found).text
     slow = column_run([0.02, 0.1, *[1.1] * 6], run_id=99)  # nothing of it is large by itself
     assert compare_run(slow, None, bases).state == "suspect"
 
@@ -303,7 +307,7 @@ def test_no_headline_says_no_difference_above_legs_that_took_twice_as_long() -> 
     head = replace(head, legs=tuple(replace(leg, wall_s=250.0) for leg in head.legs))
     found = compare_run(head, None, past.bases)
     assert found.state == "suspect"
-    assert "the legs took 4 min 10 s in sum, 1 min 40 s usually" in found.headline
+    assert "the shards took 4 min 10 s in sum, 1 min 40 s usually" in headline(found).text
 
 
 def test_a_sum_that_doubled_over_two_baseline_runs_has_no_verdict() -> None:
@@ -396,7 +400,7 @@ def test_a_run_against_itself_is_never_a_finding() -> None:
         assert not measure_verdict.of_tier("confirmed")
     copy = replace(run, name="copy")
     found = compare_run(run, None, [copy])
-    assert found.unjudged_reason == "both are the same run, so there is nothing to compare"
+    assert found.unjudged_reason == "same run"
     assert not found.memory.losses
     assert not found.durations.losses
 
@@ -455,7 +459,7 @@ def test_an_incomplete_run_is_never_better() -> None:
     ):
         found = compare_run(run_of(legs, run_id=2, **facts), None, [base])
         assert found.state == "incomplete", facts
-        assert found.headline.startswith("INCOMPLETE: ")
+        assert headline(found).text.startswith("INCOMPLETE: ")
         assert [one.key.unit for one in found.of_kind("fixed")] == ["a"]
 
 
@@ -463,7 +467,7 @@ def test_what_vanished_without_a_word_is_no_gain() -> None:
     base = run_of({"01": [case("a", outcome="failed"), case("b", outcome="failed")]})
     found = compare_run(run_of({"01": [case("a")]}, run_id=2), None, [base])
     assert found.state == "inconclusive"
-    assert "1 no longer run; 1 fixed" in found.headline
+    assert "1 no longer run; 1 fixed" in headline(found).text
 
 
 def test_a_missing_shard_is_seen_by_its_number() -> None:
@@ -505,7 +509,7 @@ def test_null_results_are_said() -> None:
     found = compare_run(past.bases[5], None, past.bases[:5] + past.bases[6:])
     assert found.memory.verdict == "no significant difference"
     evaluated = "(60 tests judged, n=11)"
-    assert found.headline.startswith(
+    assert headline(found).text.startswith(
         f"NO SIGNIFICANT DIFFERENCE: peak memory {evaluated}; duration"
     )
 
@@ -519,7 +523,9 @@ def test_a_skipped_test_is_no_null_result() -> None:
         replace(head, outcome=skipped), None, past.bases[:5] + past.bases[6:], previous=None
     )
     assert found.state == "inconclusive"
-    assert found.headline.startswith("INCONCLUSIVE: 1 newly skipped; peak memory: no significant")
+    assert headline(found).text.startswith(
+        "INCONCLUSIVE: 1 newly skipped; peak memory: no significant"
+    )
 
 
 def test_without_a_base_there_are_no_transitions() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.confirmation import MAX_BYTES, apply_confirmation, read_confirmation
+from ciguard.compare.wording import measure_text
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def test_the_number_of_baseline_values_is_that_of_a_typical_test() -> None:
     units = {"01": [case("a", 1.0, 40), case("b"), case("c")]}
     found = compare_run(run_of(units, run_id=20, tested_sha="c" * 40), None, past)
     now = apply_confirmation(found, read_confirmation(answer(("-", 0.4)), "x"))
-    assert "(3 tests judged, n=12)" in found.memory.said
-    assert "(3 tests judged, n=12)" in now.memory.said
+    assert "(3 tests judged, n=12)" in measure_text(found.memory)
+    assert "(3 tests judged, n=12)" in measure_text(now.memory)
 
 
 def test_what_was_no_suspect_becomes_none() -> None:

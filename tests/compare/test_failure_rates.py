@@ -10,6 +10,7 @@ from compare.compare_factories import case, died, files_of, run_of
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.wording import failure_rate_text
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.history.run_metadata import RunMetadata
@@ -42,10 +43,10 @@ def compared(now: Result, past: list[Result | None]) -> Comparison:
 
 
 CASES = [
-    (BAD, [BAD, GOOD, GOOD, GOOD], (1, 4), "; went wrong in 1 of 4 baseline runs"),
-    (BAD, [GOOD, TIMED_OUT, BAD, GOOD], (2, 4), "; went wrong in 2 of 4 baseline runs"),
-    (TIMED_OUT, [BAD], (1, 1), "; went wrong in 1 of 1 baseline run"),
-    (BAD, [BAD, None, None, GOOD], (1, 2), "; went wrong in 1 of 2 baseline runs"),
+    (BAD, [BAD, GOOD, GOOD, GOOD], (1, 4), "; failed in 1 of 4 baseline runs"),
+    (BAD, [GOOD, TIMED_OUT, BAD, GOOD], (2, 4), "; failed in 2 of 4 baseline runs"),
+    (TIMED_OUT, [BAD], (1, 1), "; failed in 1 of 1 baseline run"),
+    (BAD, [BAD, None, None, GOOD], (1, 2), "; failed in 1 of 2 baseline runs"),
     (BAD, [GOOD, GOOD], (0, 2), ""),
     (BAD, [STOPPED, GOOD, GOOD], (0, 2), ""),  # its leg was cancelled: that is no word about it
     (BAD, [None, None], (None, None), ""),
@@ -59,12 +60,12 @@ def test_how_often_it_was_so_before(
     found = compared(now, past)
     (one,) = [one for one in found.transitions if one.key.unit == "u"]
     assert (one.baseline_failures, one.baseline_runs) == counts
-    assert one.failure_rate == words
+    assert failure_rate_text(one) == words
     for shape in ("text", "markdown", "html"):
-        assert FORMATS[shape](found).count("went wrong in") == bool(words), shape
+        assert FORMATS[shape](found).count("failed in ") == bool(words), shape
 
 
 def test_of_what_goes_right_nobody_counts() -> None:
     found = compared(GOOD, [BAD, BAD, BAD])
     (one,) = found.transitions
-    assert (one.kind, one.baseline_failures, one.failure_rate) == ("fixed", None, "")
+    assert (one.kind, one.baseline_failures, failure_rate_text(one)) == ("fixed", None, "")

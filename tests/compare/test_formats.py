@@ -23,6 +23,7 @@ from markdown_it import MarkdownIt
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.json import as_json
+from ciguard.compare.wording import leak_text, measure_text, suite_speed_text
 from ciguard.render.plaintext import COLUMNS
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ def test_no_sentence_is_there_twice(name: str, shape: str) -> None:
     found = COMPARISONS[name]()
     text = FORMATS[shape](found).partition("</title>")[2 * (shape == "html")]
     text = " ".join(text.split())  # a terminal breaks lines
-    output = [one.said for one in (found.memory, found.durations, found.suite_speed) if one.said]
-    for sentence in (*output, *(leak.describe for leak in found.leaks)):
+    output = [measure_text(found.memory), measure_text(found.durations)]
+    for sentence in (*output, suite_speed_text(found.suite_speed), *map(leak_text, found.leaks)):
         assert text.count(sentence) <= 1, sentence
 
 

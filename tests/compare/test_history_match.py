@@ -12,6 +12,7 @@ from ciguard.codec.history import decode, encode
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.history_match import match_in_history
+from ciguard.compare.wording import headline, run_text
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.history.run_metadata import RunMetadata
@@ -95,9 +96,9 @@ def test_the_base_is_counted_once_and_gives_no_verdict_that_its_id_would_not(
     assert [run.run_id for run in found.baseline.runs] == [1, 2]
     assert found.baseline.selection == "the history's runs before the candidate, by date"
     assert found.base is not None
-    assert found.base.describe.startswith("run2, run 2 of the history, 2222222, main, ")
+    assert run_text(found.base).startswith("run2, run 2 of the history, 2222222, main, ")
     assert found.memory.verdict == "not enough data"
-    assert "3 baseline runs, there are 2" in found.headline
+    assert "3 baseline runs, there are 2" in headline(found).text
 
 
 def test_the_candidate_is_never_in_its_own_baseline(history: History) -> None:
@@ -111,4 +112,6 @@ def test_the_candidate_is_never_in_its_own_baseline(history: History) -> None:
 
 def test_a_run_by_hand_against_its_id_is_a_run_against_itself(history: History) -> None:
     found = compare_run(by_hand(2), history, [match_in_history(by_hand(2), history)])
-    assert found.headline == ("INCONCLUSIVE: both are the same run, so there is nothing to compare")
+    assert headline(found).text == (
+        "INCONCLUSIVE: both are the same run, so there is nothing to compare"
+    )

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.comparison_headline import with_headline
+from ciguard.compare.comparison import with_state
 from ciguard.compare.json import as_json
 from ciguard.compare.json_reader import read_comparison
 from ciguard.errors import InputError
@@ -37,7 +37,7 @@ def test_what_was_written_is_what_is_read(make: object) -> None:
     assert callable(make)
     comparison = make()
     assert read_comparison(written(comparison), "x") == comparison
-    assert with_headline(comparison) == comparison, (
+    assert with_state(comparison) == comparison, (
         "nothing of its sentence is known to the making alone"
     )
 

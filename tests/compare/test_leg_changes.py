@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compare.compare_factories import MIB, case, column_run, run_of
+from compare.compare_factories import MIB, case, column_run, job_text, run_of
 from guard.fixtures import make_plan
 
 from ciguard.compare.command import FORMATS
@@ -18,6 +18,7 @@ from ciguard.compare.job_changes import cost, job_changes
 from ciguard.compare.run_changes import Cost
 from ciguard.compare.run_columns import Run
 from ciguard.compare.suite_speed import judge_suite_speed, without_outliers
+from ciguard.compare.wording import headline, leak_text, measure_text, suite_speed_text
 from ciguard.model import Runner
 from ciguard.model.jobs import Job
 
@@ -38,7 +39,7 @@ WORDS = [
     ("success", "skipped", "success -> skipped (newly skipped)"),
     ("neutral", "action_required", "neutral -> action_required"),
     (None, "success", "absent -> success (added)"),
-    ("success", None, "success -> absent (gone)"),
+    ("success", None, "success -> absent (removed)"),
     ("success", "success", ""),
 ]
 
@@ -49,7 +50,7 @@ def test_conclusions(before: str | None, after: str | None, words: str) -> None:
     old = [job("lint", "success"), *([job("tests (01)", before)] if before else [])]
     new = [job("lint", "success"), *([job("tests (01)", after)] if after else [])]
     found = job_changes(run, run, old, new)
-    assert [one.describe for one in found] == ([words] if words else [])
+    assert [job_text(one) for one in found] == ([words] if words else [])
 
 
 def test_of_a_job_that_ran_again_the_last_attempt_counts() -> None:
@@ -72,15 +73,15 @@ def test_conclusions_that_records_tell(
 ) -> None:
     base = run_of({"01": [case("a")]}, **before)
     found = compare_run(run_of({"01": [case("a")]}, run_id=2, **after), None, [base])
-    assert [one.describe for one in found.jobs] == ([words] if words else [])
-    assert ("1 job unblocked" in found.headline) == words.endswith("(unblocked)")
+    assert [job_text(one) for one in found.jobs] == ([words] if words else [])
+    assert ("1 job unblocked" in headline(found).text) == words.endswith("(unblocked)")
     assert (found.state == "better") == (words == "cancelled -> success (unblocked)")
 
 
 def test_a_leg_with_a_failed_test_is_a_failed_job() -> None:
     base = run_of({"01": [case("a")]}, ending="cancelled")
     found = compare_run(run_of({"01": [case("a", outcome="failed")]}, run_id=2), None, [base])
-    assert [one.describe for one in found.jobs] == ["cancelled -> failure (unblocked)"]
+    assert [job_text(one) for one in found.jobs] == ["cancelled -> failure (unblocked)"]
 
 
 UNITS = [f"t{n}" for n in range(20)]
@@ -126,7 +127,7 @@ def test_a_test_in_another_shard_makes_no_job_red_or_green(
     base: Run, head: Run, reported: list[str]
 ) -> None:
     found = compare_run(head, None, [base])
-    assert [f"{one.name} {one.describe}" for one in found.jobs] == reported
+    assert [f"{one.name} {job_text(one)}" for one in found.jobs] == reported
     # The same by GitHub's word, where that is asked and says which job a leg was.
     requested = []
     for run in (base, head):
@@ -141,7 +142,7 @@ def test_a_test_in_another_shard_makes_no_job_red_or_green(
         requested.append((replace(run, legs=legs), jobs))
     (base, old), (head, new) = requested
     changes = job_changes(base, head, old, new)
-    assert [f"{one.name} {one.describe}" for one in changes] == [
+    assert [f"{one.name} {job_text(one)}" for one in changes] == [
         f"tests ({words[:2]}){words[2:]}" for words in reported
     ]
 
@@ -149,14 +150,14 @@ def test_a_test_in_another_shard_makes_no_job_red_or_green(
 def test_a_job_without_a_leg_is_told_as_github_says() -> None:
     runs = run_in_two_legs(8, "t9"), run_in_two_legs(12, "t9", run_id=2)
     found = job_changes(*runs, [job("lint", "success")], [job("lint", "failure")])
-    assert [one.describe for one in found] == ["success -> failure (newly failing)"]
+    assert [job_text(one) for one in found] == ["success -> failure (newly failing)"]
 
 
 def test_result_files_are_of_no_job_and_a_leg_may_have_no_name() -> None:
     base, head = (run_of({"": [case("a", outcome=how)]}) for how in ("passed", "failed"))
     head = replace(head, run_id=2)
     found = compare_run(head, None, [base])
-    assert [(one.name, one.describe) for one in found.jobs] == [
+    assert [(one.name, job_text(one)) for one in found.jobs] == [
         ("", "success -> failure (newly failing)")
     ]
     assert "the job  success  failure  newly failing" in FORMATS["text"](found)
@@ -260,11 +261,11 @@ def test_a_leak_is_a_finding_of_its_own() -> None:
     found = compare_run(growing(2.0, 20), None, bases)
     (leak,) = found.leaks
     assert (leak.tier, leak.process, leak.tests, leak.n) == ("suspect", 1, 60, 12)
-    assert leak.describe.startswith(
-        "maybe a leak: 108 MiB kept by 60 tests in process 1 of shard 01"
+    assert leak_text(leak).startswith(
+        "possible leak: 108 MiB kept by 60 tests in process 1 of shard 01"
     )
     assert found.state == "suspect"
-    assert leak.describe in found.headline
+    assert leak_text(leak) in headline(found).text
     twice = compare_run(growing(2.0, 20), None, bases, previous=growing(2.1, 19))
     assert [one.tier for one in twice.leaks] == ["confirmed"]
     assert twice.state == "worse"
@@ -305,7 +306,7 @@ def test_what_leaked_before_is_no_new_leak_and_without_a_baseline_there_is_no_ve
     (leak,) = compare_run(growing(2.0, 20), None, [growing(0.01, 1)]).leaks
     assert leak.tier == "unjudged"
     (leak,) = compare_run(growing(2.0, 20)).leaks
-    assert leak.describe.endswith("(not known before)")
+    assert leak_text(leak).endswith("(unknown before)")
 
 
 # --- The suite's own pace ------------------------------------------------------------------------
@@ -352,7 +353,7 @@ def test_a_slower_suite_is_one_on_any_runner(runner: float) -> None:
     assert twice.suite_speed.low is not None
     assert twice.suite_speed.high is not None
     assert twice.suite_speed.low < 0.15 < twice.suite_speed.high
-    assert twice.suite_speed.said in twice.headline
+    assert suite_speed_text(twice.suite_speed) in headline(twice).text
 
 
 def test_a_faster_suite_is_a_gain() -> None:
@@ -372,19 +373,21 @@ def test_a_suite_that_waits_is_no_slower_on_another_runner(probe: float) -> None
     bases = [paced(n, 1.0, 1.0, n) for n in range(1, 13)]
     found = compare_run(waiting(20), None, bases, previous=waiting(19))
     assert (found.suite_speed.verdict, found.state) == ("unclear", "same")
-    assert found.suite_speed.said.startswith("whole suite: unclear: its tests took 1.0")
-    assert f"of its runners {probe:.1f}" in found.suite_speed.said
-    assert found.suite_speed.said not in found.headline
+    assert suite_speed_text(found.suite_speed).startswith(
+        "whole suite: unclear: its tests took 1.0"
+    )
+    assert f"of its runners {probe:.1f}" in suite_speed_text(found.suite_speed)
+    assert suite_speed_text(found.suite_speed) not in headline(found).text
     for shape in ("text", "markdown", "html"):
-        assert found.suite_speed.said in " ".join(FORMATS[shape](found).split())
+        assert suite_speed_text(found.suite_speed) in " ".join(FORMATS[shape](found).split())
 
 
 @pytest.mark.parametrize(
     ("quartiles", "states"),
     [
         ([0.0, 0.0, 0.0], "CI -3..+4)"),
-        ([-0.6, -0.3, 0.1], "CI -29..-23; three quarters of its legs do not say so)"),
-        ([-0.1, 0.3, 0.6], "CI +30..+40; three quarters of its legs do not say so)"),
+        ([-0.6, -0.3, 0.1], "CI -29..-23; not in 3 of 4 shards)"),
+        ([-0.1, 0.3, 0.6], "CI +30..+40; not in 3 of 4 shards)"),
         ([0.04, 0.04, 0.04], "CI +0..+8; below 5 %)"),
     ],
 )
@@ -393,7 +396,7 @@ def test_an_interval_without_zero_that_is_no_difference_says_why(
 ) -> None:
     found = judge_suite_speed(np.array([*quartiles, 0.0]), np.zeros((4, 4)))
     assert found.verdict == "no significant difference"
-    assert found.said.endswith(states), found.said
+    assert suite_speed_text(found).endswith(states), suite_speed_text(found)
 
 
 @pytest.mark.parametrize("runs", [3, 4, 12])
@@ -453,8 +456,13 @@ def test_whole_runs_are_shown_beside_the_median_of_the_baseline() -> None:
     runs = [lasting(n, wall) for n, wall in enumerate((21.58, 23.64, 34.04, 34.48), 1)]
     slowest, total = compare_run(lasting(20, 28.0), None, runs).totals_vs_baseline[:2]
     assert slowest.before == pytest.approx(28.84)
-    assert slowest.describe == "slowest leg: 29 s -> 28 s (n=4)"
-    assert total.describe == "sum of the legs: 58 s -> 56 s (n=4)"
+    assert (slowest.name, round(slowest.before), slowest.after, slowest.n) == (
+        "makespan_s",
+        29,
+        28,
+        4,
+    )
+    assert (total.name, round(total.before), total.after, total.n) == ("sum_s", 58, 56, 4)
 
 
 def test_only_complete_runs_have_a_trend() -> None:
@@ -473,5 +481,7 @@ def test_a_gain_of_a_run_that_is_not_whole_is_none() -> None:
     cut = run_of({"01": small["01"]}, run_id=22)
     found = compare_run(cut, None, bases, previous=heads[0], context=Context())
     assert found.memory.verdict == "incomplete"
-    assert found.memory.said == "peak memory: no gain is told of a run that is not whole"
+    assert (
+        measure_text(found.memory) == "peak memory: no improvement is shown for an incomplete run"
+    )
     assert [change.tier for change in found.memory.gains] == ["confirmed"]

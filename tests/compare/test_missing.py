@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.wording import headline, lost_text
 from ciguard.render.plaintext import COLUMNS
 
 if TYPE_CHECKING:
@@ -48,10 +49,12 @@ def lost_texts(found: Comparison) -> list[str]:
 def test_units_of_a_lost_leg_are_one_line_and_no_transitions() -> None:
     found = compared(head(**{"02": []}))
     (lost,) = found.lost_units
-    assert lost.describe == "29 units lost with shard 02"
+    assert lost_text(lost) == "29 tests lost with shard 02"
     assert [key.unit for key in lost.units] == list(PLANNED["02"])
     assert lost_texts(found) == ["removed gone"]
-    assert found.headline.startswith("INCOMPLETE: no record of shard 02; 29 tests lost with it")
+    assert headline(found).text.startswith(
+        "INCOMPLETE: no record of shard 02; 29 tests lost with it"
+    )
     text = FORMATS["text"](found)
     assert text.count("m00") == 1
     assert "m28" not in text
@@ -62,8 +65,8 @@ def test_units_of_a_lost_leg_are_one_line_and_no_transitions() -> None:
 def test_without_a_plan_nobody_knows_what_was_lost_and_what_removed() -> None:
     found = compared(head(**{"02": []}), planned=False)
     (lost,) = found.lost_units
-    words = "30 units of the base without a result: lost with shard 02, or no longer there"
-    assert lost.describe == words
+    words = "30 tests of the base without a result: lost with shard 02, or removed"
+    assert lost_text(lost) == words
     assert lost_texts(found) == []
     for shape in ("text", "markdown"):
         assert words in FORMATS[shape](found)
@@ -74,13 +77,13 @@ def test_a_leg_that_was_stopped_loses_what_it_had_begun_and_what_it_had_not() ->
     found = compared({"02": legs["02"]}, ending="deadline")
     losses = {lost.shards: len(lost.units) for lost in found.lost_units}
     assert losses == {("01",): 2, ("02",): 27, ("03",): 2}
-    assert "31 tests lost with 3 shards" in found.headline
+    assert "31 tests lost with 3 shards" in headline(found).text
     assert lost_texts(found) == ["newly_timed_out m02 02", "removed gone"]
     folds = re.findall("<summary>(.* lost .*)</summary>", FORMATS["markdown"](found))
     assert folds == [
-        "2 units lost with shard 01",
-        "27 units lost with shard 02",
-        "2 units lost with shard 03",
+        "2 tests lost with shard 01",
+        "27 tests lost with shard 02",
+        "2 tests lost with shard 03",
     ]
 
 

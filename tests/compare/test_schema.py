@@ -81,7 +81,8 @@ def as_object(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
 def schema() -> dict[str, Any]:
     known: dict[str, Any] = {}
     complete = as_object(Comparison, known)
-    properties = {"schema": {"const": SCHEMA}, **complete["properties"]}
+    head = {"schema": {"const": SCHEMA}, "headline": PLAIN[str]}
+    properties = {**head, **complete["properties"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "What `ciguard compare --format json` writes",

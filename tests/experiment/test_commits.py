@@ -19,6 +19,7 @@ from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
 from ciguard.compare.json import as_json
 from ciguard.compare.json_reader import read_comparison
+from ciguard.compare.wording import headline
 from ciguard.errors import UsageError
 from ciguard.experiment.command import compares_commits
 
@@ -122,7 +123,7 @@ def test_suspects_are_confirmed_or_not(project: Path, ciguard: Ciguard) -> None:
     ]
     assert [one.tier for one in now.memory.losses] == ["confirmed"]
     assert now.state == "worse"
-    assert now.headline == (
+    assert headline(now).text == (
         "WORSE: 3 tests that passed in both took 0.75 s, 0.30 s on the base; "
         "peak memory: 1 confirmed regression (3 tests judged, n=12); "
         "duration: 1 confirmed regression (3 tests judged, n=12)"
@@ -130,7 +131,7 @@ def test_suspects_are_confirmed_or_not(project: Path, ciguard: Ciguard) -> None:
     assert now.notes[-1].endswith("in turn on one machine: 2 of 3 suspects confirmed.")
     by_its_json = read_confirmation((project / "answer.json").read_bytes(), "x")
     assert apply_confirmation(before, by_its_json) == now, "as a report takes it"
-    assert replace(now, state=before.state, headline=before.headline) != before
+    assert replace(now, state=before.state) != before
     no_worktree(project)
 
 

@@ -175,8 +175,11 @@ def test_how_often_it_is_wrong_is_said_where_anything_can_be_confirmed(
     assert contents.comparison is not None
     name = contents.comparison.candidate
     facts = replace(contents.comparison.baseline, runs=(name,) * runs)
-    unjudged = "" if runs > 2 else "too few"
-    found = replace(contents.comparison, baseline=facts, unjudged_reason=unjudged)
+    found = replace(
+        contents.comparison,
+        baseline=facts,
+        unjudged_reason=None if runs > 2 else "few baseline runs",
+    )
     text = Report(replace(contents, comparison=found), 0).text(SizeLimit(65_536, utf16_units))
     assert output in text
     assert ("False alarms" in text) == bool(output)
