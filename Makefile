@@ -14,7 +14,7 @@ PARSER_VERSION := 0.3.61
 PARSER := .tools/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := test
-.PHONY: test check coverage demo soak bench tools format clean
+.PHONY: test check coverage demo pictures soak bench tools format clean
 
 SUITE := $(BIN)/pytest -q -m "not soak" -n auto --dist worksteal --durations=15
 
@@ -37,6 +37,10 @@ coverage: $(INSTALLED)
 
 demo: $(INSTALLED)
 	@$(BIN)/python demo/demo.py
+
+# Needs Chromium, and says so where there is none.
+pictures: $(INSTALLED)
+	@$(BIN)/python demo/pictures.py
 
 soak: $(INSTALLED)
 	@$(BIN)/pytest -q -m soak --timeout=3600
