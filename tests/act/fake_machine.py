@@ -172,7 +172,7 @@ class GitHub:
             "PIP_NO_DEPS": "1",  # the wheel leads to them: no network in a test
             "PIP_NO_INDEX": "1",
         }
-        command = [str(BIN / "act"), event, "--eventpath", str(event_file), "--format", "json"]
+        command = [str(BIN / "act"), event, "--eventpath", str(event_file), "--json"]
         command += ["--workflows", workflow, "--defaultbranch", "main"]
         command += ["--platform", "ubuntu-latest=-self-hosted", "--remote-name", "github"]
         command += ["--no-cache-server", "--action-offline-mode", "--secret"]
