@@ -48,6 +48,13 @@ def annotation(
 
 
 def _message(text: str) -> str:
+    # Marks that a terminal or a browser obeys are spelled out; line ends have their own escapes.
+    text = "".join(
+        character
+        if character.isprintable() or character in "\r\n"
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
     # The percent sign first, else it would escape the escapes.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 

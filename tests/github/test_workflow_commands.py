@@ -69,6 +69,13 @@ def test_a_warning_with_a_title_only() -> None:
     )
 
 
+def test_what_cannot_be_seen_is_spelled_out() -> None:
+    spelled = workflow_commands.annotation(
+        "error", "no \x1b[31m\nnext \u202e", file="a\x07.py", title="t\u2066"
+    )
+    assert spelled == ("::error file=a\\x07.py,title=t\\u2066::no \\x1b[31m%0Anext \\u202e")
+
+
 @given(st.text(), st.text(), st.text())
 def test_an_annotation_is_one_line_and_one_command(message: str, file: str, title: str) -> None:
     text = workflow_commands.annotation("error", message, file=file, title=title)

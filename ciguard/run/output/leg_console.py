@@ -74,8 +74,8 @@ class Console:
             self.print_line(f"::group::{group} (goes on)")
 
     def print_line(self, text: str) -> None:
-        """One line of the leg's own."""
-        self._output.put("line", _bytes(text) + b"\n")
+        """One line of the leg's own; what cannot be seen in a name or message is spelled out."""
+        self._output.put("line", _bytes(_visible(text)) + b"\n")
 
     def write_raw(self, content: bytes) -> None:
         """Bytes that a test printed, unchanged."""
@@ -205,6 +205,15 @@ def _columns(environ: Mapping[str, str]) -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or COLUMNS
     except (OSError, ValueError):  # no terminal; no descriptor
         return COLUMNS
+
+
+def _visible(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
 
 
 def _bytes(text: str) -> bytes:

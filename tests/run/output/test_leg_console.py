@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,10 @@ from hypothesis import strategies as st
 from run.leg_runner import until
 from run.terminal import Terminal
 
+from ciguard.errors import ExitCode
+from ciguard.model import Result
+from ciguard.run.leg_verdict import LegVerdict
+from ciguard.run.output.leg_console import Console
 from ciguard.run.output.progress import Progress, terminal_line
 from ciguard.run.output.writer import BackgroundWriter
 from ciguard.run.process.output_log import Log
@@ -100,3 +105,16 @@ def test_a_log_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None:
     assert written.getvalue().startswith(b"before\n")
     assert written.getvalue().endswith(b"after\n")
     assert b"Is a directory" in written.getvalue()
+
+
+def test_a_name_moves_no_cursor_and_turns_no_text_around(capfd: pytest.CaptureFixture[str]) -> None:
+    """Closing lines and annotations hold names and messages of tests, spelled out."""
+    console = Console({"GITHUB_ACTIONS": "true"})
+    bad = Result("a.py::\x1b[31m\u202et\x07", "failed", message="no \x1b[2J\u2066", file="a\x07.py")
+    verdict = LegVerdict(ExitCode.TESTS_FAILED, "completed", {"failed": 1}, (bad,), ())
+    console.print_summary("shard 01", verdict, (1.0, None), {}, {})
+    console.close()
+    text = capfd.readouterr().out
+    assert "a.py::\\x1b[31m\\u202et\\x07" in text
+    assert "::error file=a\\x07.py" in text
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e\u2066]", text)
