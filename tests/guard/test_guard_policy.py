@@ -329,7 +329,7 @@ def test_the_report_s_own_history_counts_where_the_plan_is_silent() -> None:
 
 
 def test_a_file_that_gave_units_on_the_base_and_gives_none_is_broken() -> None:
-    inventory = counted(8, files={"a.t": 8, "b.t": 0, "c.t": 0}, emptied=("c.t",))
+    inventory = counted(8, files={"a.t": 8, "b.t": 0, "c.t": 0}, files_without_units=("c.t",))
     verdict = World(plan=make_plan(inventory=inventory)).prove()
     assert headline(verdict) == (
         "INCOMPLETE: 1 test file without a unit, and with some on the base: c.t"
