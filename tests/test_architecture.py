@@ -79,6 +79,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "github": ("__version__", "errors", "model", "codec"),
     "plan": (*SHARED, "mermaid"),
+    "plan.history_inputs": (*SHARED, "plan", "history", "sources.local"),
     "guard": SHARED,
     "compare": SHARED,
     "experiment": (*SHARED, "compare"),
@@ -95,6 +96,7 @@ LEG = ("errors", "codec.__init__", "codec.record.lines", "codec.plan_file")
 # The modules of a verb's folder that read and write: everything else in it is arithmetic.
 ADAPTERS = frozenset(
     {"history.stores", "history.file_store", "history.branch_store", "plan.collection"}
+    | {"plan.history_inputs"}
     | {"experiment.process", "guard.effective_policy", "compare.ancestry_lookup"}
     | {"init.generated_files"}
 )

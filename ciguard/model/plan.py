@@ -188,6 +188,7 @@ PlanNoteKind = Literal[
     "retries_without_effect",
     "larger_pool",
     "fewer_shards",
+    "base_missing",
     "base_unrelated",
     "target_missed_by_test",
     "target_missed",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,28 +12,24 @@ from pydantic import ValidationError
 
 from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
-from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.base_runs import BaseQuery
 from ciguard.codec.results.base import gunzip
 from ciguard.config import PlanConfig, describe_mistake
-from ciguard.errors import CiguardError, ExitCode, UsageError, combine
+from ciguard.errors import ExitCode, UsageError, combine
 from ciguard.github import workflow_commands
 from ciguard.github.event_payload import current_run
-from ciguard.history.stores import load, open_store
-from ciguard.model import LegPolicy, PlanNote, Pool, Suite
+from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.plan import view
-from ciguard.plan.base_plan import (
-    BaseCount,
-    BasePlan,
-    base_count_of_history,
-    base_count_of_plan,
-    from_history,
-    from_plan,
-)
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
 from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.fixed_shards import fixed_assignment, plan_fixed
-from ciguard.plan.history_inputs import HistoryInputs, history_inputs
+from ciguard.plan.history_inputs import (
+    HistoryInputs,
+    HistorySource,
+    Past,
+    ancestor_functions,
+    read_past,
+)
 from ciguard.plan.inventory import file_of, inventory, reject_duplicates
 from ciguard.plan.outputs import (
     PLAN,
@@ -64,12 +59,11 @@ from ciguard.text import count_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.codec.history import History
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
     from ciguard.invocation import Invocation
-    from ciguard.plan.inventory import Ancestors, Inventory
+    from ciguard.plan.inventory import Inventory
     from ciguard.plan.risk import TimeLimits
 
 
@@ -158,7 +152,7 @@ def command(
     chosen = pools_of(config, pools)
     run = current_run(invocation.environ)
     found = _inventory(invocation, config, suites, chosen, units)
-    source = (history_location or config.history.store, base, _base_query(run))
+    source = HistorySource(history_location or config.history.store, base, _base_query(run))
     past = _past(invocation, source, found, suites, chosen)
     known = past.inputs
     bounds = time_limits(effective.limit, effective.setup)
@@ -167,7 +161,7 @@ def command(
         estimates=known.estimates,
         suites=known.suites,
         pools=known.pools,
-        ancestors=_ancestor_functions(suites),
+        ancestors=ancestor_functions(suites),
         overheads=known.overheads,
         candidate_sets=known.candidate_sets,
         limits_s=_unit_timeouts(config, found, known),
@@ -231,7 +225,7 @@ def _unit_timeouts(
 
 def _provenance(
     run: ActionsRun | None,
-    past: _Past,
+    past: Past,
     current_inventory: Inventory,
     *,
     is_static: bool,
@@ -337,82 +331,31 @@ def _read_inventory(folder: Path, path: str) -> inventory_codec.Inventory:
     return found
 
 
-def _ancestor_functions(suites: Mapping[str, Suite]) -> dict[str, Ancestors]:
-    return {name: framework(suite.framework).ancestors for name, suite in suites.items()}
-
-
 def _base_query(run: ActionsRun | None) -> BaseQuery:
     return BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
 
 
-@dataclass(frozen=True, slots=True)
-class _Past:
-    """What a plan takes from the history and from the base's plan."""
-
-    inputs: HistoryInputs
-    base: BasePlan | None
-    base_count: BaseCount | None
-    notes: tuple[PlanNote, ...]
-
-
 def _past(
     invocation: Invocation,
-    source: tuple[str, str | None, BaseQuery],
+    source: HistorySource,
     current_inventory: Inventory,
     suites: Mapping[str, Suite],
     pools: Mapping[str, Pool],
-) -> _Past:
-    """Read the history, which is most of what is in memory until this returns."""
-    location, base_plan, query = source
-    history, missing = _history(invocation, location)
-    base, count = _base(base_plan, history, query, suites)
-    inputs = history_inputs(
-        history,
-        location,
+) -> Past:
+    past = read_past(
         current_inventory,
+        source,
         suites=suites,
         pools=pools,
-        ancestors=_ancestor_functions(suites),
+        folder=invocation.folder,
+        environ=invocation.environ,
     )
-    if history is None:
-        return _Past(inputs, base, count, (missing,))
-    joined, entries = inputs.history_json["matched"], inputs.history_json["entries"]
-    share = f"{joined} of {entries} entries ({joined / (entries or 1):.1%})"
-    runs = count_of(len(history.runs), "run")
-    console.err(f"history: {runs} at {location}; {share} match a test")
-    return _Past(inputs, base, count, inputs.notes)
-
-
-def _history(invocation: Invocation, location: str) -> tuple[History | None, PlanNote]:
-    """The history, or why there is none: then a plan is worse, and still right.
-
-    A history that is lost, damaged or newer must not keep all runs from being planned until
-    somebody repairs it.
-    """
-    missing = PlanNote("history_missing", {"location": location})
-    try:
-        loaded = load(open_store(location, invocation.folder, invocation.environ))
-    except CiguardError as error:
-        problem = f"{error.what} (fix: {error.fix})" if error.fix else error.what
-        return None, PlanNote("history_unusable", {"location": location, "problem": problem})
-    return (loaded.history if loaded.exists else None), missing
-
-
-def _base(
-    base_plan: str | None,
-    history: History | None,
-    query: BaseQuery,
-    suites: Mapping[str, Suite],
-) -> tuple[BasePlan | None, BaseCount | None]:
-    """The plan whose units are to stay where they are, and how many units the base has."""
-    if base_plan is not None and base_plan != "history":
-        found = plan_codec.decode(local.read(base_plan), base_plan)
-        return from_plan(found), base_count_of_plan(found)
-    base = from_history(history) if history is not None and base_plan is not None else None
-    if base_plan is not None and base is None:
-        console.err("warning: --base-plan history: no run whose shards all completed")
-    count = base_count_of_history(history, query, suites) if history is not None else None
-    return base, count
+    history = past.inputs.history_json
+    if history["source"] is not None:
+        matched, entries = history["matched"], history["entries"]
+        share = f"{matched} of {entries} entries ({matched / (entries or 1):.1%}) match a test"
+        console.err(f"history: {count_of(history['runs'], 'run')} at {history['source']}; {share}")
+    return past
 
 
 def _write(result: PlanResult, output: str | None, folder: str | None) -> None:

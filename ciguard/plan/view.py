@@ -64,6 +64,7 @@ WORDS: Final[Mapping[PlanNoteKind, str]] = {
     "{larger_pool}: {tests}",
     "fewer_shards": "{requested} shards requested, {planned} planned: there are no more tests, "
     "or groups of tests that stay together",
+    "base_missing": "no base for --base-plan history: no run whose shards all completed",
     "base_unrelated": "the base's shards ({base}) have none of these tests",
     "target_missed_by_test": "the target of {target_s} cannot be met: "
     "a shard of {test} alone takes {wall_s}",
