@@ -8,6 +8,7 @@ Source: PKWARE APPNOTE 6.3.10; what `zipfile` checks itself is left to it.
 
 from __future__ import annotations
 
+import io
 import re
 import stat
 import struct
@@ -27,6 +28,8 @@ MAX_READ_BYTES: Final = 16 << 20  # a list of contents of 20,000 members has 3 M
 MAX_NAME_CHARACTERS: Final = 1024
 MAX_PART_BYTES: Final = 255  # what file systems take
 LOCAL_HEADER_BYTES: Final = 30
+MAX_END_BYTES: Final = (1 << 16) + 98  # the end record with its comment, the ZIP64 ones before it
+IN_ZIP64: Final = 0xFFFF  # a count that stands in the ZIP64 end record
 SMALL_BYTES: Final = 1 << 20  # packs as well as it likes
 # Deflate packs zeros 1,032 times; what tests say of themselves packs 5 to 50 times.
 MAX_RATIO: Final = 500
@@ -69,6 +72,7 @@ def members(
     try:
         with zipfile.ZipFile(_Bounded(stream)) as archive:
             infos = archive.infolist()
+            _check_count(len(infos), stream)
             _check_all(infos, archive.start_dir, source, limits)
             left = limits.bytes
             for info in infos:
@@ -84,6 +88,20 @@ def members(
     except _DAMAGED as error:
         what = f"damaged zip: {str(error) or type(error).__name__}"
         raise InputError(what, where=source, fix="was its upload cut? Run its job again") from error
+
+
+def _check_count(count: int, stream: IO[bytes]) -> None:
+    """Raise BadZipFile where the end record counts more or fewer members than the list has.
+
+    `zipfile` reads members until the list's size is used up, and a wrong size ends it early.
+    """
+    stream.seek(max(0, stream.seek(0, io.SEEK_END) - MAX_END_BYTES))
+    end = stream.read(MAX_END_BYTES)
+    (stored,) = struct.unpack_from("<H", end, end.rfind(b"PK\x05\x06") + 10)
+    if stored == IN_ZIP64:
+        (stored,) = struct.unpack_from("<Q", end, end.rfind(b"PK\x06\x06") + 32)
+    if stored != count:
+        raise zipfile.BadZipFile(f"its end record counts {stored:,} members, its list {count:,}")
 
 
 class _Bounded:

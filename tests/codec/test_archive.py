@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tracemalloc
 import zipfile
+from contextlib import suppress
 
 import pytest
 from codec.hostile_zips import HOSTILE, LINE, bomb, made
@@ -29,6 +30,19 @@ def test_an_honest_archive_is_read_in_its_order(method: int) -> None:
         ("SUPERVISOR.jsonl", LINE),  # another file, where cases count and where nothing is written
     ]
     assert read(made(*entries, method=method)) == entries
+
+
+def test_no_flipped_bit_costs_a_member() -> None:
+    """In the list of contents and its end record; elsewhere each member has a checksum."""
+    content = made(*((f"record/process-{number:03d}.jsonl", LINE) for number in range(6)))
+    begin = content.index(b"PK\x01\x02")
+    counts = set()
+    for bit in range(8 * begin, 8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with suppress(InputError):
+            counts.add(len(read(bytes(damaged))))
+    assert counts == {6}
 
 
 def test_folders_are_passed_over_and_so_is_what_nobody_wants() -> None:
