@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.attach import read_cases, units_of_cases
-from ciguard.codec.results.base import FILE
+from ciguard.codec.results.base import FILE, UnpackBudget
 from ciguard.codec.results.result_patterns import result_members
 from ciguard.errors import InputError
 from ciguard.guard.verdict import Finding
@@ -79,11 +79,12 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
     for file in sorted(files, key=lambda file: file.path):
         by_shard[file.shard].append(file)
     legs, left = [], []
+    budget = UnpackBudget()
     for shard, found in sorted(by_shard.items()):
         if shard in units:
             leg = _Leg(shard)
             legs.append(leg)
-            left += _read_shard(leg, units[shard], found)
+            left += _read_shard(leg, units[shard], found, budget)
     _assign_elsewhere(plan, left)
     unknown_shards = {key: found for key, found in sorted(by_shard.items()) if key not in units}
     return ImportedRecords(
@@ -105,7 +106,7 @@ def _unknown_shard(plan: Plan, shard: str, files: Sequence[ResultFile]) -> Findi
 
 
 def _read_shard(
-    leg: _Leg, units: Sequence[PlannedUnit], files: Sequence[ResultFile]
+    leg: _Leg, units: Sequence[PlannedUnit], files: Sequence[ResultFile], budget: UnpackBudget
 ) -> list[_Case]:
     """Read a shard's files; gives the cases that are of none of its units."""
     by_suite_key = _by_suite_key(units)
@@ -114,17 +115,17 @@ def _read_shard(
     cases = [
         _Case(leg, case, file.suite, file.variant)
         for file in files
-        for case in _cases(file, leg.damage)
+        for case in _cases(file, leg.damage, budget)
     ]
     for suite_key, inventory in by_suite_key.items():
         cases = _assign_cases(cases, suite_key, inventory)
     return cases
 
 
-def _cases(file: ResultFile, damage: list[str]) -> Iterator[Result]:
+def _cases(file: ResultFile, damage: list[str], budget: UnpackBudget) -> Iterator[Result]:
     try:
         for path, content in result_members(file.path, file.content):
-            cases, problem = read_cases(content, path)
+            cases, problem = read_cases(content, path, budget)
             damage += [problem] if problem else []
             yield from cases
     except InputError as error:

@@ -18,7 +18,7 @@ from ciguard.codec.record.completion import fill_times
 from ciguard.codec.record.fast_reader import FAST_READER_FROM_BYTES, reader
 from ciguard.codec.record.lines import LineError, encode
 from ciguard.codec.record.peak_completion import fill_peaks
-from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT
+from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT, UnpackBudget
 from ciguard.model import (
     DefaultsLine,
     EndLine,
@@ -189,7 +189,9 @@ class _LegLines:
     parts: dict[str, list[Line]] = field(default_factory=dict)
     damage: list[str] = field(default_factory=list)
 
-    def to_record(self, results: Mapping[str, Mapping[str, bytes]]) -> Record:
+    def to_record(
+        self, results: Mapping[str, Mapping[str, bytes]], unpacking: UnpackBudget
+    ) -> Record:
         """Join the lines; `results` are the result files by the record's folder and their name."""
         by_kind: dict[Any, list[Any]] = {kind: [] for kind in _KINDS}
         copies = [source for source, lines in self.parts.items() if ShardLine in map(type, lines)]
@@ -229,7 +231,7 @@ class _LegLines:
         # Imported here: joining needs numpy, and few records have such files.
         from ciguard.codec.results.attach import attach_result_files  # noqa: PLC0415
 
-        return attach_result_files(record, own)
+        return attach_result_files(record, own, unpacking)
 
 
 _KINDS: Final = (
@@ -380,7 +382,8 @@ def read_records(
     for path, content in results:
         if (place := result_file_location(path)) is not None:
             result_files.setdefault(place[0], {})[place[1]] = content
-    records = [gathering.to_record(result_files) for gathering in legs.values()]
+    unpacking = UnpackBudget()
+    records = [gathering.to_record(result_files, unpacking) for gathering in legs.values()]
     return tuple(sorted(map(_with_job(records), records), key=_by_identity))
 
 

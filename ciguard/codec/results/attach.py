@@ -16,7 +16,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT, ExternalName, gunzip
+from ciguard.codec.results.base import (
+    FILE,
+    RESULTS_LEFT_OUT,
+    ExternalName,
+    UnpackBudget,
+    gunzip,
+)
 from ciguard.codec.results.formats import format_of
 from ciguard.codec.results.matching import match_units
 from ciguard.errors import InputError
@@ -29,15 +35,15 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "results"
 NAMING: Final = ("in_files", "not_run")  # events that name units without a result line
-MAX_UNPACKED_BYTES: Final = 1 << 30  # of one file: a gzip bomb ends here
 _ROW: Final = re.compile(r"\s*[\[(].*$", re.DOTALL)
 
 
-def attach_result_files(record: Record, files: Mapping[str, bytes]) -> Record:
+def attach_result_files(record: Record, files: Mapping[str, bytes], budget: UnpackBudget) -> Record:
     """The record with what its result files say.
 
     Args:
         files: by `process-NNN/name`, as the leg announced them.
+        budget: of the run.
     """
     announced = dict.fromkeys(
         (event.process or 0, event.suite, event.variant, event.detail)
@@ -55,7 +61,7 @@ def attach_result_files(record: Record, files: Mapping[str, bytes]) -> Record:
         if name not in files:
             damage.append(f"{FOLDER}/{name} is missing")
             continue
-        cases, problem = read_cases(files[name], f"{FOLDER}/{name}")
+        cases, problem = read_cases(files[name], f"{FOLDER}/{name}", budget)
         damage += [problem] if problem else []
         suite_key = (suite, variant)
         for result in _with_units(record, cases, suite_key):
@@ -69,15 +75,13 @@ def attach_result_files(record: Record, files: Mapping[str, bytes]) -> Record:
     )
 
 
-def read_cases(content: bytes, source: str) -> tuple[list[Result], str]:
+def read_cases(content: bytes, source: str, budget: UnpackBudget) -> tuple[list[Result], str]:
     """The cases of a file as far as they can be read, and what is wrong with the rest."""
     found: list[Result] = []
     try:
+        budget.charge(content, source)
         stream = gunzip(io.BytesIO(content))
-        for result in format_of(stream, source).read(stream, source):
-            found.append(result)
-            if stream.tell() > MAX_UNPACKED_BYTES:
-                raise InputError(f"more than {MAX_UNPACKED_BYTES} bytes unpacked", where=source)
+        found.extend(format_of(stream, source).read(stream, source))
     except InputError as error:
         return found, f"{error.where or source}: {error.what}" if content else f"{source}: empty"
     return found, ""

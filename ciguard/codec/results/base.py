@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import zlib
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from ciguard.errors import InputError
@@ -20,6 +23,7 @@ RESULTS_LEFT_OUT: Final = "results_left_out"
 HEAD_BYTES: Final = 4096
 MAX_MESSAGE_BYTES: Final = 4096
 GZIP: Final = b"\x1f\x8b"
+MAX_UNPACKED_BYTES: Final = 1 << 30
 # What a truncated or damaged gzip stream raises while it is read.
 GZIP_ERRORS: Final = (gzip.BadGzipFile, EOFError, zlib.error)
 
@@ -54,6 +58,28 @@ def gunzip(stream: IO[bytes]) -> IO[bytes]:
     packed = stream.read(len(GZIP)) == GZIP
     stream.seek(0)
     return cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if packed else stream
+
+
+@dataclass(slots=True)
+class UnpackBudget:
+    """What the gzip files of one run may still unpack to; a bomb of many files ends here."""
+
+    left_bytes: int = MAX_UNPACKED_BYTES
+
+    def charge(self, content: bytes, source: str) -> None:
+        """Unpack a file to nowhere; one that is not packed, or damaged, costs what it holds.
+
+        Raises:
+            InputError: more than is left.
+        """
+        if not content.startswith(GZIP):
+            return
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream, suppress(*GZIP_ERRORS):
+            while piece := stream.read(1 << 20):
+                self.left_bytes -= len(piece)
+                if self.left_bytes < 0:
+                    what = f"gzip files of this run unpack to more than {MAX_UNPACKED_BYTES} bytes"
+                    raise InputError(what, where=source, fix="write fewer or smaller files")
 
 
 def peek(stream: IO[bytes], source: str) -> bytes:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.attach import read_cases, units_of_cases
+from ciguard.codec.results.base import UnpackBudget
 from ciguard.codec.results.result_patterns import result_members
 from ciguard.errors import InputError
 from ciguard.model import EndLine, Record, ShardLine
@@ -36,12 +37,13 @@ def records_of_results(files: Iterable[ResultFile], source: str) -> tuple[Record
     Args:
         source: what the files were asked for by.
     """
+    budget = UnpackBudget()
     legs: dict[str, _Leg] = defaultdict(lambda: _Leg([], []))
     for file in sorted(files, key=lambda file: file.path):
         leg = legs[file.shard]
         try:
             for path, content in result_members(file.path, file.content):
-                found, problem = read_cases(content, path)
+                found, problem = read_cases(content, path, budget)
                 leg.damage += [problem] if problem else []
                 suite, variant = file.suite or "", file.variant or ""
                 leg.results += [replace(one, suite=suite, variant=variant) for one in found]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 
 import pytest
 
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
+from ciguard.codec.results.attach import attach_result_files
+from ciguard.codec.results.base import UnpackBudget
 from ciguard.model import EndLine, EventLine, Line, Record, Result, ShardLine, StartLine
 
 JUNIT = b"""<testsuite name="s">
@@ -127,3 +130,16 @@ def test_parts_of_a_leg_that_repeat_a_file_count_it_once() -> None:
     results = [(f"{number}/results/process-001/r/a.xml", JUNIT) for number in (1, 2)]
     (record,) = read_records(files, results)
     assert len(record.results) == 4
+
+
+def test_gzip_files_of_a_run_unpack_to_a_bounded_size() -> None:
+    """Each could be honest; those of a thousand shards together take hours."""
+    packed = gzip.compress(JUNIT + bytes(1 << 20), 9)
+    files = {f"process-001/{number}.xml": packed for number in range(6)}
+    lines = suite_lines(*(result_file_event(f"{number}.xml") for number in range(6)))
+    (record,) = read_records([("x/supervisor.jsonl", b"".join(map(encode, lines)))])
+    found = attach_result_files(replace(record, damage=()), files, UnpackBudget(4 << 20))
+    refused = [one for one in found.damage if "of this run unpack to more than" in one]
+    assert [one.partition(": ")[0] for one in refused] == [
+        f"results/process-001/{number}.xml" for number in (3, 4, 5)
+    ]
