@@ -18,9 +18,9 @@ from typing import Final
 
 import numpy as np
 
-from ciguard.codec import history as history_codec
-from ciguard.codec.history import History, empty
 from ciguard.codec.record.lines import encode
+from ciguard.history import file as history_codec
+from ciguard.history.file import History, empty
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.model import EndLine, Record, Result, ShardLine, StartLine

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ciguard.codec import history as history_codec
-from ciguard.codec.history import empty
-from ciguard.codec.series import by_unit, newest_values, speed_factors
+from ciguard.history import file as history_codec
+from ciguard.history.file import empty
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
+from ciguard.history.query import by_unit, newest_values, speed_factors
 from ciguard.model import EndLine, Record, Result, ShardLine
 
 if TYPE_CHECKING:

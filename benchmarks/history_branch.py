@@ -25,8 +25,8 @@ import numpy as np
 from history_add import SHARDS, run_records
 from recordings import FOLDER
 
-from ciguard.codec import history as history_codec
-from ciguard.codec.history import empty
+from ciguard.history import file as history_codec
+from ciguard.history.file import empty
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.model import EndLine, Record, Result, ShardLine
@@ -34,7 +34,7 @@ from ciguard.model import EndLine, Record, Result, ShardLine
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
 
 KEYS = 41_192
 PAGE = 4096

@@ -25,8 +25,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ciguard.codec import history as codec
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun
+from ciguard.history import file as codec
+from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey
 
 LEGS: Final = 8

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.codec import history as codec
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.history import file as codec
+from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey
 from ciguard.plan.estimates import estimate_units
 from ciguard.plan.inventory import inventory

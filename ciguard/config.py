@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ciguard.errors import CiguardError, UsageError, combine
-from ciguard.model import GuardRail
+from ciguard.model import FailCondition, GuardRail
 from ciguard.model.duration import parse_seconds
 from ciguard.run.frameworks.globs import check_pattern
 from ciguard.run.frameworks.registry import DEFAULT, FRAMEWORKS
@@ -127,9 +127,9 @@ class PlanConfig(_Section):
 class PolicyConfig(_Section):
     """[policy]: what a leg may do, and what fails a run."""
 
-    fail_on: tuple[
-        Literal["new-failure", "timeout", "oom", "memory", "duration", "incomplete"], ...
-    ] = Field(("new-failure", "timeout", "oom"), description="comparison findings that fail a run")
+    fail_on: tuple[FailCondition, ...] = Field(
+        ("new-failure", "timeout", "oom"), description="comparison findings that fail a run"
+    )
     guard_rail: GuardRail = Field("auto", description="what happens when memory runs out")
     retries: int = Field(
         0,

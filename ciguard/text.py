@@ -21,6 +21,9 @@ _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
 NARROW_INTERVAL: Final = 0.03  # below this width whole percents hide an interval
 ROUND_FROM_USD: Final = 1.0  # from here on, cents will do
 _BLANK: Final = re.compile(r"\n[ \t]*\n\s*\n")
+NAME_CHARACTERS: Final = 300  # of an id in a log
+_RULER: Final = "=!-_*# "  # what frameworks draw around a line
+_ERROR_WORDS: Final = re.compile(r"error|fail", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9-]{1,50})?")
 
 
@@ -140,8 +143,9 @@ def _alike(shown: Mapping[str, str]) -> list[list[str]]:
 
 
 def count_of(number: int, noun: str) -> str:
-    """ "1 unit", "1,040 units"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    """ "1 unit", "1,040 units", "2 processes"."""
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else ending}"
 
 
 def whole_name(key: UnitKey) -> str:
@@ -194,3 +198,21 @@ def linked(shown: str, url: str | None) -> str:
 def code(text: str, width: int = 200) -> str:
     """A foreign name as it can be copied: GitHub looks for nothing inside `<code>`."""
     return f"<code>{_entities(one_line(text, width))}</code>"
+
+
+def _lines(text: str) -> list[str]:
+    bare = (line.strip().strip(_RULER) for line in text.splitlines())
+    # "E   ValueError: no": how an error's own lines are marked in a longer report.
+    return [line[1:].strip() if line.startswith("E  ") else line for line in bare if line]
+
+
+def last_line(text: str) -> str:
+    """The last line that says something, without what is drawn around it."""
+    return "".join(_lines(text)[-1:])
+
+
+def last_error_line(text: str) -> str:
+    """The last line, and before it the last one that speaks of an error, in one line."""
+    lines = _lines(text)
+    error_lines = [line for line in lines if _ERROR_WORDS.search(line)]
+    return " / ".join(dict.fromkeys([*error_lines[-1:], *lines[-1:]])) or "nothing"

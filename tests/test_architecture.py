@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 SHARED = (
     *("__version__", "document", "errors", "model", "codec", "sources.references", "text"),
     *("hosted_runners", "run.policy", "run.frameworks"),
+    *("history.file", "history.runs", "history.query", "history.base"),
 )
 # The arithmetic of a leg, which the planner simulates.
 PURE_OF_RUN = ("run.policy",)
@@ -43,7 +44,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "model": ("errors",),
     "codec": ("errors", "model"),
-    "run": ("__version__", "errors", "model", "codec.record.lines", "codec.plan_file"),
+    "run": ("__version__", "errors", "model", "text", "codec.record.lines", "codec.plan_file"),
+    "run.policy": ("errors", "model", "text", "run.policy"),
     "sources": ("codec", "console", "errors", "github", "invocation", "model", "git.checkout"),
     "sources.local": ("errors", "model", "codec", "sources.record_tree"),
     "sources.record_tree": ("errors", "codec"),
@@ -74,8 +76,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "compare.ancestry_lookup": ("compare.ancestry", "errors", "git.checkout"),
     "guard.effective_policy": (
         *("codec", "config", "errors", "sources.local", "github", "invocation", "model"),
-        *("sources.base_files", "git.checkout"),
-        *("compare.fail_conditions", "guard.policy", "guard.verdict"),
+        *("sources.base_files", "git.checkout", "history.base", "history.file"),
+        *("guard.policy", "guard.verdict"),
     ),
     "github": ("__version__", "errors", "model", "codec"),
     "plan": (*SHARED, "mermaid"),
@@ -91,7 +93,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 VERBS = ("plan", "guard", "compare", "experiment", "history", "init", "doctor", "report")
 
 # What travels in the pyz besides run/: see DESIGN, "Nothing to install in a leg".
-LEG = ("errors", "codec.__init__", "codec.record.lines", "codec.plan_file")
+LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_file")
 
 # The modules of a verb's folder that read and write: everything else in it is arithmetic.
 ADAPTERS = frozenset(
@@ -287,6 +289,29 @@ def stays_small(source: Source) -> Iterator[str]:
                 yield f"{source.name}.{node.name}: {length} lines"
 
 
+SENTENCE_WORDS = 5
+CUTTING = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "index", "find"}
+
+
+def _is_sentence(node: ast.expr) -> bool:
+    text = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(text, str) and len(text.split()) >= SENTENCE_WORDS
+
+
+def compares_no_sentence(source: Source) -> Iterator[str]:
+    """What a program decides by is a value: words are made of it, and never read back."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Compare):
+            operands = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            operands = node.args if node.func.attr in CUTTING else []
+        else:
+            continue
+        for operand in operands:
+            if _is_sentence(operand):
+                yield f"{source.name}:{node.lineno} compares {ast.unparse(operand)}"
+
+
 # Each rule with a module that breaks it.
 BROKEN: dict[Callable[[Source], Iterator[str]], tuple[str, str]] = {
     imports_only_what_its_place_allows: (
@@ -303,6 +328,7 @@ BROKEN: dict[Callable[[Source], Iterator[str]], tuple[str, str]] = {
     prints_through_the_console: ("plan.command", "print('done')"),
     exits_in_one_place: ("plan.command", "import sys\nsys.exit(13)"),
     names_no_framework: ("plan.inventory", "# as Py" + "test collects them"),
+    compares_no_sentence: ("guard.view", "a = what == 'no shard has a record of it'"),
     stays_small: ("plan.packing", "def long():\n" + "    x = 1\n" * FUNCTION_LINES),
 }
 
@@ -338,6 +364,7 @@ MORE_BREACHES = [
     (reads_the_environment_at_the_edge, "plan.command", "from os import environ"),
     (prints_through_the_console, "plan.command", "import sys\nsys.stderr.write('x')"),
     (exits_in_one_place, "plan.command", "raise SystemExit(2)"),
+    (compares_no_sentence, "guard.view", "a = what.startswith('no shard has a record')"),
     (stays_small, "plan.packing", "x = 1\n" * (MODULE_LINES + 1)),
 ]
 
@@ -368,6 +395,7 @@ FINE = [
         "if TYPE_CHECKING:\n    import ciguard.model",
     ),
     (prints_through_the_console, "run.__main__", "print('x')"),
+    (compares_no_sentence, "guard.view", "a = what == 'passed'"),
     (stays_small, "plan.packing", "x = 1\n" * MODULE_LINES),
 ]
 
@@ -428,6 +456,61 @@ def circles(sources: list[Source]) -> list[list[str]]:
 
 def test_no_circle_of_imports() -> None:
     assert circles([one for one in program() if one.place != "run"]) == []
+
+
+def folder_of(name: str) -> str:
+    """Its folder; below `run` the subfolder, as `run_memory`; a contract `base` stands alone."""
+    parts = name.removesuffix(".__init__").split(".")
+    if parts[0] != "run" or len(parts) == 1:
+        return parts[0]
+    folders = {path.name for path in (ROOT / "ciguard/run").iterdir() if path.is_dir()}
+    if parts[1] not in folders:
+        return "run"
+    return "_".join(parts[:3] if parts[2:] == ["base"] else parts[:2])
+
+
+def folders(sources: list[Source]) -> list[Source]:
+    """The program as if each folder were one module."""
+    names = {source.name.removesuffix(".__init__") for source in sources}
+    texts: dict[str, list[str]] = {}
+    for source in sources:
+        own = folder_of(source.name)
+        lines = texts.setdefault(own, [])
+        for name in internal(source):
+            module = name if name in names else name.rpartition(".")[0] or name
+            if (folder := folder_of(module)) != own:
+                lines.append(f"import ciguard.{folder}")
+    return [Source(name, "\n".join(lines)) for name, lines in texts.items()]
+
+
+def test_no_circle_of_folders() -> None:
+    assert circles(folders(program())) == []
+
+
+def test_a_circle_of_folders_is_seen() -> None:
+    pairs = (
+        ("plan.a", "guard.x"),
+        ("guard.y", "plan.b"),
+        ("guard.x", "model"),
+        ("plan.b", "model"),
+    )
+    modules = [Source(own, f"import ciguard.{other}") for own, other in pairs]
+    assert circles(folders([*modules, Source("model", "")])) == [["guard", "plan"]]
+
+
+def names_used_twice(names: list[str]) -> list[str]:
+    """Last parts of module names that stand in more than one folder."""
+    last = [name.rpartition(".")[2] for name in names]
+    shared = {"__init__", "__main__", "command", "base", "view", "json"}
+    return sorted({name for name in last if last.count(name) > 1} - shared)
+
+
+def test_a_module_has_a_name_of_its_own() -> None:
+    assert names_used_twice([source.name for source in program()]) == []
+
+
+def test_a_name_that_stands_twice_is_seen() -> None:
+    assert names_used_twice(["plan.base", "run.base", "plan.policy", "guard.policy"]) == ["policy"]
 
 
 def test_a_circle_is_seen() -> None:

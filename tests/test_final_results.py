@@ -10,17 +10,17 @@ from guard.fixtures import make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.codec.base_runs import BaseQuery, known_failures
-from ciguard.codec.history import CODE_NAMES as WORDS_OF_CODES
-from ciguard.codec.series import by_unit
 from ciguard.compare.run_columns import from_history
 from ciguard.compare.run_from_records import runs_from_records
 from ciguard.errors import ExitCode
 from ciguard.guard.prove import prove
+from ciguard.history.base import BaseQuery, known_failures
+from ciguard.history.file import CODE_NAMES as WORDS_OF_CODES
 from ciguard.history.ingest import history_of
+from ciguard.history.query import by_unit
 from ciguard.model import EndLine, ProcessEndLine, Record, Result, ShardLine, StartLine, UnitKey
 from ciguard.model.attempts import UnitResult, classify_result, last_starts, resolve_units, severity
-from ciguard.run.leg_verdict import Tally, judge_leg
+from ciguard.run.policy.leg_verdict import Tally, judge_leg
 from ciguard.run.resume import PriorLeg, finished_units, merge_legs
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.run_columns import Run
     from ciguard.model import CaseKey
-    from ciguard.run.leg_verdict import LegVerdict
+    from ciguard.run.policy.leg_verdict import LegVerdict
 
 UNITS = ("a", "b")
 PLAN = make_plan({"01": UNITS})

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ciguard.codec.history_runs import HistoryRun
     from ciguard.compare.run_columns import Run
+    from ciguard.history.runs import HistoryRun
 
 PULL_REQUEST: Final = ("pull_request", "pull_request_target")
 SHORT: Final = 7  # hexadecimal digits by which people know a commit

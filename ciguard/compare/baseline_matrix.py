@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.codec.series import in_complete_leg, leg_of, newest_values
 from ciguard.compare.baseline_selection import describe_selection
 from ciguard.compare.run_columns import CODE, index_in
 from ciguard.compare.run_info import BaselineInfo, ExcludedValues, RunInfo
+from ciguard.history.query import in_complete_leg, leg_of, newest_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from ciguard.codec.history import History
     from ciguard.compare.baseline_selection import Selection
     from ciguard.compare.run_columns import Codes, Floats, Run
+    from ciguard.history.file import History
 
     Integers = NDArray[np.int64]
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.history import VALUES_PER_KEY
-from ciguard.codec.history_runs import UNDATED
 from ciguard.compare.ancestry import (
     PULL_REQUEST,
     SHORT,
@@ -20,14 +18,16 @@ from ciguard.compare.ancestry import (
     with_parents,
 )
 from ciguard.compare.run_info import ExcludedRun
+from ciguard.history.file import VALUES_PER_KEY
+from ciguard.history.runs import UNDATED
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.codec.history import History
-    from ciguard.codec.history_runs import HistoryRun
     from ciguard.compare.run_columns import Run
+    from ciguard.history.file import History
+    from ciguard.history.runs import HistoryRun
 
 # Of one event only, for a nightly run may be another thing altogether: which, where there are
 # several. A run that says no event is like any.

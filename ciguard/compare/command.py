@@ -22,6 +22,7 @@ from ciguard.compare.transitions import quarantined
 from ciguard.compare.view import document
 from ciguard.compare.wording import headline
 from ciguard.errors import CiguardError, InputError, UsageError
+from ciguard.model import FAIL_CONDITIONS
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local
@@ -39,10 +40,10 @@ from ciguard.sources.references import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ciguard.codec.history import History
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.run_columns import Run
     from ciguard.compare.test_changes import Excuse
+    from ciguard.history.file import History
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey
     from ciguard.model.jobs import Job
@@ -91,7 +92,7 @@ FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {
     "--fail-on",
     metavar="LIST",
     default="",
-    help=f"Of {', '.join(fail_conditions.CONDITIONS)}; comma-separated.",
+    help=f"Of {', '.join(FAIL_CONDITIONS)}; comma-separated.",
 )
 @click.option(
     "--strict", is_flag=True, help="End with 12 where memory or durations could not be judged."
@@ -137,12 +138,10 @@ def command(
 
 def _fail_on(text: str) -> frozenset[str]:
     words = [word.strip() for word in text.split(",") if word.strip()]
-    unknown = [word for word in words if word not in fail_conditions.CONDITIONS]
+    unknown = [word for word in words if word not in FAIL_CONDITIONS]
     if unknown:
         what = f"no such finding: {', '.join(unknown)}"
-        raise UsageError(
-            what, where="--fail-on", fix=f"there are {', '.join(fail_conditions.CONDITIONS)}"
-        )
+        raise UsageError(what, where="--fail-on", fix=f"there are {', '.join(FAIL_CONDITIONS)}")
     return frozenset(words)
 
 

@@ -33,7 +33,6 @@ from ciguard.text import count_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.codec.history import History
     from ciguard.compare.baseline_matrix import BaselineMatrix
     from ciguard.compare.enums import UnjudgedReason
     from ciguard.compare.normalize import NormalizedBaseline
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from ciguard.compare.run_columns import Floats, Run
     from ciguard.compare.run_info import BaselineInfo
     from ciguard.compare.test_changes import MeasureVerdict, Transition
+    from ciguard.history.file import History
     from ciguard.model import Plan
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.codec.series import STEADY_S
 from ciguard.compare.enums import MIN_BASELINE_RUNS
 from ciguard.compare.significance import CaseInput, Effects, Thresholds, classify
 from ciguard.compare.statistics import count_values, moderated_scale, prediction_error
 from ciguard.compare.test_changes import MeasureVerdict
+from ciguard.history.query import STEADY_S
 
 if TYPE_CHECKING:
     from ciguard.compare.normalize import NormalizedBaseline, NormalizedRun

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.errors import ExitCode
+from ciguard.model import FAIL_CONDITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from ciguard.compare.enums import TransitionKind
     from ciguard.compare.run_changes import LegChange
     from ciguard.model import Ending
-
-CONDITIONS: Final = ("new-failure", "timeout", "oom", "memory", "duration", "incomplete")
 
 _KINDS: Final[Mapping[str, tuple[TransitionKind, ...]]] = {
     "new-failure": ("newly_failing", "failing_added", "newly_crashed"),
@@ -32,7 +31,7 @@ _INCONCLUSIVE: Final = (
 
 
 def triggered(comparison: Comparison, fail_on: Collection[str]) -> tuple[str, ...]:
-    """The words of `fail_on` that this comparison gives a reason for, in the order of `WORDS`."""
+    """What of `fail_on` this comparison gives a reason for, as `FAIL_CONDITIONS` are ordered."""
     leaked = any(leak.tier == "confirmed" for leak in comparison.leaks)
     slower = comparison.suite_speed.verdict == "slower"
     found = {
@@ -44,7 +43,7 @@ def triggered(comparison: Comparison, fail_on: Collection[str]) -> tuple[str, ..
         found[word] = any(one.kind in kinds for one in comparison.transitions)
     for word, endings in _ENDINGS.items():
         found[word] |= any(_newly(leg, endings) for leg in comparison.legs)
-    return tuple(word for word in CONDITIONS if word in fail_on and found[word])
+    return tuple(word for word in FAIL_CONDITIONS if word in fail_on and found[word])
 
 
 def _newly(leg: LegChange, endings: tuple[Ending, ...]) -> bool:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.codec.series import bounds
 from ciguard.compare.enums import EXCUSABLE
 from ciguard.compare.transitions import BAD, INTERRUPTED, statuses_of
+from ciguard.history.query import bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.codec.history import History
     from ciguard.compare.test_changes import Transition
+    from ciguard.history.file import History
 
 KINDS: Final = (*EXCUSABLE, "flaky")
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ciguard.codec.history_runs import UNDATED
 from ciguard.compare.run_columns import from_history
+from ciguard.history.runs import UNDATED
 
 if TYPE_CHECKING:
-    from ciguard.codec.history import History
-    from ciguard.codec.history_runs import HistoryRun
     from ciguard.compare.run_columns import Run
+    from ciguard.history.file import History
+    from ciguard.history.runs import HistoryRun
 
 
 def match_in_history(run: Run, history: History) -> Run:

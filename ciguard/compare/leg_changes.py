@@ -13,9 +13,9 @@ from ciguard.compare.run_columns import leg_from_history
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.codec.history import History
     from ciguard.compare.enums import TrendName
     from ciguard.compare.run_columns import Floats, Run, RunLeg
+    from ciguard.history.file import History
     from ciguard.model import Shard
 
 

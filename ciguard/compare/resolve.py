@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.base_runs import BaseQuery, base_runs
 from ciguard.codec.results.external import assign_units
 from ciguard.compare.run_columns import from_history
 from ciguard.errors import InputError
+from ciguard.history.base import BaseQuery, base_runs
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ciguard.codec.history import History
     from ciguard.compare.run_columns import Run
+    from ciguard.history.file import History
     from ciguard.model import Record
     from ciguard.sources.references import RunId
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.series import STEADY_S
 from ciguard.compare.enums import TIME_UNITS
+from ciguard.history.query import STEADY_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.codec.history import CODE_NAMES
-from ciguard.codec.history_runs import UNMERGED_EVENTS
+from ciguard.history.file import CODE_NAMES
+from ciguard.history.runs import UNMERGED_EVENTS
 from ciguard.model import BAD_OUTCOMES, OUTCOMES
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.codec.history import History
-    from ciguard.codec.history_runs import HistoryLeg
+    from ciguard.history.file import History
+    from ciguard.history.runs import HistoryLeg
     from ciguard.model import CaseKey, Ending
 
     Codes = NDArray[np.uint8]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ciguard.codec.history_runs import UNDATED
 from ciguard.compare.metrics import metrics_of
 from ciguard.compare.run_columns import CODE, Run, RunLeg
+from ciguard.history.runs import UNDATED
 from ciguard.model import BAD_OUTCOMES, CaseKey, Record, Result, ShardLine
 from ciguard.model.attempts import classify_result, final_results, severity
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.codec.history import CODE_NAMES
 from ciguard.codec.quarantine import entry_of
 from ciguard.compare.enums import EXCUSABLE, KINDS
 from ciguard.compare.renames import NO_RENAMES
 from ciguard.compare.run_columns import CODE, index_in
 from ciguard.compare.test_changes import Excuse, Transition
+from ciguard.history.file import CODE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -27,7 +27,7 @@ from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
 from ciguard.suites_and_pools import configured_suites
 
 if TYPE_CHECKING:
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
     from ciguard.invocation import Invocation
 
 

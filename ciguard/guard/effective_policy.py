@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Final
 from ciguard import config as configuration
 from ciguard.codec import quarantine as quarantine_codec
 from ciguard.codec.quarantine import Quarantine
-from ciguard.compare.fail_conditions import CONDITIONS
 from ciguard.errors import CiguardError, InputError
 from ciguard.git.checkout import Checkout
 from ciguard.github.event_payload import current_run
 from ciguard.guard.policy import GuardRules, Policy
 from ciguard.guard.verdict import Finding
+from ciguard.model import FAIL_CONDITIONS
 from ciguard.sources import local
 from ciguard.sources.base_files import files_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ciguard.codec.base_runs import BaseQuery, KnownFailure
-    from ciguard.codec.history import History
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
+    from ciguard.history.base import BaseQuery, KnownFailure
+    from ciguard.history.file import History
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey
 
@@ -143,7 +143,7 @@ def _strictest(error: CiguardError, problems: list[Finding]) -> EffectivePolicy:
     )
     finding = Finding("warning", "policy_unread", what, fix=error.fix)
     policy = Policy(STRICTEST, findings=(*problems, finding), notes=(note,))
-    return EffectivePolicy(policy, CONDITIONS, "nobody, so the strictest")
+    return EffectivePolicy(policy, FAIL_CONDITIONS, "nobody, so the strictest")
 
 
 def _own(invocation: Invocation, today: date) -> _PolicyFiles:
@@ -222,7 +222,7 @@ def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
 
 # What reads a history imports numpy, which takes as long as to prove 20,000 units: on demand.
 def _base_query(run: ActionsRun | None) -> BaseQuery:
-    from ciguard.codec.base_runs import BaseQuery  # noqa: PLC0415
+    from ciguard.history.base import BaseQuery  # noqa: PLC0415
 
     if run is None:
         return BaseQuery()
@@ -235,7 +235,7 @@ def _base_query(run: ActionsRun | None) -> BaseQuery:
 def _base_planned(run: ActionsRun, history: History | None) -> tuple[int, str] | None:
     if history is None:
         return None
-    from ciguard.codec.base_runs import units_planned  # noqa: PLC0415
+    from ciguard.history.base import units_planned  # noqa: PLC0415
 
     found = units_planned(history, _base_query(run))
     return (found.planned, found.source) if found is not None else None
@@ -248,7 +248,7 @@ def _base_failures(
     if run is not None and not run.is_subject_unmerged:
         return {}, []  # on the base itself, its own failures count
     if history is not None:
-        from ciguard.codec.base_runs import known_failures  # noqa: PLC0415
+        from ciguard.history.base import known_failures  # noqa: PLC0415
 
         known, newest = known_failures(history, _base_query(run))
         if newest is not None:

@@ -15,9 +15,9 @@ from ciguard.text import count_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ciguard.codec.base_runs import KnownFailure
     from ciguard.codec.quarantine import Entry
     from ciguard.guard.verdict import Failure
+    from ciguard.history.base import KnownFailure
     from ciguard.model import CaseKey, Outcome, UnitKey
     from ciguard.model.attempts import UnitResult
 

@@ -12,9 +12,9 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.history import FILE_NAME
 from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.git.commands import TRANSFER_S, git, ownership_problem, with_token, without_secrets
+from ciguard.history.file import FILE_NAME
 from ciguard.history.git_errors import advice, is_transient, lost_race, summarize
 from ciguard.history.stored_bytes import StoredBytes
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from subprocess import CompletedProcess
 
-    from ciguard.codec.history import DamagedHistory
+    from ciguard.history.file import DamagedHistory
 
 DEFAULT: Final = "ciguard-history"
 REMOTE: Final = "origin"

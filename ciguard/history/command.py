@@ -10,9 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from ciguard import console
-from ciguard.codec import history as history_codec
 from ciguard.codec.archive import SIGNATURE
-from ciguard.codec.history import FILE_NAME
 from ciguard.codec.results import durations
 from ciguard.codec.results.base import gunzip, peek
 from ciguard.codec.results.formats import format_of
@@ -20,7 +18,9 @@ from ciguard.codec.results.result_patterns import result_members
 from ciguard.errors import ExitCode, InputError
 from ciguard.github.event_payload import current_run
 from ciguard.history import branch_store, export
+from ciguard.history import file as history_codec
 from ciguard.history.branch_store import BranchStore
+from ciguard.history.file import FILE_NAME
 from ciguard.history.file_store import FileStore
 from ciguard.history.ingest import history_of, history_of_durations
 from ciguard.history.merge import merge
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
     from ciguard.history.stores import HistoryStore
     from ciguard.invocation import Invocation
     from ciguard.model import Plan

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.codec.history import BYTES, CODE_NAMES, SECONDS, History
-from ciguard.codec.history_runs import UNDATED, HistoryRun
 from ciguard.codec.results.base import ExternalName
+from ciguard.history.file import BYTES, CODE_NAMES, SECONDS, History
+from ciguard.history.runs import UNDATED, HistoryRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

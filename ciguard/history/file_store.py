@@ -8,8 +8,8 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ciguard.codec.history import NotAHistory
 from ciguard.errors import InputError
+from ciguard.history.file import NotAHistory
 from ciguard.history.stored_bytes import StoredBytes
 from ciguard.sources import local
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ciguard.codec.history import DamagedHistory
+    from ciguard.history.file import DamagedHistory
 
 
 @dataclass(frozen=True, slots=True)

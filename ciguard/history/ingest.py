@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ciguard.codec.columns import LARGEST
-from ciguard.codec.history import (
+from ciguard.codec.results.base import ExternalName
+from ciguard.errors import InputError
+from ciguard.history.file import (
     CODE_NAMES,
     MEASURES,
     SECONDS,
@@ -19,12 +21,10 @@ from ciguard.codec.history import (
     of_columns,
     unmeasured,
 )
-from ciguard.codec.history_runs import HistoryLeg
-from ciguard.codec.results.base import ExternalName
-from ciguard.errors import InputError
 from ciguard.history.leg_summary import leg_of, missing_legs
 from ciguard.history.merge import merge, one_run
 from ciguard.history.run_metadata import NOTHING, RunMetadata, reconcile, run_of
+from ciguard.history.runs import HistoryLeg
 from ciguard.model import CaseKey, Record, Result
 from ciguard.model.attempts import FinalResults, final_results
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.codec.history_runs import HistoryRun
     from ciguard.codec.results.durations import Duration
+    from ciguard.history.runs import HistoryRun
     from ciguard.model import Plan
 
 MAX_S: Final = 1e9  # 31 years: a clock went wrong

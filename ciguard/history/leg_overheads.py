@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ciguard.codec.history_runs import SuiteOverhead
+from ciguard.history.runs import SuiteOverhead
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

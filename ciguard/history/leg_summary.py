@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ciguard.codec.history_runs import HistoryLeg
 from ciguard.history.leg_overheads import end_s, start_s, suite_overheads
+from ciguard.history.runs import HistoryLeg
 from ciguard.model import ShardLine, UnitKey
 
 if TYPE_CHECKING:

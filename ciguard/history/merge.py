@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.codec.history import VALUES_PER_KEY, History, Values, no_values
-from ciguard.codec.history_runs import UNDATED, HistoryLeg, HistoryRun
 from ciguard.errors import InputError
+from ciguard.history.file import VALUES_PER_KEY, History, Values, no_values
 from ciguard.history.rows import concatenate, deduplicate, newest_per_key, rows
+from ciguard.history.runs import UNDATED, HistoryLeg, HistoryRun
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

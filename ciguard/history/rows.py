@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.codec.history import (
+from ciguard.history.file import (
     CODE_NAMES,
     MEASURES,
     VALUES_PER_KEY,
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.codec.history_runs import HistoryRun
-    from ciguard.codec.series import Flags, Positions
+    from ciguard.history.query import Flags, Positions
+    from ciguard.history.runs import HistoryRun
 
 
 def _ranks() -> Positions:

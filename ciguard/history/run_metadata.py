@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from ciguard.codec.history_runs import UNDATED, HistoryRun
 from ciguard.errors import InputError
+from ciguard.history.runs import UNDATED, HistoryRun
 
 if TYPE_CHECKING:
     from ciguard.model import Record, ShardLine

@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ciguard.codec import history as history_codec
-from ciguard.codec.history import DamagedHistory
 from ciguard.errors import InputError, RemoteError
 from ciguard.history import branch_store, file_store
+from ciguard.history import file as history_codec
+from ciguard.history.file import DamagedHistory
 from ciguard.history.merge import merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from ciguard.codec.history import History
     from ciguard.errors import CiguardError
+    from ciguard.history.file import History
     from ciguard.history.stored_bytes import StoredBytes
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ciguard.codec.history_runs import UNMERGED_EVENTS
 from ciguard.errors import InputError
+from ciguard.history.runs import UNMERGED_EVENTS
 
 if TYPE_CHECKING:
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
 
 
 def check_no_unmerged_runs(addition: History, where: str) -> None:

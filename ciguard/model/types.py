@@ -95,6 +95,10 @@ EventKind = Union[
     ],
 ]
 
+# What of a comparison may fail a run: `policy.fail_on`, `--fail-on`.
+FailCondition = Literal["new-failure", "timeout", "oom", "memory", "duration", "incomplete"]
+FAIL_CONDITIONS: Final[tuple[FailCondition, ...]] = get_args(FailCondition)
+
 MeasuredBy = Literal["mark", "mark_untrimmed", "window", "sample"]
 MEASURED_BY: Final[tuple[MeasuredBy, ...]] = get_args(MeasuredBy)
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ciguard.codec.base_runs import cases_of_run, units_planned
-from ciguard.codec.series import units
+from ciguard.history.base import cases_of_run, units_planned
+from ciguard.history.query import units
 from ciguard.model import MovedUnit, UnitKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.codec.base_runs import BaseQuery
-    from ciguard.codec.history import History
+    from ciguard.history.base import BaseQuery
+    from ciguard.history.file import History
     from ciguard.model import InventorySummary, Plan, Shard, Suite
 
 

@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
-from ciguard.codec.base_runs import BaseQuery
 from ciguard.codec.results.base import gunzip
 from ciguard.config import PlanConfig, describe_mistake
 from ciguard.errors import ExitCode, UsageError, combine
 from ciguard.github import workflow_commands
 from ciguard.github.event_payload import current_run
+from ciguard.history.base import BaseQuery
 from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.plan import view
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ciguard.codec import plan_file
-from ciguard.codec.history_runs import UNDATED
 from ciguard.errors import CiguardError
+from ciguard.history.runs import UNDATED
 from ciguard.history.stores import load, open_store
 from ciguard.model import PlanNote
 from ciguard.plan.base_plan import (
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ciguard.codec.base_runs import BaseQuery
-    from ciguard.codec.history import History
+    from ciguard.history.base import BaseQuery
+    from ciguard.history.file import History
     from ciguard.model import Pool, Suite
     from ciguard.plan.base_plan import BaseCount, BasePlan
     from ciguard.plan.inventory import Ancestors, Inventory

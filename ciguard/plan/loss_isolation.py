@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.codec.series import in_complete_leg, is_censored
+from ciguard.history.query import in_complete_leg, is_censored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
     from ciguard.plan.inventory import Inventory
 
 # Who stopped the leg in these is known, and it was no unit.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from ciguard.codec.history import is_unmeasured
 from ciguard.codec.results.matching import match_units
-from ciguard.codec.series import (
+from ciguard.history.file import is_unmeasured
+from ciguard.history.query import (
     in_complete_leg,
     is_censored,
     leg_of,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.codec.history import History
-    from ciguard.codec.history_runs import SuiteOverhead
+    from ciguard.history.file import History
+    from ciguard.history.runs import SuiteOverhead
     from ciguard.model import CaseKey, Suite, UnitKey
     from ciguard.plan.inventory import Inventory
 

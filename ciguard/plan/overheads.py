@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.codec.series import DIED, bounds, in_complete_leg, leg_of, legs
+from ciguard.history.query import DIED, bounds, in_complete_leg, leg_of, legs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from ciguard.codec.history import History
-    from ciguard.codec.history_runs import HistoryLeg
+    from ciguard.history.file import History
+    from ciguard.history.runs import HistoryLeg
     from ciguard.plan.inventory import Inventory
 
     Floats = NDArray[np.float64]

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.series import legs
+from ciguard.history.query import legs
 from ciguard.model import PlanNote
 from ciguard.plan.cost import cost_of
 from ciguard.plan.problem import RELATIVE_TOLERANCE
@@ -17,7 +17,7 @@ from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
     from ciguard.model import PlannedUnit, Pool
     from ciguard.plan.problem_builder import PlanInputs, PlanOptions, ProblemBuilder
 

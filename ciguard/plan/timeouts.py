@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
     from ciguard.plan.estimates import Observations
     from ciguard.plan.inventory import Inventory
 

@@ -47,7 +47,6 @@ from ciguard.suites_and_pools import configured_suites
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.codec.history import History
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.confirmation import Confirmation
     from ciguard.compare.run_columns import Run
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import RunFacts
     from ciguard.guard.needs import NeededJob
+    from ciguard.history.file import History
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey, Plan, Record
     from ciguard.sources.subject_run import SubjectRun

@@ -21,7 +21,7 @@ from ciguard.run.options import parse, selection_of, split_at_separator  # noqa:
 from ciguard.run.selection import ALL_UNITS  # noqa: E402
 
 if TYPE_CHECKING:
-    from ciguard.run.leg_verdict import LegVerdict
+    from ciguard.run.policy.leg_verdict import LegVerdict
 
 
 def _run(arguments: Sequence[str]) -> ExitCode:

@@ -17,7 +17,6 @@ from ciguard.run import command_leg, cpu_probe
 from ciguard.run.frameworks.plugin_files import extract_plugins
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.leg_spec import LegSpec
-from ciguard.run.leg_text import count_of
 from ciguard.run.output.leg_console import Console
 from ciguard.run.platforms.current import CURRENT
 from ciguard.run.prior_legs import read_prior_legs, write_prior_legs
@@ -25,17 +24,18 @@ from ciguard.run.process.files import check_id_lengths, check_ids_single_line
 from ciguard.run.record_header import header
 from ciguard.run.record_writer import LEG_FILE, RecordWriter, new_folder
 from ciguard.run.result_collector import copy_prior_files
-from ciguard.run.resume import FAILED_PREVIOUSLY, NO_PRIOR_LEGS, PriorLegs, describe_reruns
+from ciguard.run.resume import NO_PRIOR_LEGS, PriorLegs, describe_reruns
 from ciguard.run.selection import ALL_UNITS, Selection, up_to, without_units
 from ciguard.run.supervisor import Supervisor
 from ciguard.run.unplanned import with_unplanned_units
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
     from ciguard.model import LegPolicy, Plan, Shard, ShardLine
-    from ciguard.run.leg_verdict import LegVerdict
     from ciguard.run.platforms.base import Headroom, Platform
+    from ciguard.run.policy.leg_verdict import LegVerdict
 
 PLAN_FILE = "plan.json"
 
@@ -249,7 +249,7 @@ def _select_units(
     detail += describe_reruns(earlier)
     event = EventLine("resumed", earlier.wall_s, earlier.processes or None, detail=detail)
     failed = [
-        EventLine(FAILED_PREVIOUSLY, earlier.wall_s, process, *key)
+        EventLine("failed_previously", earlier.wall_s, process, *key)
         for key, process in earlier.failed
     ]
     stopped = any(isinstance(one, EventLine) and one.kind == "deadline" for one in earlier.lines)

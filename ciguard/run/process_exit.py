@@ -6,9 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Callable, Final, Sequence
 
 from ciguard.model import EventLine, ProcessEndLine
-from ciguard.run.leg_text import count_of, last_error_line, last_line, short_unit_name
-from ciguard.run.memory.peak import describe_peak
-from ciguard.run.missing_results import missing_event
 from ciguard.run.platforms.base import REAPER_LOST
 from ciguard.run.process.exit_status import (
     classify_exit,
@@ -20,7 +17,10 @@ from ciguard.run.process.exit_status import (
     is_unexplained,
     last_output,
 )
+from ciguard.run.process.missing_results import missing_event
+from ciguard.run.process.peak import describe_peak
 from ciguard.run.result_collector import FILE
+from ciguard.text import count_of, last_error_line, last_line, unit_name
 
 if TYPE_CHECKING:
     from typing import Dict, Set
@@ -242,7 +242,7 @@ class ProcessExitHandler:
     def _print_culprit(self, culprit: Result, *, has_stacks: bool) -> None:
         """Name it at once: a leg that dies later has no closing lines."""
         first, *rest = (culprit.message or "").splitlines()
-        self._console.print_line(f"  {short_unit_name(culprit.key.unit_key)}: {first}")
+        self._console.print_line(f"  {unit_name(culprit.key.unit_key)}: {first}")
         if has_stacks:
             self._print_stacks(rest)
 

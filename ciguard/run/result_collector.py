@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
 from ciguard.errors import InputError
 from ciguard.model import EventLine, UnitKey
 from ciguard.run.frameworks.globs import matches, may_match_below
-from ciguard.run.leg_text import count_of
 from ciguard.run.process.files import process_name
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from typing import Dict, List, Set, Tuple

@@ -33,7 +33,7 @@ from ciguard.model import (
     UnitKey,
 )
 from ciguard.model.attempts import resolve_attempts
-from ciguard.run.leg_text import count_of, short_unit_name
+from ciguard.text import count_of, unit_name
 
 if TYPE_CHECKING:
     from typing import Dict, FrozenSet, List, Set, Tuple
@@ -51,9 +51,8 @@ STORED_LINES: Final = (
     MetricLine,
 )
 MAX_NAMED: Final = 3  # units in a sentence
-FAILED_PREVIOUSLY: Final = "failed_previously"
 # Kinds of events that end with it.
-STEP_EVENT_KINDS: Final = ("resumed", "grace_used", "not_run", FAILED_PREVIOUSLY)
+STEP_EVENT_KINDS: Final = ("resumed", "grace_used", "not_run", "failed_previously")
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -218,7 +217,7 @@ def describe_reruns(earlier: PriorLegs) -> str:
     failed = sorted({key for key, _ in earlier.failed})
     if not failed:
         return ""
-    names = ", ".join(map(short_unit_name, failed[:MAX_NAMED]))
+    names = ", ".join(map(unit_name, failed[:MAX_NAMED]))
     more = f" and {len(failed) - MAX_NAMED} more" if len(failed) > MAX_NAMED else ""
     one = len(failed) == 1
     text = f"{count_of(len(failed), 'failed unit')} with tries left run{'s' * one} again"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, AbstractSet, Final, Mapping, Sequence
 
 from ciguard.errors import InputError
 from ciguard.model import SLOTS, LegPolicy
-from ciguard.run.leg_text import count_of, unit_name
 from ciguard.run.policy.rules import MARGIN_BYTES, MARGIN_RATIO, process_limit_bytes
 from ciguard.run.policy.simulate import simulate
 from ciguard.run.policy.state import State
+from ciguard.text import count_of, whole_name
 
 if TYPE_CHECKING:
     from ciguard.model import Shard, Suite, UnitKey
@@ -51,14 +51,14 @@ def up_to(
     share the whole shard out: in other company a test may pass.
 
     Args:
-        unit: its id; where suites or variants share that, its name as `unit_name` gives it. The end
-            of an id, or any part of it, where only one has it.
+        unit: its id; where suites or variants share that, its name as `whole_name` gives it. The
+            end of an id, or any part of it, where only one has it.
         shards: of the plan; one of them may have it.
 
     Raises:
         InputError: it is not there, or it is several; names what is near.
     """
-    names = [unit_name(one.key) for one in shard.units]
+    names = [whole_name(one.key) for one in shard.units]
     found = [place for place, one in enumerate(shard.units) if unit in (one.unit, names[place])]
     where = f"--until {unit}"
     if not found:
@@ -85,7 +85,7 @@ def up_to(
 def _shard_of_unit(shards: Sequence[Shard], unit: str) -> str:
     """The first shard that has the unit; "" for none."""
     for shard in shards:
-        if any(unit in (one.unit, unit_name(one.key)) for one in shard.units):
+        if any(unit in (one.unit, whole_name(one.key)) for one in shard.units):
             return shard.key
     return ""
 

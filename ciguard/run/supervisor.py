@@ -24,21 +24,21 @@ from ciguard.model import (
 )
 from ciguard.run.frameworks.base import environment, origin_variables
 from ciguard.run.frameworks.plugin_files import restore_plugins
-from ciguard.run.leg_text import count_of, short_unit_name
-from ciguard.run.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.memory.sampler import MemorySampler
-from ciguard.run.missing_results import not_run_events
 from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S
 from ciguard.run.output.progress import Progress
 from ciguard.run.platforms.base import NOT_STARTED, REAPER_LOST
 from ciguard.run.policy.actions import Finish, Recycle, Start, Stop, Wait, Warn
+from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import State
 from ciguard.run.process.files import defaults_line, write_process_files
 from ciguard.run.process.handle import ProcessHandle, launch
+from ciguard.run.process.missing_results import not_run_events
 from ciguard.run.process.signals import Signals
 from ciguard.run.process_exit import ProcessExitHandler
 from ciguard.run.result_collector import ResultCollector
+from ciguard.text import count_of, unit_name
 
 if TYPE_CHECKING:
     from typing import Dict, Set, Union
@@ -226,7 +226,7 @@ class Supervisor:
             predicted_s=self._job.predicted_s,
             tree_bytes=sample.tree_bytes if sample else None,
             headroom_bytes=sample.headroom_bytes if sample else None,
-            running_units=tuple(short_unit_name(units[unit].key) for unit in open_units),
+            running_units=tuple(unit_name(units[unit].key) for unit in open_units),
         )
 
     def _is_record_removed(self) -> bool:
@@ -475,6 +475,6 @@ def _describe_action(action: Union[Stop, Recycle, Warn], units: Sequence[Planned
         return f"{action.kind}: {action.reason}"
     if isinstance(action, Recycle):
         return f"process {action.process}: recycled: {action.reason}"
-    who = "" if action.unit is None else f": {short_unit_name(units[action.unit].key)}"
+    who = "" if action.unit is None else f": {unit_name(units[action.unit].key)}"
     word = "checkpoint" if action.checkpoint else action.ending
     return f"process {action.process}: {word}: {action.reason}{who}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ciguard.codec.base_runs import (
+from ciguard.history.base import (
     BaseQuery,
     KnownFailure,
     base_runs,
@@ -14,8 +14,8 @@ from ciguard.codec.base_runs import (
     known_failures,
     units_planned,
 )
-from ciguard.codec.history import CODE_NAMES, History, of_columns
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun
+from ciguard.history.file import CODE_NAMES, History, of_columns
+from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey
 
 UP = HistoryLeg("01", complete=True, units_planned=3)

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ciguard.codec.columns import BLOCK, LARGEST, CorruptData, Reader, Writer
-from ciguard.codec.history import (
+from ciguard.codec.results.base import ExternalName
+from ciguard.errors import InputError
+from ciguard.history.file import (
     MEASURES,
     SECONDS,
     History,
@@ -22,9 +24,7 @@ from ciguard.codec.history import (
     encode,
     of_columns,
 )
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun, SuiteOverhead
-from ciguard.codec.results.base import ExternalName
-from ciguard.errors import InputError
+from ciguard.history.runs import HistoryLeg, HistoryRun, SuiteOverhead
 from ciguard.model import CaseKey, Runner, UnitKey
 
 RUN = HistoryRun(

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.codec.history import History, empty, of_columns
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun
-from ciguard.codec.series import (
+from ciguard.history.file import History, empty, of_columns
+from ciguard.history.query import (
     PART,
     bounds,
     by_unit,
@@ -24,6 +23,7 @@ from ciguard.codec.series import (
     speed_factors,
     units,
 )
+from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey, UnitKey
 
 NAN = float("nan")

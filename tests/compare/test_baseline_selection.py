@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from compare.compare_factories import case, column_run, run_of
 
-from ciguard.codec.history import empty
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun
 from ciguard.compare.ancestry import Ancestry, base_commit, with_parents
 from ciguard.compare.baseline_selection import Selection, describe_selection, select_baseline
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.context import Context
+from ciguard.history.file import empty
+from ciguard.history.runs import HistoryLeg, HistoryRun
 
 if TYPE_CHECKING:
-    from ciguard.codec.history import History
     from ciguard.compare.run_columns import Run
+    from ciguard.history.file import History
 
 BEGIN = datetime(2026, 11, 1, 10, tzinfo=UTC)
 

@@ -22,10 +22,10 @@ from ciguard.history.run_metadata import RunMetadata
 from ciguard.text import percent
 
 if TYPE_CHECKING:
-    from ciguard.codec.history import History
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.run_columns import Run
     from ciguard.compare.test_changes import CaseChange
+    from ciguard.history.file import History
 
 TESTS = 60
 Floats = np.ndarray[Any, Any]

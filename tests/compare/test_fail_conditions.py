@@ -16,7 +16,9 @@ from ciguard.compare.fail_conditions import exit_code
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
 
-ALL = frozenset(fail_conditions.CONDITIONS)
+from ciguard.model import FAIL_CONDITIONS
+
+ALL = frozenset(FAIL_CONDITIONS)
 
 
 def outcome(result: Any, **facts: Any) -> Comparison:

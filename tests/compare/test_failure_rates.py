@@ -16,8 +16,8 @@ from ciguard.history.merge import merge
 from ciguard.history.run_metadata import RunMetadata
 
 if TYPE_CHECKING:
-    from ciguard.codec.history import History
     from ciguard.compare.comparison import Comparison
+    from ciguard.history.file import History
     from ciguard.model import Result
 
 GOOD, BAD = case("u"), case("u", outcome="failed")

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from compare.compare_factories import case, files_of, run_of
 
-from ciguard.codec.history import decode, encode
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.history_match import match_in_history
 from ciguard.compare.wording import headline, run_text
+from ciguard.history.file import decode, encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.history.run_metadata import RunMetadata
 
 if TYPE_CHECKING:
-    from ciguard.codec.history import History
     from ciguard.compare.run_columns import Run
+    from ciguard.history.file import History
 
 WALL = {1: 10.000001, 2: 10.123457, 3: 10.5}
 

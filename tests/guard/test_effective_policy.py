@@ -13,19 +13,19 @@ from fakegithub.state import Login
 from guard.fixtures import SHARDS, World, make_leg, make_plan
 from history.git_servers import environment, git
 
-from ciguard.codec.history import empty
-from ciguard.compare.fail_conditions import CONDITIONS
 from ciguard.errors import RemoteError
 from ciguard.git.checkout import MAX_BYTES, Checkout
 from ciguard.guard.effective_policy import EffectivePolicy, effective_policy
+from ciguard.history.file import empty
 from ciguard.invocation import Invocation
+from ciguard.model import FAIL_CONDITIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Ciguard
 
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
 
 TODAY = datetime.now(UTC).date()
 LATER, YESTERDAY = TODAY + timedelta(days=20), TODAY - timedelta(days=1)
@@ -119,7 +119,7 @@ def units(found: EffectivePolicy) -> list[str]:
     [
         ({}, None, ["past.ciguard"], ""),
         ({"a.py": "x"}, None, ["past.ciguard"], ""),
-        ({"ciguard.toml": 'history.store = "mine.ciguard"'}, None, ["past.ciguard"], "history.c"),
+        ({"ciguard.toml": 'history.store = "mine.ciguard"'}, None, ["past.ciguard"], "history.store"),
         ({"past.ciguard": "mine"}, None, [], "past.ciguard"),
         ({"mine.ciguard": "mine"}, "mine.ciguard", [], "mine.ciguard"),
         ({"mine.ciguard": "mine"}, "branch:ciguard-history", ["branch:ciguard-history"], ""),
@@ -193,7 +193,7 @@ UNREAD = "the base's policy could not be read"
 def assert_strictest(found: EffectivePolicy, why: str) -> None:
     assert units(found) == []
     assert found.policy.rules.max_drop == 0.0
-    assert found.fail_on == CONDITIONS
+    assert found.fail_on == FAIL_CONDITIONS
     assert found.policy.notes == (UNREAD,)
     finding = found.policy.findings[-1]
     assert (finding.level, finding.kind) == ("warning", "policy_unread")

@@ -12,7 +12,6 @@ from guard.fake_jobs import FAILED, KILLED, FakeRunApi, job, verdict_of
 from guard.fixtures import World, make_plan, passed, text_of
 from guard.fixtures import two_suites as suites_plan
 
-from ciguard.codec.base_runs import KnownFailure
 from ciguard.codec.quarantine import Entry
 from ciguard.codec.record.lines import encode
 from ciguard.guard.annotations import outputs_of
@@ -21,6 +20,7 @@ from ciguard.guard.needs import NeededJob
 from ciguard.guard.policy import GuardRules, Policy
 from ciguard.guard.verdict import Finding
 from ciguard.guard.verdict_headline import headline
+from ciguard.history.base import KnownFailure
 from ciguard.model import (
     CaseKey,
     EventLine,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
 
 NAME = "ciguard-history"
 PLACE = f"branch:{NAME}"

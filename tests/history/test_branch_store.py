@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from history.git_servers import NAME, PLACE, branch, clone, environment, git, ids, one, serving
 
-from ciguard.codec.history import FILE_NAME, encode
 from ciguard.errors import InputError, RemoteError
 from ciguard.history.branch_store import BranchStore, RemoteLimits
+from ciguard.history.file import FILE_NAME, encode
 from ciguard.history.stores import load, open_store, update
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ciguard.codec.history import encode
-from ciguard.codec.history_runs import UNDATED, SuiteOverhead
 from ciguard.codec.results.base import ExternalName
 from ciguard.codec.results.durations import Duration
 from ciguard.compare.run_columns import from_history
 from ciguard.errors import InputError
 from ciguard.history.export import lines, table
+from ciguard.history.file import encode
 from ciguard.history.ingest import history_of, history_of_durations
 from ciguard.history.run_metadata import RunMetadata, parse_time
+from ciguard.history.runs import UNDATED, SuiteOverhead
 from ciguard.model import (
     CaseKey,
     EndLine,

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ciguard.codec.history_runs import SuiteOverhead
 from ciguard.history.leg_overheads import end_s, start_s, suite_overheads
+from ciguard.history.runs import SuiteOverhead
 from ciguard.model import EndLine, ProcessEndLine, ProcessLine, Record, Result, StartLine
 
 

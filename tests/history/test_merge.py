@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ciguard.codec.history import VALUES_PER_KEY, decode, empty, encode
-from ciguard.codec.history_runs import UNDATED
 from ciguard.errors import InputError
 from ciguard.history.export import lines
+from ciguard.history.file import VALUES_PER_KEY, decode, empty, encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import MAX_RUNS, merge
 from ciguard.history.run_metadata import RunMetadata
+from ciguard.history.runs import UNDATED
 from ciguard.model import OUTCOMES, EndLine, Record, Result, ShardLine, StartLine, UnitKey
 
 if TYPE_CHECKING:
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 UNITS = ["a.py::t", "b.py::t", "\udc80", "line\nend", 'q"\U0001f600', "x" * 5000]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from history.git_servers import NAME, PLACE, branch, clone, git, ids, one
 
-from ciguard.codec.history import decode, encode
 from ciguard.codec.record.lines import encode as encode_line
+from ciguard.history.file import decode, encode
 from ciguard.history.stores import load, update
 from ciguard.model import Result, ShardLine
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from conftest import Ciguard
 
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
 
 
 def read_history(path: Path) -> History:

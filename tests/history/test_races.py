@@ -12,8 +12,8 @@ import pytest
 from conftest import clean_environment
 from history.git_servers import NAME, PLACE, branch, clone, git, ids, one
 
-from ciguard.codec.history import encode
 from ciguard.errors import RemoteError
+from ciguard.history.file import encode
 from ciguard.history.stores import WriteRetryPolicy, load, update
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ciguard.history.stores import load
 if TYPE_CHECKING:
     from conftest import Ciguard
 
-    from ciguard.codec.history_runs import HistoryLeg
+    from ciguard.history.runs import HistoryLeg
 
 ROOT = Path(__file__).parent.parent.parent
 SUITE = f"""

@@ -13,7 +13,7 @@ from ciguard.history.write_guard import check_event_may_write, check_no_unmerged
 from ciguard.model import Record, Result
 
 if TYPE_CHECKING:
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
 
 
 def of_event(event: str | None) -> History:

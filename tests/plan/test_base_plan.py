@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from plan.plan_factories import planned, suite
 from plan.test_observations import history
 
-from ciguard.codec.base_runs import BaseQuery
-from ciguard.codec.history import History
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.history.base import BaseQuery
+from ciguard.history.file import History
+from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey, InventorySummary, MovedUnit, PlanNote, Runner, UnitKey
 from ciguard.plan.base_plan import (
     BaseCount,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.codec.series import PART
+from ciguard.history.query import PART
 from ciguard.plan.estimates import (
     DEFAULT_S,
     MIN_S,

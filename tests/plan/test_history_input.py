@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from plan.plan_requests import NONE, plan_of
 
-from ciguard.codec.history import empty, encode
+from ciguard.history.file import empty, encode
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.codec.history import CODE_NAMES, History, of_columns
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.history.file import CODE_NAMES, History, of_columns
+from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey, UnitKey
 from ciguard.plan.inventory import inventory
 from ciguard.plan.loss_isolation import CandidateSet, candidate_sets, place_candidates

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.codec import history as history_codec
-from ciguard.codec.history import empty
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.history import file as history_codec
+from ciguard.history.file import empty
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.history.run_metadata import RunMetadata
@@ -35,7 +35,7 @@ from ciguard.plan.problem_builder import PlanInputs, PlanOptions
 from ciguard.plan.risk import time_limits
 
 if TYPE_CHECKING:
-    from ciguard.codec.history import History
+    from ciguard.history.file import History
     from ciguard.model import Plan
 
 UNITS = [f"f{number // 10}.py::t{number}" for number in range(400)]

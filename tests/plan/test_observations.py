@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from plan.plan_factories import suite
 
-from ciguard.codec.history import History, of_columns
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun, SuiteOverhead
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.base import ExternalName
+from ciguard.history.file import History, of_columns
+from ciguard.history.runs import HistoryLeg, HistoryRun, SuiteOverhead
 from ciguard.model import CaseKey, PlanNote
 from ciguard.plan.estimates import WINDOW
 from ciguard.plan.inventory import Inventory, inventory

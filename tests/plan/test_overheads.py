@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ciguard.codec.history import CODE_NAMES, History, no_values, of_columns
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun, SuiteOverhead
 from ciguard.codec.inventory_file import InventoryUnit
+from ciguard.history.file import CODE_NAMES, History, no_values, of_columns
+from ciguard.history.runs import HistoryLeg, HistoryRun, SuiteOverhead
 from ciguard.model import CaseKey, Runner
 from ciguard.plan.inventory import inventory
 from ciguard.plan.observations import map_keys

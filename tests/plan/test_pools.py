@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from plan.plan_factories import GIB, planned, suite
 
-from ciguard.codec.history import History, of_columns
-from ciguard.codec.history_runs import HistoryLeg, HistoryRun
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import UsageError
+from ciguard.history.file import History, of_columns
+from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import PlanNote, Pool, Runner
 from ciguard.plan.pools import with_observed_capacity
 

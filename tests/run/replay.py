@@ -16,7 +16,6 @@ from ciguard.model import (
     StartLine,
 )
 from ciguard.run.frameworks.registry import framework
-from ciguard.run.missing_results import SECOND_SESSION
 from ciguard.run.policy.actions import Finish, Recycle, Start, Stop, Warn
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import State
@@ -50,7 +49,7 @@ class _Files:
             if isinstance(line, DefaultsLine):
                 self._defaults[name] = line
             elif isinstance(line, (StartLine, Result)) or (
-                isinstance(line, EventLine) and line.kind == SECOND_SESSION
+                isinstance(line, EventLine) and line.kind == "second_session"
             ):
                 self._state.observe(line)
         self._taken[name] = max(count, self._taken[name])

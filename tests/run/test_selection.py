@@ -30,11 +30,11 @@ def test_up_to_keeps_the_order_and_the_rest_of_the_shard() -> None:
 
 
 def test_a_name_as_the_log_has_it_tells_variants_apart() -> None:
-    assert up_to(SHARD, "a.py::y [v]", SUITES).units == SHARD.units[:2]
+    assert up_to(SHARD, "[v] a.py::y", SUITES).units == SHARD.units[:2]
     with pytest.raises(InputError) as caught:
         up_to(SHARD, "a.py::y", SUITES)
     assert caught.value.what == "2 units of shard 47 are called so"
-    assert caught.value.fix == "pass one of 'a.py::y [v]', 'a.py::y'"
+    assert caught.value.fix == "pass one of '[v] a.py::y', 'a.py::y'"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Mapping
 from ciguard.codec.record.lines import id_fits_in_line
 from ciguard.errors import InputError
 from ciguard.run.frameworks.base import Listing, environment
-from ciguard.run.leg_text import shorten
+from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from ciguard.model import Suite
@@ -86,7 +86,7 @@ def _recordable(listing: Listing) -> Listing:
 def too_long(unit: str) -> str:
     """What is wrong with such an id."""
     return (
-        f"the id {shorten(unit)} has {len(unit)} characters, too many for a line of the record: "
+        f"the id {one_line(unit)} has {len(unit)} characters, too many for a line of the record: "
         "give it a short one (ids= of its parameters)"
     )
 

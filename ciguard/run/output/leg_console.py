@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
 from ciguard.model import repository_path
 from ciguard.model.jobs import is_github_actions
-from ciguard.run.leg_text import count_of, short_unit_name, shorten
 from ciguard.run.output.progress import describe_progress, running_units, terminal_line
 from ciguard.run.output.writer import BackgroundWriter
+from ciguard.text import count_of, one_line, unit_name
 
 if TYPE_CHECKING:
     from ciguard.model import Result, Suite, UnitKey
-    from ciguard.run.leg_verdict import LegVerdict
     from ciguard.run.output.progress import Progress
+    from ciguard.run.policy.leg_verdict import LegVerdict
     from ciguard.run.process.output_log import Log
 
 MAX_NAMED: Final = 20  # bad and missing units named in the closing lines; the record has all
@@ -150,24 +150,24 @@ class Console:
             took += f" ({in_all_s:.1f} s with what went before)"
         self.print_line(f"{name}: {counts or 'no results'} in {took}{rest}")
         for result in stopped[:MAX_NAMED]:
-            place = short_unit_name(result.key.unit_key)
+            place = unit_name(result.key.unit_key)
             self.print_line(f"  stopped {place}: it begins anew in the next step")
         for result in bad[:MAX_NAMED]:
             how = f" ({result.ending})" if result.ending != "completed" else ""
-            case = f" {shorten(result.case)}" if result.case not in ("", result.unit) else ""
-            place = short_unit_name(result.key.unit_key)
+            case = f" {one_line(result.case)}" if result.case not in ("", result.unit) else ""
+            place = unit_name(result.key.unit_key)
             self.print_line(f"  {result.outcome}{how} {place}{case}{_reason(result.message)}")
         for key in verdict.flaky[:MAX_NAMED]:
             self.print_line(
-                f"  flaky {short_unit_name(key)}: it went wrong first, and right in its last try"
+                f"  flaky {unit_name(key)}: it went wrong first, and right in its last try"
             )
         for key in verdict.passed_after_oom[:MAX_NAMED]:
             self.print_line(
-                f"  starved {short_unit_name(key)}: memory had run out, it passed when tried again"
+                f"  starved {unit_name(key)}: memory had run out, it passed when tried again"
             )
         missing = () if verdict.checkpoint else verdict.missing
         for key in missing[:MAX_NAMED]:
-            self.print_line(f"  did not run {short_unit_name(key)}{_reason(causes.get(key))}")
+            self.print_line(f"  did not run {unit_name(key)}{_reason(causes.get(key))}")
         unnamed = max(0, len(bad) - MAX_NAMED) + max(0, len(missing) - MAX_NAMED)
         if unnamed:
             self.print_line(f"  and {unnamed} more: see the record")
@@ -180,7 +180,7 @@ class Console:
         for result in shown:
             file = repository_path(suites, result.suite, result.file) or result.file or ""
             place = {"file": file, "line": str(result.line or "")}
-            place["title"] = short_unit_name(result.key.unit_key)
+            place["title"] = unit_name(result.key.unit_key)
             given = ",".join(f"{name}={_property(text)}" for name, text in place.items() if text)
             how = result.outcome if result.ending == "completed" else result.ending
             self.print_line(f"::error {given}::{_message(how + _reason(result.message))}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ciguard.model import SLOTS
-from ciguard.run.leg_text import count_of
+from ciguard.text import count_of, size
 
 KIB: Final = 1024.0
 MINUTE_S, HOUR_S = 60, 3600
@@ -40,9 +40,9 @@ def describe_progress(progress: Progress) -> str:
     if progress.bad:
         parts.append(f"{progress.bad} failed")
     if progress.tree_bytes is not None:
-        parts.append(f"tests {format_mib(progress.tree_bytes)}")
+        parts.append(f"tests {size(progress.tree_bytes)}")
     if progress.headroom_bytes is not None:
-        parts.append(f"headroom {format_mib(progress.headroom_bytes)}")
+        parts.append(f"headroom {size(progress.headroom_bytes)}")
     elapsed = clock(progress.elapsed_s)
     predicted_s = progress.predicted_s
     parts.append(elapsed if predicted_s is None else f"{elapsed} of about {clock(predicted_s)}")
@@ -74,7 +74,7 @@ def terminal_line(progress: Progress, columns: int) -> str:
         text += f": {_names(progress.running_units, room - len(text) - len(': '))}"
     memory = (("tests", progress.tree_bytes), ("headroom", progress.headroom_bytes))
     for name, number in memory:
-        more = "" if number is None else f", {name} {format_mib(number)}"
+        more = "" if number is None else f", {name} {size(number)}"
         text += more if len(text) + len(more) <= room else ""
     return text[:room]
 
@@ -103,12 +103,6 @@ def _without_file(unit: str) -> str:
 
 def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
-
-
-def format_mib(number: int) -> str:
-    """ "512 MiB", "1.5 GiB"."""
-    mib = number / KIB / KIB
-    return f"{mib:.0f} MiB" if round(mib) < KIB else f"{mib / KIB:.1f} GiB"
 
 
 def clock(length_s: float) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, AbstractSet, Final, Iterator, Mapping
 
 from ciguard.model import MEMORY_ENDINGS, SLOTS
-from ciguard.run.leg_text import count_of
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from ciguard.run.policy.process_state import ProcessState
@@ -22,7 +22,6 @@ MIB: Final = 1 << 20
 MAX_CULPRITS: Final = (
     32  # units of a culprit set; of more, which no test runner has, turns are dear
 )
-RERUN_SKIPPED: Final = "rerun_skipped"  # the event of a repeat that is left out
 RERUN_TIME_FACTOR: Final = (
     1.1  # than the first time, by a tenth: the same units on the same machine
 )

@@ -12,16 +12,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
 from ciguard.model import EventLine, ProcessLine
-from ciguard.run.leg_text import count_of, shorten
 from ciguard.run.policy.actions import Action, Finish, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.policy.bisect import bisect
-from ciguard.run.policy.reruns import RERUN_SKIPPED
 from ciguard.run.policy.state import (
     MIB,
     State,
     predicted_peak_bytes,
     unit_peaks_bytes,
 )
+from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
     from ciguard.model import Ending, EventKind, Line, PlannedUnit
@@ -204,7 +203,7 @@ def _per_second(fell_bytes: int, duration_s: float) -> str:
 def _at(state: State, process: int) -> str:
     """The units that a process is at, in words."""
     units = sorted(state.running[process].open_units)
-    names = [shorten(state.units[unit].unit) for unit in units[:MAX_NAMED]]
+    names = [one_line(state.units[unit].unit) for unit in units[:MAX_NAMED]]
     more = f" and {len(units) - MAX_NAMED} more" if len(units) > MAX_NAMED else ""
     return f", running {', '.join(names)}{more}" if names else ""
 
@@ -314,7 +313,7 @@ def _next_rerun(state: State, now_s: float) -> Action | None:
         return Wait(_next_moment_s(state, now_s))
     one = state.reruns[0]
     if why := one.skip_reason(state.remaining_s(now_s)):
-        return Warn(RERUN_SKIPPED, why)
+        return Warn("rerun_skipped", why)
     start = _start(state, one.units, one.reason, isolated=one.isolated)
     start = replace(start, repeats=one.repeats)
     fits = not one.isolated and start.predicted_peak_bytes <= _free_bytes(state)

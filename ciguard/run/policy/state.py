@@ -22,12 +22,10 @@ from ciguard.model import (
     StartLine,
     UnitKey,
 )
-from ciguard.run.missing_results import SECOND_SESSION
 from ciguard.run.policy.actions import NO_TIME_S, Action, Recycle, Start, Stop, Warn
 from ciguard.run.policy.bisect import crashing_file, died_unattributed
 from ciguard.run.policy.process_state import ProcessState
-from ciguard.run.policy.reruns import RERUN_SKIPPED, Rerun, isolated_reruns, process_rerun
-from ciguard.run.resume import FAILED_PREVIOUSLY
+from ciguard.run.policy.reruns import Rerun, isolated_reruns, process_rerun
 
 if TYPE_CHECKING:
     from ciguard.model import LegPolicy, PlannedUnit, Shard, Suite
@@ -172,12 +170,12 @@ class State:
             self.memory_bytes = line.runner.memory_bytes
         elif isinstance(line, EventLine) and line.kind == "signal":
             self.interrupted = "cancelled"
-        elif isinstance(line, EventLine) and line.kind == SECOND_SESSION:
+        elif isinstance(line, EventLine) and line.kind == "second_session":
             self.refused = line.detail
         elif isinstance(line, EventLine) and line.kind == "resumed":
             self.began_s = line.at_s or 0.0
             self.started = line.process or 0
-        elif isinstance(line, EventLine) and line.kind == FAILED_PREVIOUSLY:
+        elif isinstance(line, EventLine) and line.kind == "failed_previously":
             unit = self.position(UnitKey(line.suite, line.variant, line.unit or ""))
             if unit is not None:
                 self.tries[unit] = self.tries.get(unit, 0) + 1
@@ -357,7 +355,7 @@ class State:
             self.running[action.process].stop_requested_s = action.at_s
         elif isinstance(action, Warn):
             self.warned.add(action.kind)
-            if action.kind == RERUN_SKIPPED:
+            if action.kind == "rerun_skipped":
                 del self.reruns[0]
 
     def finish_for_simulation(self, process: int) -> None:

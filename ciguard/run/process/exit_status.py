@@ -6,17 +6,17 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 from ciguard.model import MEMORY_ENDINGS, Result
-from ciguard.run.leg_text import last_error_line, last_line
 from ciguard.run.policy.actions import NO_TIME_S
+from ciguard.text import last_error_line, last_line
 
 if TYPE_CHECKING:
     from typing import Mapping, Sequence
 
     from ciguard.model import Ending, UnitKey
-    from ciguard.run.memory.peak import Peak
     from ciguard.run.platforms.base import ExitInfo
     from ciguard.run.policy.process_state import ProcessState
     from ciguard.run.policy.state import State
+    from ciguard.run.process.peak import Peak
 
 OUTPUT_BYTES: Final = 2000  # of the last output, in a victim's message
 LAST_LINES: Final = 10

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 from ciguard.codec.record.lines import LineError, decode, encode
 from ciguard.model import EventLine, Result, StartLine
 from ciguard.run.frameworks.base import PEAK_RESET_BY
-from ciguard.run.memory.peak import Peak, best_peak
-from ciguard.run.missing_results import SECOND_SESSION, ProcessReport
 from ciguard.run.platforms.base import FILE_FLAGS
+from ciguard.run.process.missing_results import ProcessReport
 from ciguard.run.process.output_log import Log
+from ciguard.run.process.peak import Peak, best_peak
 from ciguard.run.process.stacks import read_dumps
 from ciguard.run.process.tail import Tail
 
@@ -102,7 +102,7 @@ class ProcessHandle:
                     yield line
                 elif isinstance(line, EventLine):
                     self.report.add(line)
-                    if line.kind == SECOND_SESSION:
+                    if line.kind == "second_session":
                         yield line
 
     def peaks(self) -> Sequence[PeakLine]:

@@ -14,10 +14,10 @@ from run.terminal import Terminal
 
 from ciguard.errors import ExitCode
 from ciguard.model import Result
-from ciguard.run.leg_verdict import LegVerdict
 from ciguard.run.output.leg_console import Console
 from ciguard.run.output.progress import Progress, terminal_line
 from ciguard.run.output.writer import BackgroundWriter
+from ciguard.run.policy.leg_verdict import LegVerdict
 from ciguard.run.process.output_log import Log
 
 if TYPE_CHECKING:

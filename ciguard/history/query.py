@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ciguard.codec.history import CODE_NAMES, VALUES_PER_KEY
+from ciguard.history.file import CODE_NAMES, VALUES_PER_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from ciguard.codec.history import History, Values
-    from ciguard.codec.history_runs import HistoryLeg
+    from ciguard.history.file import History, Values
+    from ciguard.history.runs import HistoryLeg
     from ciguard.model import UnitKey
 
     Floats = NDArray[np.float64]

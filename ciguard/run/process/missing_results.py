@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Dict, Final, List, Tuple
 
 from ciguard.model import EventLine, UnitKey
-from ciguard.run.leg_text import count_of, last_line
+from ciguard.text import count_of, last_line
 
 if TYPE_CHECKING:
     from typing import Iterator, Optional, Sequence
 
     from ciguard.model import EventKind
 
-SECOND_SESSION: Final = "second_session"  # of the framework, for one batch
 LISTED: Final = 100  # units by name behind an early end; the plan knows the others
 
 

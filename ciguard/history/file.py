@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from ciguard.codec.columns import LARGEST, CorruptData, Reader, Writer
-from ciguard.codec.history_runs import HistoryRun, runs_as_json, runs_of_json
 from ciguard.codec.record.lines import LineError
 from ciguard.codec.results.base import ExternalName
 from ciguard.errors import InputError
+from ciguard.history.runs import HistoryRun, runs_as_json, runs_of_json
 from ciguard.model import ENDINGS, MEASURED_BY, OUTCOMES, SCHEMA, CaseKey
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.run.leg_text import count_of, last_error_line, last_line
+from ciguard.text import count_of, last_error_line, last_line
 
 
 @pytest.mark.parametrize(

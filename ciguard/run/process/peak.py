@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ciguard.run.output.progress import format_mib
+from ciguard.text import size
 
 if TYPE_CHECKING:
     from typing import Mapping
@@ -23,7 +23,7 @@ def describe_peak(peak: Peak) -> str:
     """ ", peak 512 MiB (mark)"; "" where nothing is known."""
     if peak.peak_bytes is None:
         return ""
-    return f", peak {format_mib(peak.peak_bytes)} ({peak.measured_by})"
+    return f", peak {size(peak.peak_bytes)} ({peak.measured_by})"
 
 
 def best_peak(measured: Mapping[MeasuredBy, int | None]) -> Peak:

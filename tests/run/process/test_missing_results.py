@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ciguard.model import EventLine, UnitKey
-from ciguard.run.missing_results import ProcessReport, missing_event, not_run_events
+from ciguard.run.process.missing_results import ProcessReport, missing_event, not_run_events
 
 if TYPE_CHECKING:
     from ciguard.model import EventKind

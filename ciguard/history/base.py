@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.codec.history import CODE_NAMES
+from ciguard.history.file import CODE_NAMES
 from ciguard.model import BAD_OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ciguard.codec.history import History
-    from ciguard.codec.history_runs import HistoryRun
+    from ciguard.history.file import History
+    from ciguard.history.runs import HistoryRun
     from ciguard.model import CaseKey, Outcome
 
 _BAD: Final = tuple(CODE_NAMES["outcome"].index(outcome) for outcome in BAD_OUTCOMES)

@@ -8,7 +8,7 @@ import pytest
 
 from ciguard.errors import ExitCode
 from ciguard.model import Ending, PlannedUnit, Result, StartLine, UnitKey
-from ciguard.run.leg_verdict import LegVerdict, Tally, judge_leg
+from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 
 PLANNED = (PlannedUnit("a"), PlannedUnit("b"))
 
