@@ -230,7 +230,7 @@ def test_a_leg_that_is_killed_is_incomplete_and_its_unit_is_named(story: Story) 
     assert ":warning: INCOMPLETE: shard 0" in head
     assert "of 2 did not end by itself" in head
     assert (
-        "it was running: <code>tests/test_tills.py::test_takes_the_process_with_it"
+        "the test that was running: <code>tests/test_tills.py::test_takes_the_process_with_it"
         in (comment["body"])
     )
 
@@ -255,5 +255,5 @@ def test_the_comment_is_updated_and_not_repeated(story: Story) -> None:
     assert before["id"] == after["id"]
     assert before["body"] != after["body"]
     for body in (before["body"], after["body"]):
-        assert "by the policy of the base commit" in body, "the base's could be read"
+        assert "policy of the base commit" in body, "the base's could be read"
         assert "this pull request changes" not in body
