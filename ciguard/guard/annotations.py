@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.guard.failure_groups import summary_line
-from ciguard.guard.unit_names import name_units
 from ciguard.guard.verdict_headline import headline
-from ciguard.guard.view import describe_result
+from ciguard.guard.view import MAX_NAMED, describe_result
 from ciguard.model import repository_path
 from ciguard.text import one_line, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ciguard.guard.verdict import Failure, FailureGroup, Verdict
-    from ciguard.model import Result, Suite
+    from ciguard.model import Result, Suite, UnitKey
+
 
 SHOWN: Final = 10  # GitHub shows so many errors, and so many warnings, of a step
 _CHARS: Final = 400  # of what a test said; GitHub takes 64 KB, and nobody reads them in a margin
@@ -97,3 +97,10 @@ def outputs_of(verdict: Verdict) -> dict[str, str]:
         "quarantined": str(len(verdict.quarantined)),
         "failing_on_base": str(len(verdict.failing_on_base)),
     }
+
+
+def name_units(keys: Sequence[UnitKey], width: int = 72) -> list[str]:
+    """The first few, and how many more."""
+    shown = [unit_name(key, width) for key in keys[:MAX_NAMED]]
+    more = len(keys) - len(shown)
+    return [*shown, f"and {more:,} more"] if more else shown

@@ -9,7 +9,7 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard import run_checks, skipped, stale
+from ciguard.guard.checks import check_inventory, check_nothing_ran, check_stale_plan
 from ciguard.guard.failure_groups import find_hotspots, group_failures
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.job_checks import check_jobs as findings_of_platform
@@ -79,16 +79,16 @@ def prove(
         *extra_findings,
         *selection.findings,
         *policy.findings,
-        *run_checks.check_inventory(plan, policy, planned),
+        *check_inventory(plan, policy, planned),
         *_leg_findings(plan, legs, lost),
         *_unplanned_and_moved(legs, planned, doubled),
     ]
     if configured is not None and plan.policy.run_unplanned:
-        found.extend(stale.check_stale_plan(plan, configured))
+        found.extend(check_stale_plan(plan, configured))
     if platform is not None:
         found.extend(findings_of_platform(legs, platform, with_needs=bool(needs)))
     found.extend(stale_quarantine(policy.quarantine, final, planned))
-    found.extend(skipped.check_nothing_ran(final, planned))
+    found.extend(check_nothing_ran(final, planned))
     if needs is not None:
         found.extend(_needs_findings(needs, legs, excusals, found))
     findings = tuple(sorted(found, key=_order))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.unit_names import MAX_NAMED
 from ciguard.guard.verdict import Finding
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from ciguard.model import Plan, Record, ShardLine
 
+MAX_NAMED: Final = 5  # damaged files in a sentence; the rest is counted
 EMPTY_LEG: Final = "/supervisor.jsonl: empty"  # as damage says of a leg that wrote nothing
 
 

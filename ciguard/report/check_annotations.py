@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.github.check_runs import CheckAnnotation
+from ciguard.guard.annotations import name_units
 from ciguard.guard.failure_groups import summary_line
-from ciguard.guard.unit_names import name_units
 from ciguard.guard.view import describe_result
 from ciguard.model import repository_path
 from ciguard.text import one_line, unit_name

@@ -1,20 +1,28 @@
-"""The inventory that a plan was made from, held against itself and against the base's. Pure."""
+"""Checks of a whole run: its inventory, a kept plan, unread files, suites of skips alone. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.verdict import Finding
 from ciguard.model import UnitKey
-from ciguard.text import count_of
+from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.policy import Policy
-    from ciguard.model import Plan
+    from ciguard.model import Plan, Suite
+    from ciguard.model.attempts import UnitResult
+
+# From records, and no business of the file.
+OBSERVED_KEYS: Final = frozenset({"base_bytes", "setup_s", "teardown_s"})
+STALE_FIX: Final = "run `ciguard plan --static` and commit what it writes"
+MAX_UNREAD: Final = 20  # one by one; a million refused files are no million findings
+UNREAD_FIX: Final = "look at what the job uploaded: no leg of ciguard writes that"
 
 
 def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -> Iterator[Finding]:
@@ -100,3 +108,82 @@ def _name_some(names: Sequence[str]) -> str:
 def _rules(plan: Plan) -> str:
     rules = sorted({one.rule for one in plan.inventory.excluded})
     return ", ".join(rules[:5]) + (" and more" if len(rules) > 5 else "")  # noqa: PLR2004
+
+
+def check_stale_plan(plan: Plan, suites: Mapping[str, Suite]) -> Iterator[Finding]:
+    """What the plan does not know, or knows otherwise.
+
+    Args:
+        suites: as configured now.
+    """
+    for name, suite in sorted(suites.items()):
+        known = plan.suites.get(name)
+        if known is None:
+            what = f"{_suite_name(name)} is newer than the kept plan: no shard runs it"
+            yield Finding("incomplete", "stale_plan", what, fix=STALE_FIX)
+            continue
+        for variant in sorted(suite.variants.keys() - known.variants.keys()):
+            what = f"{_suite_name(name, variant)} is newer than the kept plan: no shard runs it"
+            yield Finding("incomplete", "stale_plan", what, fix=STALE_FIX)
+        changed = [
+            field.name
+            for field in fields(suite)
+            if field.name not in OBSERVED_KEYS | {"variants"}
+            and getattr(suite, field.name) != getattr(known, field.name)
+        ]
+        both = suite.variants.keys() & known.variants.keys()
+        if any(suite.variants[one] != known.variants[one] for one in both):
+            changed.append("variant")
+        if changed:
+            what = f"{_suite_name(name)} ran as the kept plan has it, not as configured: "
+            yield Finding("warning", "stale_plan", what + ", ".join(changed), fix=STALE_FIX)
+    for name in sorted(plan.suites.keys() - suites.keys()):
+        what = f"{_suite_name(name)} is in the kept plan and no longer configured"
+        yield Finding("warning", "stale_plan", what, fix=STALE_FIX)
+
+
+def _suite_name(suite: str, variant: str = "") -> str:
+    named = f'suite "{suite}"' if suite else "the suite"
+    return f'{named}, variant "{variant}",' if variant else named
+
+
+def check_nothing_ran(
+    final: Mapping[UnitKey, UnitResult], planned: AbstractSet[UnitKey]
+) -> Iterator[Finding]:
+    """Name each suite and variant whose every unit was skipped.
+
+    A warning, as their frameworks end well: a suite may be for another system. What the base ran
+    is among the changes that `compare` tells.
+    """
+    ran: dict[tuple[str, str], bool] = {}
+    for key in planned:
+        if not ran.get(key[:2]):
+            end = final.get(key)
+            ran[key[:2]] = end is None or any(case.outcome != "skipped" for case in end.cases)
+    for suite_key in sorted(suite_key for suite_key, one_ran in ran.items() if not one_ran):
+        units = tuple(sorted(key for key in planned if key[:2] == suite_key))
+        named = f' of suite "{one_line(suite_key[0])}"' if suite_key[0] else ""
+        named += f', variant "{one_line(suite_key[1])}"' if suite_key[1] else ""
+        what = f"nothing ran{named}: {_skipped(len(units))}"
+        fix = "is that meant? Look at why they are skipped"
+        yield Finding("warning", "nothing_ran", what, units=units, fix=fix)
+
+
+def _skipped(count: int) -> str:
+    return "the one unit was skipped" if count == 1 else f"all {count:,} units were skipped"
+
+
+def check_unread_files(problems: Sequence[str]) -> tuple[Finding, ...]:
+    """What the guard says of them.
+
+    Args:
+        problems: each as "where: why", in any order.
+    """
+    found = [
+        Finding("incomplete", "unread_file", f"{problem:.400}; it was not read", fix=UNREAD_FIX)
+        for problem in sorted(problems)[:MAX_UNREAD]
+    ]
+    if len(problems) > MAX_UNREAD:
+        what = f"{len(problems) - MAX_UNREAD:,} more files or artifacts were not read"
+        found.append(Finding("incomplete", "unread_file", what, fix=UNREAD_FIX))
+    return tuple(found)
