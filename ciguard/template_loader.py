@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 
-def spaced(name: str) -> str:
-    """ "out of memory" for "out_of_memory"."""
-    return name.replace("_", " ")
-
-
-def first_line(message: str) -> str:
-    """What stands before the trace."""
-    return message.strip().partition("\n")[0]
-
-
 def lines(message: str) -> str:
     """A text of several lines, each without what cannot be seen."""
     return "\n".join(text.one_line(line, 400) for line in message.splitlines()[:60])
@@ -35,25 +25,11 @@ def lines(message: str) -> str:
 
 FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "address": text.safe_url,
-    "case_name": text.case_name,
-    "code": text.code,
     "counted": text.count_of,
-    "duration": text.duration,
-    "escaped": text.escaped,
-    "first_line": first_line,
     "lines": lines,
-    "linked": text.linked,
     "one_line": text.one_line,
-    "page": text.link_suffix,
-    "size": text.size,
-    "unit_name": text.unit_name,
-    "words": spaced,
 }
 
-
-MAX_ROWS_WITHOUT_SCRIPT: Final = (
-    500  # of a page's table where no script runs: a browser lays out more, nobody reads them
-)
 MAX_ROWS: Final = 200_000  # of one where scripts run: a fork's records may have any number
 
 

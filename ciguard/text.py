@@ -20,16 +20,10 @@ if TYPE_CHECKING:
 _MARK: Final = re.compile(r"[^\w /.,;:()=+%-]|:(?=/)|(?<![^\W_])_|_(?![^\W_])")
 NARROW_INTERVAL: Final = 0.03  # below this width whole percents hide an interval
 ROUND_FROM_USD: Final = 1.0  # from here on, cents will do
-_BLANK: Final = re.compile(r"\n[ \t]*\n\s*\n")
 NAME_CHARACTERS: Final = 300  # of an id in a log
 _RULER: Final = "=!-_*# "  # what frameworks draw around a line
 _ERROR_WORDS: Final = re.compile(r"error|fail", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./_~%:?=&-]{1,1000}(?:#[A-Za-z0-9-]{1,50})?")
-
-
-def collapse_blank_lines(markdown: str) -> str:
-    """One empty line between two blocks, none at the ends: templates need not count theirs."""
-    return _BLANK.sub("\n\n", markdown).strip() + "\n"
 
 
 def size(value_bytes: float | None) -> str:
@@ -178,11 +172,6 @@ def escaped(text: str, width: int = 2000) -> str:
     """
     found = _entities(one_line(text, width))
     return re.sub(r"&#64;|&#35;|(?i:www(?=\.))", r"\g<0>&#8203;", found)
-
-
-def link_suffix(url: str) -> str:
-    """A link behind a text, " ([page](https://...))"; "" for what is no plain address."""
-    return f" ([page]({url}))" if _ADDRESS.fullmatch(url) else ""
 
 
 def safe_url(url: str | None) -> str:

@@ -18,7 +18,7 @@ from ciguard.text import (
     distinct_lines,
     duration,
     escaped,
-    link_suffix,
+    linked,
     one_line,
     size,
     unit_name,
@@ -123,11 +123,10 @@ def test_code_shows_as_it_is_and_can_be_copied(text: str) -> None:
 
 
 def test_only_a_plain_address_becomes_a_link() -> None:
-    assert link_suffix("https://github.com/o/r/actions/runs/7/job/1") == (
-        " ([page](https://github.com/o/r/actions/runs/7/job/1))"
-    )
+    url = "https://github.com/o/r/actions/runs/7/job/1"
+    assert linked("x", url) == f"[x]({url})"
     for text in ("", "javascript:x()", "https://a.b/c)d", "https://a.b c", "https://a.b\nc"):
-        assert link_suffix(text) == ""
+        assert linked("x", text) == "x"
 
 
 @given(st.text(alphabet=st.sampled_from("@#ab1w./:<>|`*_[]()\n\u202e&;"), min_size=1))

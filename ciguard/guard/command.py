@@ -14,12 +14,12 @@ from ciguard.errors import CiguardError, InputError
 from ciguard.github.workflow_commands import annotation, outputs
 from ciguard.guard import needs as jobs
 from ciguard.guard.annotations import annotations_of, outputs_of
-from ciguard.guard.checks import check_unread_files
 from ciguard.guard.effective_policy import effective_policy
 from ciguard.guard.github_facts import query_jobs
 from ciguard.guard.json import as_json
 from ciguard.guard.prove import prove
 from ciguard.guard.result_files import records_from_files
+from ciguard.guard.run_checks import check_unread_files
 from ciguard.guard.view import document
 from ciguard.render.plaintext import as_text
 from ciguard.sources import local

@@ -9,7 +9,6 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from ciguard.guard.checks import check_inventory, check_nothing_ran, check_stale_plan
 from ciguard.guard.failure_groups import find_hotspots, group_failures
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.job_checks import check_jobs as findings_of_platform
@@ -19,6 +18,7 @@ from ciguard.guard.needs import check_needs as findings_of_jobs
 from ciguard.guard.policy import Excusals, Policy, apply_policy
 from ciguard.guard.policy import stale_entries as stale_quarantine
 from ciguard.guard.record_selection import Selection, select
+from ciguard.guard.run_checks import check_inventory, check_nothing_ran, check_stale_plan
 from ciguard.guard.verdict import Failure, Finding, Flaky, Level, Missing, State, Verdict
 from ciguard.model import OUTCOMES, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, resolve_units

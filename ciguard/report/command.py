@@ -26,11 +26,11 @@ from ciguard.github.event_payload import current_run
 from ciguard.github.workflow_commands import annotation, outputs
 from ciguard.guard import needs as jobs_needed
 from ciguard.guard.annotations import annotations_of, outputs_of
-from ciguard.guard.checks import check_unread_files
 from ciguard.guard.effective_policy import effective_policy
 from ciguard.guard.github_facts import query_jobs
 from ciguard.guard.prove import prove
 from ciguard.guard.result_files import records_from_files
+from ciguard.guard.run_checks import check_unread_files
 from ciguard.history.stores import load, open_store, unusable_message
 from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.report.data import PolicyInfo, ReportData, excuses_of

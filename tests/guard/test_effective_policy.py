@@ -119,7 +119,12 @@ def units(found: EffectivePolicy) -> list[str]:
     [
         ({}, None, ["past.ciguard"], ""),
         ({"a.py": "x"}, None, ["past.ciguard"], ""),
-        ({"ciguard.toml": 'history.store = "mine.ciguard"'}, None, ["past.ciguard"], "history.store"),
+        (
+            {"ciguard.toml": 'history.store = "mine.ciguard"'},
+            None,
+            ["past.ciguard"],
+            "history.store",
+        ),
         ({"past.ciguard": "mine"}, None, [], "past.ciguard"),
         ({"mine.ciguard": "mine"}, "mine.ciguard", [], "mine.ciguard"),
         ({"mine.ciguard": "mine"}, "branch:ciguard-history", ["branch:ciguard-history"], ""),

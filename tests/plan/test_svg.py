@@ -281,7 +281,7 @@ def contrast(one: str, other: str) -> float:
 
 def test_every_colour_is_readable_in_both_schemes() -> None:
     style, own = (
-        (TEMPLATES / name).read_text("utf-8") for name in ("page.html.j2", "charts.html.j2")
+        (TEMPLATES / name).read_text("utf-8") for name in ("document.html.j2", "charts.html.j2")
     )
     light, dark = (
         dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))

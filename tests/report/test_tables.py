@@ -12,7 +12,7 @@ from report.browser import dumped, needs_browser
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
-from ciguard.template_loader import MAX_ROWS_WITHOUT_SCRIPT
+from ciguard.render.html import ROWS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,15 +70,14 @@ def page(tests: int = TESTS) -> str:
 def test_without_scripts_there_are_the_first_rows_and_how_many_more() -> None:
     text = page()
     shown, _, rest = text.partition('<script type="text/plain">')
-    assert shown.count("<tr><td>newly failing</td>") == MAX_ROWS_WITHOUT_SCRIPT
+    assert shown.count("<tr><td>newly failing</td>") == ROWS
     assert shown.rstrip().endswith(
-        f"and {TESTS - MAX_ROWS_WITHOUT_SCRIPT} more:"
-        " where scripts run they are here, and all are in the JSON"
+        f"and {TESTS - ROWS} more: where scripts run they are here, and all are in the JSON"
     )
     rest = rest.partition("</script>")[0]
-    assert len(re.findall(r"^<tr>", rest, flags=re.MULTILINE)) == TESTS - MAX_ROWS_WITHOUT_SCRIPT
+    assert len(re.findall(r"^<tr>", rest, flags=re.MULTILINE)) == TESTS - ROWS
     assert "<b>" not in rest
-    assert "and 1 more" not in page(MAX_ROWS_WITHOUT_SCRIPT)
+    assert "and 1 more" not in page(ROWS)
 
 
 def test_a_page_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
