@@ -22,14 +22,14 @@ from ciguard.invocation import Invocation
 # those that share another verb's arithmetic.
 VERBS: Final = {
     "init": "write ciguard.toml and the workflow",
-    "doctor": "say what is missing here, and what to do",
+    "doctor": "check configuration, tools and permissions",
     "plan": "balance the tests over shards, by time and memory",
     "run": "run one shard, or any command, under supervision",
-    "guard": "prove that every planned test ran, and say why a shard died",
+    "guard": "prove that every planned test ran, and name why a job died",
     "compare": "compare two runs: memory, timeouts, durations, transitions",
-    "report": "guard + compare, as one comment and a summary",
-    "history": "add runs to the history, show and export it",
-    "experiment": "run two commands, or two commits, in turn: which is faster, which smaller",
+    "report": "publish guard and compare as a comment, a summary and a page",
+    "history": "add runs to the history, show it, export it",
+    "experiment": "measure two commands or two commits against each other",
 }
 
 

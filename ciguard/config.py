@@ -63,64 +63,114 @@ class _Section(BaseModel):
 class VariantConfig(_Section):
     """[suite.NAME.variant.NAME]: one way to run a suite."""
 
-    args: Texts = Field((), description="arguments added to the suite's")
-    env: dict[str, str] = Field({}, description="environment added to the suite's")
+    args: Texts = Field((), description="arguments, added after those of the suite")
+    env: dict[str, str] = Field(
+        {}, description="environment variables, added to those of the suite"
+    )
 
 
 class SuiteConfig(_Section):
     """[suite.NAME]: tests with one framework, working folder and arguments."""
 
-    framework: str = Field(DEFAULT, description="which framework lists and runs the units")
-    command: Texts = Field((), description="the program; the framework's own where empty")
+    framework: str = Field(
+        DEFAULT, description=f"framework that lists and runs the tests: {' or '.join(FRAMEWORKS)}"
+    )
+    command: Texts = Field(
+        (), description="program that runs the tests (default: the framework's own)"
+    )
     list_command: Texts = Field(
-        (), alias="list", description="lists the units, one a line; for framework = command"
+        (),
+        alias="list",
+        description='command that prints one test per line; required if `framework = "command"`',
     )
-    cwd: str = Field(".", description="working folder, relative to the repository")
-    args: Texts = Field((), description="arguments for listing and running")
-    env: dict[str, str] = Field({}, description="environment added for listing and running")
+    cwd: str = Field(".", description="working folder, relative to the root of the repository")
+    args: Texts = Field((), description="arguments for listing and running the tests")
+    env: dict[str, str] = Field(
+        {}, description="environment variables for listing and running the tests"
+    )
     files: Texts = Field(
-        (), description="patterns of files that must give units; the framework's where empty"
+        (),
+        description="patterns of files that must contain tests (default: the framework's)",
     )
-    exclude: Texts = Field((), description="patterns of units that are not planned")
+    exclude: Texts = Field((), description="patterns of tests that are never run")
     results: Texts = Field(
-        (), description="result files that the command writes, below cwd (`**` works)"
+        (),
+        description="JUnit XML or TRX files that the command writes, relative to `cwd`",
     )
-    timeout: Seconds | None = Field(None, description="limit of one unit")
+    timeout: Seconds | None = Field(None, description="time limit of one test")
     timeout_ratio: float | None = Field(
         None,
         ge=2,
-        description="limit of a unit with a past, in its longest times; at least 1m",
+        description=(
+            "time limit of a test as a multiple of its longest past time, never below 1m; "
+            "tests without a past have no such limit"
+        ),
     )
-    pool: str | None = Field(None, description="pool where its units run; the first where absent")
-    variant: dict[str, VariantConfig] = Field({}, description="ways it is run; one where empty")
+    pool: str | None = Field(None, description="pool that runs the tests (default: the first pool)")
+    variant: dict[str, VariantConfig] = Field(
+        {},
+        description="variants of the suite, one table each (default: one variant without a name)",
+    )
 
 
 class PoolConfig(_Section):
     """[pool.NAME]: where legs run."""
 
-    runs_on: Any = Field("ubuntu-latest", description="what GitHub takes as runs-on")
-    cpus: int | None = Field(None, ge=1, description="known for GitHub's own runners")
-    memory: Bytes | None = Field(None, description="known for GitHub's own runners")
-    reserve: Bytes = Field(2**30, description="memory left for the runner itself")
-    price: float | None = Field(None, ge=0, description="USD a minute; known for GitHub's own")
-    concurrency: int | None = Field(None, ge=1, description="jobs that run at once, if fewer")
-    setup: Seconds | None = Field(None, description="time of a job before its tests, as it is")
-    env: dict[str, str] = Field({}, description="environment of its legs")
+    runs_on: Any = Field(
+        "ubuntu-latest",
+        description="value of `runs-on` in the workflow: a label, a list of labels, or a table",
+    )
+    cpus: int | None = Field(
+        None, ge=1, description="number of CPUs (default: known for GitHub's runners)"
+    )
+    memory: Bytes | None = Field(
+        None, description="memory of the machine (default: known for GitHub's runners)"
+    )
+    reserve: Bytes = Field(
+        2**30, description="memory that the runner itself needs; tests do not get it"
+    )
+    price: float | None = Field(
+        None, ge=0, description="price of a minute in USD (default: known for GitHub's runners)"
+    )
+    concurrency: int | None = Field(
+        None, ge=1, description="largest number of concurrent jobs (default: no limit)"
+    )
+    setup: Seconds | None = Field(
+        None, description="time of a job before its tests start (default: from the history)"
+    )
+    env: dict[str, str] = Field({}, description="environment variables of the jobs in this pool")
 
 
 class PlanConfig(_Section):
     """[plan]: defaults of `ciguard plan`."""
 
-    shards: int | None = Field(None, ge=1, le=256, description="exactly so many shards")
-    target_wall: Seconds = Field(600.0, description="wall time wanted for a shard")
-    limit: Seconds = Field(2700.0, description="time limit of a shard's step")
-    setup: Seconds = Field(300.0, description="job limit minus step limit: checkout, installing")
-    risk: float = Field(0.01, gt=0, lt=1, description="P(any shard over the limit) aimed at")
-    processes: int = Field(1, ge=1, le=256, description="tested processes side by side in a leg")
+    shards: int | None = Field(
+        None, ge=1, le=256, description="number of shards (default: as many as `target_wall` needs)"
+    )
+    target_wall: Seconds = Field(
+        600.0, description="wall time of a shard to aim at; decides the number of shards"
+    )
+    limit: Seconds = Field(2700.0, description="time limit of the step that runs a shard")
+    setup: Seconds = Field(
+        300.0,
+        description=(
+            "time that a job may take besides that step, for checkout and installation; the "
+            "limit of the job is `limit` plus this time"
+        ),
+    )
+    risk: float = Field(
+        0.01, gt=0, lt=1, description="accepted probability that any shard exceeds its time limit"
+    )
+    processes: int = Field(
+        1, ge=1, le=256, description="largest number of concurrent test processes in a job"
+    )
     group: Literal["none", "file", "file-strict", "fixture"] = Field(
         "file",
-        description="what stays together; file-strict: a file is never divided over shards; "
-        "fixture: only files with expensive shared fixtures",
+        description=(
+            "tests that stay in one shard. `file`: tests of a file, unless balance needs a "
+            "division; `file-strict`: tests of a file, always; `fixture`: only tests of files with "
+            "expensive shared fixtures; `none`: each test alone"
+        ),
     )
 
 
@@ -128,15 +178,20 @@ class PolicyConfig(_Section):
     """[policy]: what a leg may do, and what fails a run."""
 
     fail_on: tuple[FailCondition, ...] = Field(
-        ("new-failure", "timeout", "oom"), description="comparison findings that fail a run"
+        ("new-failure", "timeout", "oom"), description="findings of the comparison that fail a run"
     )
-    guard_rail: GuardRail = Field("auto", description="what happens when memory runs out")
+    guard_rail: GuardRail = Field(
+        "auto",
+        description="action on low memory; see [supervision](../explanation/supervision.md)",
+    )
     retries: int = Field(
         0,
         ge=0,
         le=9,
-        description="how often a failed test runs again, after what ran before it in its process "
-        "(not for a suite with `results`)",
+        description=(
+            "number of retries of a failed test; a retry repeats the tests that ran before it in "
+            "the same process (without effect for a suite with `results`)"
+        ),
     )
 
 
@@ -144,20 +199,27 @@ class GuardConfig(_Section):
     """[guard]: what makes a run incomplete, and what does not fail it."""
 
     max_drop: float = Field(
-        0.01, ge=0, le=1, description="share of the base's units that may be gone"
+        0.01,
+        ge=0,
+        le=1,
+        description=(
+            "share of the base branch's tests that may disappear before the run is incomplete"
+        ),
     )
     min_units: int | None = Field(
-        None, ge=1, description="acknowledges a larger drop: at least so many units are planned"
+        None,
+        ge=1,
+        description="accepts a larger drop, as long as at least this number of tests is planned",
     )
     ignore_base_failures: bool = Field(
-        False, description="what fails on the base too does not fail a pull request"
+        False, description="a test that also fails on the base branch does not fail a pull request"
     )
 
 
 class HistoryConfig(_Section):
     """[history]: where past runs are kept."""
 
-    store: str = Field("branch:ciguard-history", description="branch:NAME, or a file's path")
+    store: str = Field("branch:ciguard-history", description="`branch:NAME`, or the path of a file")
 
     @property
     def in_branch(self) -> bool:
@@ -169,37 +231,53 @@ class ReportConfig(_Section):
     """[report]: what `ciguard report` shows."""
 
     footer: str = Field(
-        "", max_length=1000, description="Markdown at the end of comment, summary, check and issue"
+        "",
+        max_length=1000,
+        description=(
+            "Markdown text at the end of comment, summary, check and issue; at most 1,000 "
+            "characters"
+        ),
     )
 
 
 class ExperimentConfig(_Section):
     """[experiment]: how `ciguard experiment --base --head` makes a checkout ready."""
 
-    setup: str = Field("", description="shell command, run in the checkout of each commit")
+    setup: str = Field(
+        "",
+        description=(
+            "shell command that prepares the checkout of each commit, outside of the time budget"
+        ),
+    )
     path: Texts = Field(
         (".venv/bin", "node_modules/.bin"),
-        description="folders of a checkout that come first on PATH, where they are",
+        description="folders of the checkout that come first on `PATH`, if they exist",
     )
 
 
 class WorkflowConfig(_Section):
     """[workflow]: what `ciguard init` writes."""
 
-    setup: str = Field("", description="your steps (YAML) before the tests, kept as they are")
-    python: str = Field("3.12", description="Python of the plan and report jobs")
+    setup: str = Field(
+        "", description="steps (YAML) that every job runs before its tests; copied unchanged"
+    )
+    python: str = Field("3.12", description="Python version of the plan job and the report job")
     checkpoint: Seconds | None = Field(
-        None, description="legs end a step and upload their record every so often"
+        None,
+        description="interval at which a job uploads its record, so that a lost runner loses less",
     )
     artifacts: Literal[3, 4] | None = Field(
         None,
-        description="generation of GitHub's artifacts: 3 on an Enterprise Server; origin tells",
+        description=(
+            "version of the artifact actions; 3 on GitHub Enterprise Server (default: chosen "
+            "by the host of `origin`)"
+        ),
     )
     forks: bool = Field(
-        False, description="a second workflow, which comments on pull requests of forks"
+        False, description="also write a workflow that comments on pull requests from forks"
     )
     confirm_suspects: bool = Field(
-        False, description="suspects of a pull request are run again on both commits"
+        False, description="add jobs that run the suspects of a pull request again on both commits"
     )
 
 
@@ -207,7 +285,11 @@ class Config(_Section):
     """The whole file."""
 
     install: str = Field(
-        "", description="requirement that installs ciguard in a workflow; no relative path"
+        "",
+        description=(
+            "pip requirement that installs ciguard in a workflow, such as "
+            "`git+https://HOST/OWNER/REPOSITORY@COMMIT`; not a relative path"
+        ),
     )
     plan: PlanConfig = PlanConfig()
     policy: PolicyConfig = PolicyConfig()
@@ -281,7 +363,7 @@ def _read(folder: Path) -> dict[str, bytes]:
             if path.is_file():
                 return {path.name: path.read_bytes()}
         except OSError as error:
-            raise UsageError(str(error), where=path.name, fix="mend the file") from error
+            raise UsageError(str(error), where=path.name, fix="fix the file") from error
     return {}
 
 
@@ -290,7 +372,7 @@ def _content(texts: Mapping[str, bytes]) -> tuple[str, dict[str, Any]]:
     try:
         content = tomllib.loads(texts.get(name, b"").decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(str(error), where=name, fix="mend the file") from error
+        raise UsageError(str(error), where=name, fix="fix the file") from error
     if name == FILE:
         return FILE, content
     return f"{name}: tool.ciguard", content.get("tool", {}).get("ciguard", {})

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+import click
 
 from ciguard import cli, model
 from ciguard.codec.record.lines import CHECKS
-from ciguard.config import Config, PoolConfig, SuiteConfig, VariantConfig
+from ciguard.config import (
+    ENVIRONMENT,
+    Config,
+    PoolConfig,
+    SuiteConfig,
+    VariantConfig,
+    seconds,
+    size_bytes,
+)
 from ciguard.errors import ExitCode
+from ciguard.run import options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
     from conftest import Golden
     from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
 
 ROOT = Path(__file__).parent.parent
+REFERENCE = ROOT / "docs" / "reference"
 LINES = (
     model.ShardLine, model.Runner, model.DefaultsLine, model.ProcessLine, model.StartLine,
     model.Result, model.SampleLine, model.MetricLine, model.EventLine, model.ProcessEndLine,
@@ -33,28 +50,71 @@ def test_record_page_names_every_key_and_every_word() -> None:
     assert CHECKS  # every annotation of those fields has its reader, or the import had failed
 
 
-def test_readme_has_the_exit_codes_and_the_commands() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", readme, flags=re.MULTILINE)}
+def test_exit_codes_page_has_every_exit_code() -> None:
+    page = (REFERENCE / "exit-codes.md").read_text(encoding="utf-8")
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)}
     assert codes == {int(code) for code in ExitCode}
-    verbs = re.findall(r"^\| `ciguard (\w+)", readme, flags=re.MULTILINE)
-    assert verbs == list(cli.VERBS)
 
 
-def _default(value: Any) -> str:
+SIZES = {"GiB": 2**30, "MiB": 2**20}
+TIMES = {"h": 3600, "m": 60, "s": 1}
+
+
+def _quantity(value: float, units: dict[str, int]) -> str:
+    unit = next(name for name, size in units.items() if value % size == 0)
+    return f'"{value / units[unit]:g}{unit}"'
+
+
+def _is_read_by(field: FieldInfo, reader: object) -> bool:
+    validators = (getattr(data, "func", None) for data in field.metadata)
+    return reader in validators or reader.__name__ in str(field.annotation)  # type: ignore[attr-defined]
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
     if value is None or value in ((), {}, ""):
         return ""
     if isinstance(value, tuple):
-        return "`" + ", ".join(map(str, value)) + "`"
-    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+        return f"`{json.dumps(value)}`"
+    if isinstance(value, bool):
+        return f"`{json.dumps(value)}`"
+    if isinstance(value, float) and _is_read_by(field, seconds):
+        return f"`{_quantity(value, TIMES)}`"
+    if _is_read_by(field, size_bytes):
+        return f"`{_quantity(value, SIZES)}`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{json.dumps(value)}`"
+
+
+def _choices(annotation: Any) -> Iterator[object]:
+    for part in get_args(annotation):
+        if get_origin(annotation) is Literal:
+            yield part
+        else:
+            yield from _choices(part)
+
+
+def _type(field: FieldInfo) -> str:
+    annotation = field.annotation
+    words = {bool: "boolean", int: "integer", float: "number", str: "text"}
+    if _is_read_by(field, seconds):
+        return "time"
+    if _is_read_by(field, size_bytes):
+        return "size"
+    if choices := [f"`{json.dumps(choice)}`" for choice in _choices(annotation)]:
+        several = "list of " if get_origin(annotation) is tuple else ""
+        return several + ", ".join(choices)
+    if get_origin(annotation) in (tuple, dict):
+        return "list" if get_origin(annotation) is tuple else "table"
+    plain = next((kind for kind in words if annotation in (kind, kind | None)), None)
+    return words[plain] if plain else "any"
 
 
 def _section(title: str, section: type[BaseModel]) -> list[str]:
-    rows = [f"## {title}", "", "| key | default | meaning |", "|---|---|---|"]
+    rows = [f"## {title}", "", "| key | type | default | meaning |", "|---|---|---|---|"]
     for name, field in section.model_fields.items():
         if field.description:
-            default = _default(field.default)
-            rows.append(f"| `{field.alias or name}` | {default} | {field.description} |")
+            cells = (f"`{field.alias or name}`", _type(field), _default(field), field.description)
+            rows.append("| " + " | ".join(cells) + " |")
     return [*rows, ""]
 
 
@@ -70,16 +130,56 @@ def test_configuration_page_is_what_the_code_reads(golden: Golden) -> None:
     lines = [
         "# Configuration",
         "",
-        "`ciguard.toml`, or `[tool.ciguard]` of `pyproject.toml`. Written from the code by",
-        "`pytest tests/test_docs.py --update-golden`. Times are numbers of seconds or texts like",
-        '`"45m"` and `"1h30m"`, sizes numbers of bytes or texts like `"16GB"` and `"500MiB"`.',
-        'A suite without a table is called `""`; `[suite.""]` configures it and keeps its past.',
-        "The environment overrides: `CIGUARD_PLAN_SHARDS=4` sets `shards` of `[plan]`, and so on",
-        "for `[plan]` and `[policy]`; `CIGUARD_INSTALL`, `CIGUARD_HISTORY_STORE`. Flags override",
-        "both.",
+        "ciguard reads `ciguard.toml`, or `[tool.ciguard]` of `pyproject.toml` if there is no",
+        "`ciguard.toml`. An unknown key is an error. The command line overrides the environment,",
+        "and the environment overrides the file.",
+        "",
+        '- A *time* is a number of seconds or a text such as `"45m"` or `"1h30m"`.',
+        '- A *size* is a number of bytes or a text such as `"16GB"` or `"500MiB"`.',
+        '- The suite without a name is `[suite.""]`. It exists if the file has no suite.',
+        "",
+        "This page is generated from the code by `pytest tests/test_docs.py --update-golden`.",
         "",
         *_section("Top level", Config),
     ]
     for title, section in sections.items():
         lines += _section(title, section)
-    golden("\n".join(lines).rstrip() + "\n", ROOT / "docs" / "configuration.md")
+    lines += ["## Environment variables", "", "| variable | key |", "|---|---|"]
+    lines += [f"| `{name}` | `{'.'.join(keys)}` |" for name, keys in ENVIRONMENT.items()]
+    golden("\n".join(lines).rstrip() + "\n", REFERENCE / "configuration.md")
+
+
+def _help(*words: str) -> str:
+    """What `ciguard WORDS --help` prints, 100 columns wide."""
+    command: click.Command = cli.cli
+    context = click.Context(command, info_name="ciguard", max_content_width=100, terminal_width=100)
+    for word in words:
+        assert isinstance(command, click.Group)
+        found = command.get_command(context, word)
+        assert found is not None
+        command = found
+        context = click.Context(command, info_name=word, parent=context)
+    return command.get_help(context)
+
+
+def test_command_line_page_is_what_help_prints(
+    golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    lines = [
+        "# Command line",
+        "",
+        "Answers go to standard output, messages to standard error. `-` as a file name is standard",
+        "input or standard output. [Exit codes](exit-codes.md) are the same for all commands.",
+        "",
+        "This page is generated from the code by `pytest tests/test_docs.py --update-golden`.",
+        "",
+        "| command | purpose |",
+        "|---|---|",
+        *(f"| [`ciguard {verb}`](#ciguard-{verb}) | {text} |" for verb, text in cli.VERBS.items()),
+    ]
+    history = ("add", "pull", "push", "show", "export")
+    for words in (*((verb,) for verb in cli.VERBS), *(("history", name) for name in history)):
+        text = options.format_help() if words == ("run",) else _help(*words)
+        lines += ["", f"## ciguard {' '.join(words)}", "", "```text", text.rstrip(), "```"]
+    golden("\n".join(lines) + "\n", REFERENCE / "command-line.md")

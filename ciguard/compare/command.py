@@ -83,19 +83,31 @@ FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {
     "--history",
     "history_location",
     metavar="FILE|branch:NAME",
-    help="Past runs: the baseline; else as configured.",
+    help="Past runs: a file or a branch (default: the configured store).",
 )
-@click.option("--repo", "repository", metavar="OWNER/NAME", help="Of run ids; else the one around.")
-@click.option("--format", "format_", type=click.Choice(list(FORMATS)), default="text")
-@click.option("-o", "--output", metavar="FILE", help="Write it there, and print the verdict only.")
+@click.option(
+    "--repo",
+    "repository",
+    metavar="OWNER/NAME",
+    help="Repository that run ids refer to (default: origin).",
+)
+@click.option(
+    "--format", "format_", type=click.Choice(list(FORMATS)), default="text", help="Output format."
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the answer to this file and print only the verdict.",
+)
 @click.option(
     "--fail-on",
     metavar="LIST",
     default="",
-    help=f"Of {', '.join(FAIL_CONDITIONS)}; comma-separated.",
+    help=f"Findings that fail: {', '.join(FAIL_CONDITIONS)}; comma-separated.",
 )
 @click.option(
-    "--strict", is_flag=True, help="End with 12 where memory or durations could not be judged."
+    "--strict", is_flag=True, help="End with 12 if memory or durations could not be judged."
 )
 @click.pass_obj
 def command(
@@ -113,12 +125,12 @@ def command(
 ) -> int:
     """Compare two runs.
 
-    BASE and HEAD are each a run id (123456, 123456/2) of the history or of GitHub, a run's address,
-    a folder or file of a record, result files (JUnit XML, TRX; 'out/*.xml'), branch:NAME for the
-    newest run of a branch, base (as BASE) for what the rule chooses, or this for the run around.
+    BASE and HEAD each name a run: a run id (123456, 123456/2), the address of a run, a record
+    (folder or file), result files ('out/*.xml'), branch:NAME for the newest run of a branch,
+    `this` for the current workflow run, or `base` (as BASE) for the baseline from the history.
 
-    Ends with 0 whatever it finds, unless --fail-on or --strict says otherwise: 10 new failures,
-    timeouts, out of memory; 11 confirmed regressions; 12 inconclusive; 13 incomplete.
+    The command ends with 0 unless --fail-on or --strict selects a finding: 10 for new failures,
+    timeouts and out of memory, 11 for confirmed regressions, 12 if inconclusive, 13 if incomplete.
     """
     words = _fail_on(fail_on)
     history = (

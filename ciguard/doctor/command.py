@@ -61,14 +61,19 @@ READS: Final = (
 
 
 @click.command()
-@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
-@click.option("--repo", metavar="OWNER/NAME", default="", help="Of GitHub; else origin's.")
-@click.option("--offline", is_flag=True, help="Do not ask GitHub.")
+@click.option(
+    "--format", "shape", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+@click.option(
+    "--repo", metavar="OWNER/NAME", default="", help="Repository on GitHub (default: origin)."
+)
+@click.option("--offline", is_flag=True, help="Make no request to GitHub.")
 @click.pass_obj
 def command(invocation: Invocation, shape: str, repo: str, offline: bool) -> int:
-    """Say whether all is there that ciguard needs here, and what to do where it is not.
+    """Check the configuration, the tools and the permissions that ciguard needs.
 
-    Changes nothing. Ends with 0, and with 3 where something does not work.
+    Each problem comes with a fix. The command changes nothing. It ends with 0, or with 3 if a
+    check found an error.
     """
     checks = list(_all(invocation, repo, offline=offline))
     console.out(
@@ -286,6 +291,6 @@ def _machine() -> Iterator[Check]:
         yield ok("memory", f"{cpus}, {console.size(memory)} for all processes of a leg")
     if CURRENT.LIMITATIONS:
         what = f"a leg here goes without {'; '.join(CURRENT.LIMITATIONS)}"
-        yield warning("measuring", what, "docs/platforms.md says what that costs")
+        yield warning("measuring", what, "docs/reference/platforms.md lists the effects")
     else:
         yield ok("measuring", f"a leg on {CURRENT.NAME} measures and guards memory")

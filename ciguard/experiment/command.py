@@ -39,30 +39,51 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 @click.command()
-@click.option("--a", "a", metavar="CMD", help="A command, for `sh -c`.")
-@click.option("--b", "b", metavar="CMD", help="The other one.")
-@click.option("--base", metavar="COMMIT", help="A commit.")
-@click.option("--head", metavar="COMMIT", help="The other one.")
-@click.option("--units", metavar="FILE|suspects", help="What to run on both: units, one a line.")
-@click.option("--comparison", metavar="FILE", help="Whose suspects; is brought up to date.")
+@click.option("--a", "a", metavar="CMD", help="First command, run by `sh -c`.")
+@click.option(
+    "--b", "b", metavar="CMD", help="Second command; the answer says how it differs from the first."
+)
+@click.option("--base", metavar="COMMIT", help="First commit.")
+@click.option("--head", metavar="COMMIT", help="Second commit.")
+@click.option(
+    "--units", metavar="FILE|suspects", help="Tests to run on both commits, one per line or JSON."
+)
+@click.option(
+    "--comparison",
+    metavar="FILE",
+    help="Comparison (JSON) whose suspects run again; updated in place.",
+)
 @click.option(
     "--runs",
     type=click.IntRange(1, 1000),
-    help="Of each; 10, or what fits in --budget; of commits 5.",
+    help="Measured runs per side (default: 10; with --budget as many as fit; commits: 5).",
 )
 @click.option(
-    "--warmup", type=click.IntRange(0, 100), default=1, help="Of each before; kept apart."
+    "--warmup",
+    type=click.IntRange(0, 100),
+    default=1,
+    show_default=True,
+    help="Warm-up runs per side, not counted.",
 )
 @click.option(
     "--condition",
     "conditions_text",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Set for both, as $NAME and {NAME}. Each condition has rows of its own.",
+    help="Set $NAME and {NAME} in both commands; repeatable, each condition is judged by itself.",
 )
-@click.option("--budget", metavar="TIME", help="No run goes on after it; 10m, of commits 5m.")
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="text")
-@click.option("-o", "--output", metavar="FILE", help="Write it there, and print the verdict only.")
+@click.option(
+    "--budget", metavar="TIME", help="Time limit of all runs (default: 10m; commits: 5m)."
+)
+@click.option(
+    "--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format."
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the answer to this file and print only the verdict.",
+)
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -81,11 +102,11 @@ def command(
     format_: str,
     output: str | None,
 ) -> int:
-    """Run two commands (--a, --b) or two commits' tests (--base, --head, --units) in turn.
+    """Run two commands (--a, --b), or tests of two commits (--base, --head, --units), alternately.
 
-    The last line is the verdict: faster, slower, less memory, more memory, no significant
-    difference, not enough data, too noisy or mixed, said of b beside a. Ends with 0 whatever that
-    is, with 10 where a command failed, 130 or 143 where it was stopped.
+    The last line is the verdict on b compared with a: faster, slower, less memory, more memory, no
+    significant difference, not enough data, too noisy or mixed. The command ends with 0 for every
+    verdict, with 10 if a command failed, with 130 or 143 if it was interrupted.
     """
     of_commits = compares_commits((a, b), (base, head, units), comparison, conditions_text)
     check_scipy()

@@ -35,24 +35,37 @@ WITHOUT_HISTORY: Final = "the run is judged without past runs"
 
 
 @click.command()
-@click.option("--plan", "plan_path", metavar="FILE", help="The plan of the run.")
-@click.option("--records", metavar="DIR", help="All records, in any folders below it.")
+@click.option("--plan", "plan_path", metavar="FILE", help="Plan of the run.")
+@click.option("--records", metavar="DIR", help="Folder of the records.")
 @click.option("--run", "run", metavar="ID|URL", help=RUN_HELP)
-@click.option("--repo", metavar="OWNER/NAME", default="", help="Whose run; else origin's.")
+@click.option(
+    "--repo", metavar="OWNER/NAME", default="", help="Repository of --run (default: origin)."
+)
 @click.option("--results", metavar="GLOB", multiple=True, help=HELP)
 @click.option(
-    "--needs", metavar="JSON", help="GitHub's toJSON(needs): the text, a file that holds it, or -."
+    "--needs",
+    metavar="JSON",
+    help="GitHub's toJSON(needs): the text, a file, or - for standard input.",
 )
 @click.option(
     "--ignore-base-failures",
     is_flag=True,
-    help="What fails on the base too does not fail a pull request.",
+    help="Ignore tests that also fail on the base branch.",
 )
 @click.option(
-    "--history", "history_location", metavar="FILE|branch:NAME", help="Past runs of the base."
+    "--history",
+    "history_location",
+    metavar="FILE|branch:NAME",
+    help="Past runs: a file or a branch (default: the configured store).",
 )
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
-@click.option("--github", is_flag=True, help="Also write annotations, and outputs of the step.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Output format.",
+)
+@click.option("--github", is_flag=True, help="Write annotations and set the outputs of the step.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -69,11 +82,11 @@ def command(
     format_: str,
     github: bool,
 ) -> int:
-    """Prove that every planned unit ran and every leg ended by itself.
+    """Prove that every planned test ran and every job completed.
 
-    In a run of GitHub Actions it asks GitHub how the jobs ended: pass GITHUB_TOKEN.
+    In GitHub Actions, pass GITHUB_TOKEN: the command then reads from GitHub how each job ended.
 
-    Ends with 0 when it did and all passed, 10 when tests failed, 13 when it is incomplete.
+    The command ends with 0 if all tests passed, 10 if tests failed, 13 if the run is incomplete.
     """
     needs_argument = (
         local.read_argument(invocation.folder, "--needs", needs) if needs is not None else None

@@ -47,38 +47,40 @@ _HISTORY: Final = click.option(
     "--history",
     "location",
     metavar="FILE|branch:NAME",
-    help="Where it is kept; else what the configuration says.",
+    help="A file or a branch (default: the configured store).",
 )
 _BRANCH: Final = click.option(
-    "--branch", metavar="NAME", help=f"Else the configuration's, or {branch_store.DEFAULT}."
+    "--branch",
+    metavar="NAME",
+    help=f"Branch of the history (default: the configured one, or {branch_store.DEFAULT}).",
 )
 _REMOTE: Final = click.option(
     "--remote",
     metavar="NAME|URL",
     default=branch_store.REMOTE,
     show_default=True,
-    help="Where the branch is.",
+    help="Repository of the branch.",
 )
 
 
 @click.group()
 def command() -> None:
-    """Add runs to the history, show it, export it, carry it to and from a branch."""
+    """Add runs to the history, show it, export it, copy it from or to a branch."""
 
 
-@command.command(short_help="Add runs of ciguard, or results of other programs.")
+@command.command(short_help="Add records, or results of other programs.")
 @click.argument("paths", metavar="FILE|DIR...", nargs=-1, required=True)
 @_HISTORY
-@click.option("--run-id", type=click.IntRange(min=1), help="Which run it was.")
-@click.option("--run-attempt", type=click.IntRange(min=1), help="Which attempt of it; else 1.")
-@click.option("--sha", help="The commit that was tested.")
-@click.option("--branch", help="The branch that it was on.")
-@click.option("--event", help="What started the run: push, schedule, ...")
-@click.option("--at", metavar="TIME", help="When it started, as 2026-11-21T10:00:00Z.")
-@click.option("--suite", help="Suite of results that name none.")
-@click.option("--variant", help="Variant of results that name none.")
+@click.option("--run-id", type=click.IntRange(min=1), help="Id of the run.")
+@click.option("--run-attempt", type=click.IntRange(min=1), help="Attempt of the run (default: 1).")
+@click.option("--sha", help="Tested commit.")
+@click.option("--branch", help="Branch of the run.")
+@click.option("--event", help="Event that started the run: push, schedule, ...")
+@click.option("--at", metavar="TIME", help="Start of the run, such as 2026-11-21T10:00:00Z.")
+@click.option("--suite", help="Suite of results that name no suite.")
+@click.option("--variant", help="Variant of results that name no variant.")
 @click.option(
-    "--plan", "plan_path", metavar="FILE", help="Of the run: then units of lost legs are known."
+    "--plan", "plan_path", metavar="FILE", help="Plan of the run; adds the tests of jobs that died."
 )
 @click.pass_obj
 def add(
@@ -90,10 +92,10 @@ def add(
     plan_path: str | None,
     **overrides: Any,
 ) -> int:
-    """Add runs: record folders and *.jsonl, JUnit XML, TRX, or JSON durations of other programs.
+    """Add records (folders, *.jsonl), JUnit XML, TRX, or JSON durations of other programs.
 
-    Options fill what a file lacks; where they contradict it, nothing is added. Adding something
-    twice changes nothing.
+    Options supply facts that a file does not contain; if they contradict the file, the command
+    adds nothing. Adding the same run again changes nothing.
     """
     facts = RunMetadata(at=parse_time(at, "--at") if at is not None else None, **overrides)
     plan = local.read_plan(invocation.folder / plan_path) if plan_path is not None else None
@@ -106,15 +108,15 @@ def add(
     return _add(store, addition)
 
 
-@command.command(short_help="Bring a branch's history into a file.")
+@command.command(short_help="Copy the history of a branch into a file.")
 @click.argument("path", metavar="[FILE]", default=FILE_NAME)
 @_BRANCH
 @_REMOTE
 @click.pass_obj
 def pull(invocation: Invocation, path: str, branch: str | None, remote: str) -> int:
-    """Bring a branch's history into FILE (history.ciguard), beside what is in it.
+    """Add the history of a branch to FILE (default: history.ciguard).
 
-    A file that is not there is made; "-" prints the branch's file.
+    The command creates a missing file. "-" prints the history to standard output.
     """
     source = _branch(invocation, branch, remote)
     if path == "-":
@@ -129,7 +131,7 @@ def pull(invocation: Invocation, path: str, branch: str | None, remote: str) -> 
     return _add(FileStore(path, invocation.folder, invocation.environ), loaded.history)
 
 
-@command.command(short_help="Add a file's runs to a branch.")
+@command.command(short_help="Add the runs of files to a branch.")
 @click.argument("paths", metavar="[FILE]...", nargs=-1)
 @_BRANCH
 @_REMOTE
@@ -137,10 +139,10 @@ def pull(invocation: Invocation, path: str, branch: str | None, remote: str) -> 
 def push(
     invocation: Invocation, /, *, paths: tuple[str, ...], branch: str | None, remote: str
 ) -> int:
-    """Add the runs of history files (history.ciguard) to a branch, beside what is in it.
+    """Add the runs of history files (default: history.ciguard) to a branch.
 
-    Where others write at the same time it reads again, joins again and pushes again. The branch has
-    one commit, whatever is pushed.
+    If another run writes at the same time, the command reads, merges and pushes again. The branch
+    always has one commit.
     """
     named = paths or (FILE_NAME,)
     check_event_may_write(*_event(invocation.environ))
@@ -154,18 +156,18 @@ def push(
 @_HISTORY
 @click.pass_obj
 def show(invocation: Invocation, location: str | None) -> int:
-    """Show the runs that are known, oldest first."""
+    """Show the runs of the history, oldest first."""
     history, size_bytes = _load_known(invocation, location)
     console.out(console.table(export.table(history), right=export.NUMBERS))
     console.out(_size(history, size_bytes))
     return ExitCode.OK
 
 
-@command.command(name="export", short_help="Print JSON Lines, one object a value.")
+@command.command(name="export", short_help="Print the history as JSON Lines.")
 @_HISTORY
 @click.pass_obj
 def export_(invocation: Invocation, location: str | None) -> int:
-    """Print JSON Lines, one object a value: a case in a run, in the record's words."""
+    """Print the history as JSON Lines, one object for each result of a run."""
     lines = export.lines(_load_known(invocation, location)[0])
     while block := "\n".join(islice(lines, LINES_PER_WRITE)):
         console.out(block)

@@ -22,15 +22,25 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="Write without asking, over an existing workflow too.")
-@click.option("--static", is_flag=True, help="Without a plan job: see `ciguard plan --static`.")
+@click.option(
+    "--yes", is_flag=True, help="Write without asking, and overwrite an existing workflow."
+)
+@click.option(
+    "--static",
+    is_flag=True,
+    help="Write a workflow without a plan job (see `ciguard plan --static`).",
+)
 @click.option(
     "--checkpoint",
     metavar="TIME",
-    help="A leg uploads its record every so often (15m), for runners that get lost.",
+    help="Let each job upload its record at this interval, such as 15m.",
 )
-@click.option("--forks", is_flag=True, help="Also a workflow that tells of runs of forks.")
-@click.option("--confirm-suspects", is_flag=True, help="Suspects are run again on both commits.")
+@click.option(
+    "--forks", is_flag=True, help="Also write a workflow that comments on pull requests from forks."
+)
+@click.option(
+    "--confirm-suspects", is_flag=True, help="Add jobs that run suspects again on both commits."
+)
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -42,7 +52,10 @@ def command(
     forks: bool,
     confirm_suspects: bool,
 ) -> int:
-    """Write ciguard.toml (never over an existing one) and the workflow made from it."""
+    """Write ciguard.toml and the workflow.
+
+    The command never overwrites an existing ciguard.toml. It shows each change and asks first.
+    """
     folder, config = invocation.folder, invocation.config()
     if checkpoint is not None:
         config = with_checkpoint(config, checkpoint)

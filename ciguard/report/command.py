@@ -74,43 +74,64 @@ OWN_CONFIRMATION: Final = (
 
 
 @click.command()
-@click.option("--plan", "plan_path", metavar="FILE", help="The plan of the run.")
-@click.option("--records", metavar="DIR", help="All records, in any folders.")
+@click.option("--plan", "plan_path", metavar="FILE", help="Plan of the run.")
+@click.option("--records", metavar="DIR", help="Folder of the records.")
 @click.option("--run", "run", metavar="ID|URL", help=RUN_HELP)
-@click.option("--repo", metavar="OWNER/NAME", default="", help="Whose run; else origin's.")
+@click.option(
+    "--repo", metavar="OWNER/NAME", default="", help="Repository of --run (default: origin)."
+)
 @click.option("--results", metavar="GLOB", multiple=True, help=HELP)
 @click.option(
-    "--needs", metavar="JSON", help="GitHub's toJSON(needs): the text, a file that holds it, or -."
+    "--needs",
+    metavar="JSON",
+    help="GitHub's toJSON(needs): the text, a file, or - for standard input.",
 )
 @click.option(
     "--history",
     "history_location",
     metavar="FILE|branch:NAME",
-    help="Past runs to compare with; else as configured.",
+    help="Past runs: a file or a branch (default: the configured store).",
 )
 @click.option(
     "--ignore-base-failures",
     is_flag=True,
-    help="What fails on the base too does not fail a pull request.",
+    help="Ignore tests that also fail on the base branch.",
 )
-@click.option("--comment", "comments", is_flag=True, help="Keep one comment on the pull request.")
-@click.option("--check", "checks", is_flag=True, help="Add a check with annotations.")
-@click.option("--issue", "issues", is_flag=True, help="Keep one issue while the base is red.")
-@click.option("--html", "page", metavar="FILE", help="Write all of it as one page.")
-@click.option("--comparison", metavar="FILE", help="Write the comparison, as compare does as JSON.")
 @click.option(
-    "--confirmation", metavar="FILE", help="What `ciguard experiment` said of suspects, as JSON."
+    "--comment", "comments", is_flag=True, help="Write or update one comment on the pull request."
 )
-@click.option("--values", metavar="FILE", help="Write what this pull request's next run needs.")
-@click.option("--github", is_flag=True, help="Write the job's summary, annotations, outputs.")
+@click.option("--check", "checks", is_flag=True, help="Add a check with annotations.")
+@click.option(
+    "--issue", "issues", is_flag=True, help="Keep one issue open while the base branch fails."
+)
+@click.option("--html", "page", metavar="FILE", help="Write an HTML page.")
+@click.option("--comparison", metavar="FILE", help="Write the comparison as JSON.")
+@click.option(
+    "--confirmation", metavar="FILE", help="Result of `ciguard experiment` for the suspects (JSON)."
+)
+@click.option(
+    "--values",
+    metavar="FILE",
+    help="Write the measurements with which the next run confirms suspects.",
+)
+@click.option(
+    "--github",
+    is_flag=True,
+    help="Write the job summary and annotations, and set the outputs of the step.",
+)
 @click.option(
     "--format",
     "format_",
     type=click.Choice(["markdown", "html"]),
     default="markdown",
-    help="Of what is printed. JSON: --comparison here, and `ciguard guard --format json`.",
+    help="Output format. For JSON use --comparison, or `ciguard guard --format json`.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write it there, and print the verdict only.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the report to this file and print only the verdict.",
+)
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -135,9 +156,10 @@ def command(
     format_: str,
     output: str | None,
 ) -> int:
-    """Guard a run, compare it with the history, and say so once.
+    """Judge a run, compare it with its history, and publish one report.
 
-    Ends as `guard` does; where that is 0, as `compare` with the policy's fail_on.
+    The command ends with the exit code of `guard`; if that is 0, with the exit code of `compare`
+    for the findings in policy.fail_on.
     """
     sources = Sources(plan_path, records, results, run, repo)
     try:

@@ -12,7 +12,7 @@ from ciguard.model.duration import parse_seconds
 from ciguard.run.selection import Selection
 
 USAGE = """%(prog)s --plan FILE|DIR --shard KEY --record DIR [--for TIME]
-                   [--until UNIT | --resume-from DIR... | --continue DIR...] [--github]
+                   [--until TEST | --resume-from DIR... | --continue DIR...] [--github]
        %(prog)s --record DIR [--results GLOB...] -- COMMAND..."""
 
 
@@ -21,32 +21,44 @@ def _parser() -> argparse.ArgumentParser:
         prog="ciguard run",
         usage=USAGE,
         description="Run one shard of a plan, or any command, under supervision. "
-        "A command reads the standard input; tests of a plan read nothing.",
-        epilog="Exit code: 0 all passed, 10 tests failed, 13 something did not run, "
-        "130 and 143 interrupted.",
+        "Standard input goes to a command, never to the tests of a plan.",
+        epilog="Exit code: 0 all tests passed, 10 tests failed, 13 a test did not run, "
+        "130 or 143 interrupted.",
         allow_abbrev=False,
     )
-    parser.add_argument("--plan", metavar="FILE|DIR", help="the plan, or its artifact's folder")
-    parser.add_argument("--shard", metavar="KEY", help="which of its shards")
-    parser.add_argument("--record", metavar="DIR", required=True, help="new folder of the record")
+    parser.add_argument("--plan", metavar="FILE|DIR", help="plan, or folder of the plan artifact")
+    parser.add_argument("--shard", metavar="KEY", help="shard of the plan to run")
+    parser.add_argument("--record", metavar="DIR", required=True, help="new folder for the record")
     for name, metavar, help_text in (
-        ("--until", "UNIT", "run its units up to this one, in its order: what came before a test"),
-        ("--for", "TIME", "begin no unit after this time of the step (90s, 15m, 1h)"),
+        ("--until", "TEST", "run the tests of the shard, in its order, up to this one"),
+        (
+            "--for",
+            "TIME",
+            "start no test after this time (90s, 15m, 1h) since the start of the step",
+        ),
     ):
         parser.add_argument(name, metavar=metavar, help=help_text)
     for name, help_text in (
-        ("--resume-from", "run what did not end in earlier attempts, whose records lie below it"),
-        ("--continue", "run what earlier steps of this attempt left, whose records lie below it"),
-        ("--results", "of a command: result files that it writes, as reports/**/*.xml"),
+        (
+            "--resume-from",
+            "run the tests without a result in earlier attempts, whose records are in DIR",
+        ),
+        ("--continue", "run the tests without a result in earlier steps, whose records are in DIR"),
+        ("--results", "JUnit or TRX files that a command writes, such as reports/**/*.xml"),
     ):
         metavar = "GLOB" if name == "--results" else "DIR"
         parser.add_argument(name, metavar=metavar, action="append", default=[], help=help_text)
     for name, help_text in (
-        ("--unless-ended", "with --resume-from: all of it again where the last attempt ended"),
-        ("--github", "say in the step's outputs how it ended; at a checkpoint it ends with 0"),
+        ("--unless-ended", "with --resume-from: run all tests again if the last attempt completed"),
+        ("--github", "set the output `state` of the step; end with 0 at a checkpoint"),
     ):
         parser.add_argument(name, action="store_true", help=help_text)
     return parser
+
+
+def format_help() -> str:
+    """What `--help` prints."""
+    return _parser().format_help()
 
 
 def split_at_separator(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ciguard.sources.artifacts import Progress, RunArtifacts
     from ciguard.sources.subject_run import SubjectRun
 
-RUN_HELP: Final = "Instead: a run of GitHub, 123456 or 123456/2; plan and records are downloaded."
+RUN_HELP: Final = "Run on GitHub (123456 or 123456/2) whose plan and records are downloaded."
 EVERY_S: Final = 10.0  # a line in the log of a job
 NO_PLAN: Final = (
     "no --plan and no --run: what should have run is said nowhere, and records cannot say what is "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 HELP: Final = (
-    "Instead: JUnit or TRX files of jobs of your own, as 'artifacts/{shard}/**/*.trx'; repeatable."
+    "JUnit or TRX files instead of records, such as 'artifacts/{shard}/**/*.trx'; repeatable."
 )
 NAMES: Final = ("shard", "suite", "variant")
 _OPEN: Final = re.compile(r"\*\*|[*?]|\{\w*\}")
