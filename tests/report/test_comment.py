@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -223,3 +224,34 @@ def test_the_chart_draws_nothing_that_nobody_measured_or_predicted() -> None:
     text = comment(world.plan, blind)
     assert "    bar [3.10, 3.10]\n```" in text
     assert "predicted" not in text.partition("```mermaid")[2].partition("```")[0]
+
+
+STACK = """\
+stopped: over its limit of 3 s
+Current thread 0x00007f41 (most recent call first):
+  File "/home/runner/shop/shop/prices.py", line 18 in settle
+  File "/home/runner/shop/tests/test_prices.py", line 13 in test_settles
+  File "/usr/lib/python3/site-packages/_pytest/python.py", line 187 in pytest_pyfunc_call
+"""
+
+
+def test_a_test_that_hung_shows_where_down_to_its_own_file() -> None:
+    unit = "tests/test_prices.py::test_settles"
+    world = World(make_plan({"01": (unit,)}))
+    world.result(
+        *("01", unit), outcome="died", ending="timeout", message=STACK, file="tests/test_prices.py"
+    )
+    text = unescape(comment(world.plan, world.prove()))
+    fold = text.partition("<summary>Stack of the test that hung or crashed</summary>")[2]
+    frames = [line for line in fold.partition("</details>")[0].splitlines() if "  - " in line]
+    assert frames == [
+        "  - <code>shop/prices.py:18 settle</code>",
+        "  - <code>tests/test_prices.py:13 test_settles</code>",
+    ]
+
+
+def test_five_failures_are_one_table() -> None:
+    world = failing_world(5)
+    text = comment(world.plan, world.prove()).partition("<details>")[0]
+    assert text.count("|---") == 4, "of one table with four columns"
+    assert text.count("| failed | 01 |") == 5
