@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 # Standard library only and Python 3.8: what a leg runs (the members of ciguard-run.pyz).
-LEG := ciguard/__init__.py ciguard/errors.py ciguard/model ciguard/run \
+LEG := ciguard/__init__.py ciguard/errors.py ciguard/text.py ciguard/model ciguard/run \
 	ciguard/codec/__init__.py ciguard/codec/record/__init__.py \
 	ciguard/codec/record/lines.py ciguard/codec/plan_file.py
 

@@ -81,12 +81,12 @@ def table(rows: list[tuple[str, ...]], *, right: frozenset[int] = frozenset()) -
     """Columns aligned with two spaces between; `right` are the positions aligned to the right."""
     if not rows:
         return ""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    widths = [max(len(cell) for cell in column) for column in zip(*rows)]  # noqa: B905  # a leg runs on Python 3.8
     lines = []
     for row in rows:
         cells = [
             cell.rjust(width) if index in right else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+            for index, (cell, width) in enumerate(zip(row, widths))  # noqa: B905
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
@@ -119,7 +119,7 @@ def distinct_lines(texts: Sequence[str], width: int) -> list[str]:
     shown = {text: one_line(text, width) for text in texts}
     for group in _alike(shown):
         first, last = min(group), max(group)
-        same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+        same = next((n for n, (a, b) in enumerate(zip(first, last)) if a != b), 0)  # noqa: B905
         shown.update({text: one_line(f"...{text[same:]}", width) for text in group})
     for group in _alike(shown):
         for number, text in enumerate(group, 1):

@@ -37,6 +37,7 @@ main()
 FILES: Final = (
     "__init__.py",
     "errors.py",
+    "text.py",
     "codec/__init__.py",
     "codec/record/__init__.py",
     "codec/record/lines.py",
