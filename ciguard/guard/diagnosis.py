@@ -1,7 +1,7 @@
 """Why a leg died: its job's facts and its record's last lines -> one ending, with evidence. Pure.
 
 The rules are tried in order, and each needs something that was said or measured: what no rule
-knows stays unknown. docs/endings.md has the table.
+knows stays unknown. docs/reference/endings.md has the table.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A result names its test by an id; class and method stand in a definition, which `dotnet test` writes
 behind all results. So the file is read twice: first for definitions, then for results. A unit is
 the method with its class, as `--filter FullyQualifiedName=` takes it; rows of a theory are its
-cases. https://github.com/microsoft/vstest, TrxLogger; docs/formats.md. Pure.
+cases. https://github.com/microsoft/vstest, TrxLogger; docs/reference/result-files.md. Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Result files of other projects' own tests, read with the counts that those projects expect.
 
 They lie in a folder of their own, under their own licences, and are not part of this project.
-docs/formats.md says file by file where ours differ on purpose.
+docs/reference/result-files.md says file by file where ours differ on purpose.
 """
 
 from __future__ import annotations
