@@ -44,8 +44,8 @@ CONCLUSIVE_ENDINGS: Final[tuple[Ending, ...]] = (
 )
 MEMORY_ENDINGS: Final[tuple[Ending, ...]] = ("memory_guard", "out_of_memory")
 
-# What an `event` line of a record is about; docs/reference/record.md says what each means. Another program's
-# line may hold any other text, which nothing reads.
+# What an `event` line of a record is about; docs/reference/record.md explains each kind. Another
+# program's line may hold any other text, which nothing reads.
 EventKind = Union[
     Ending,  # a process was told to end, for this reason
     Literal[

@@ -2,7 +2,8 @@
 
 There is no standard; what is read here is the part on which the writers agree: `testcase` with
 `classname`, `name`, `time`, `file`, `line`, and in it `failure`, `error` or `skipped`; what a suite
-counts; and what Surefire says of earlier tries. docs/reference/result-files.md says what each trait means. Pure.
+counts; and what Surefire says of earlier tries. docs/reference/result-files.md has the table.
+Pure.
 """
 
 from __future__ import annotations
