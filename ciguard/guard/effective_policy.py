@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
 NAMES: Final = (*configuration.FILES, quarantine_codec.FILE)
 STRICTEST: Final = GuardRules(max_drop=0.0)
-# What of the configuration could make a red run green: by section; and of suites that both have.
+# What of the configuration could make a red run green: all of these sections; and of suites that
+# both have all but these keys, which say how long a test may take, and where.
 _POLICY_SECTIONS: Final = ("policy", "guard", "history")
-_POLICY_SUITE_KEYS: Final = ("exclude", "files")
+_HARMLESS_SUITE_KEYS: Final = frozenset({"timeout", "timeout_ratio", "pool"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +216,11 @@ def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
             if getattr(was, name) != getattr(is_, name):
                 yield f"{section}.{name}"
     for suite in sorted(base.config.suite.keys() & own.config.suite.keys()):
-        for name in _POLICY_SUITE_KEYS:
-            if getattr(base.config.suite[suite], name) != getattr(own.config.suite[suite], name):
-                yield f"suite.{suite}.{name}" if suite else f"suite.{name}"
+        was, is_ = base.config.suite[suite], own.config.suite[suite]
+        for name, field in configuration.SuiteConfig.model_fields.items():
+            if name not in _HARMLESS_SUITE_KEYS and getattr(was, name) != getattr(is_, name):
+                key = field.alias or name
+                yield f"suite.{suite}.{key}" if suite else f"suite.{key}"
 
 
 # What reads a history imports numpy, which takes as long as to prove 20,000 units: on demand.

@@ -186,6 +186,25 @@ def test_an_exclusion_that_is_added_is_a_change_of_policy(policy_checkout: Polic
     assert found.policy.notes == ("this pull request changes suite.unit.exclude",)
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('args = ["-k", "fast"]', "args"),
+        ('env = { PYTEST_ADDOPTS = "--co" }', "env"),
+        ('command = ["true"]', "command"),
+        ('list = ["cat", "units"]', "list"),
+        ('cwd = "elsewhere"', "cwd"),
+        ('framework = "command"', "framework"),
+        ('variant.new.args = ["-x"]', "variant"),
+    ],
+)
+def test_what_a_suite_runs_is_policy(policy_checkout: PolicyCheckout, text: str, key: str) -> None:
+    base = {"ciguard.toml": "[suite.unit]\ntimeout = 60\n"}
+    own = f"[suite.unit]\ntimeout = 90\n{text}\n"
+    found = policy_checkout.propose(base, {"ciguard.toml": own}).applied()
+    assert found.policy.notes == (f"this pull request changes suite.unit.{key}",)
+
+
 def test_what_the_pull_request_leaves_alone_is_no_change(policy_checkout: PolicyCheckout) -> None:
     base = {"pyproject.toml": "[tool.ciguard.guard]\nmax_drop = 0.5\n"}
     found = policy_checkout.propose(base, {"ciguard.toml": None}).applied()
