@@ -71,7 +71,8 @@ class MemorySampler:
             **self._pressure,
             **self._rare,
         )
-        near = self._guarded and (sample.headroom_bytes or 0) < self._close_bytes
+        left_bytes = sample.headroom_bytes  # None: no number to act on, however often it is asked
+        near = self._guarded and left_bytes is not None and left_bytes < self._close_bytes
         self.every_s = CLOSE_EVERY_S if near else CALM_EVERY_S
         # The rules pass over a look that found no number, so it must not push out one that did.
         with_headroom = [one for one in self._unwritten if one.headroom_bytes is not None]

@@ -16,6 +16,7 @@ from ciguard.model import MEMORY_ENDINGS, SLOTS
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
+    from ciguard.run.policy.actions import Start
     from ciguard.run.policy.process_state import ProcessState
 
 MIB: Final = 1 << 20
@@ -42,6 +43,12 @@ class Rerun:
     repeats: int = 0
     isolated: bool = False
     duration_s: float = 0.0
+
+    def starts(self, action: Start) -> bool:
+        """Whether it is this one that begins: another one may have the same units."""
+        return (action.units, action.reason, action.repeats, action.isolated) == (
+            *(self.units, self.reason, self.repeats, self.isolated),
+        )
 
     def skip_reason(self, remaining_s: float) -> str:
         """Why it is not begun any more; "" where it is.

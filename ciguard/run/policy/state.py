@@ -335,7 +335,8 @@ class State:
         if isinstance(action, Start):
             taken = set(action.units)
             self.waiting = [unit for unit in self.waiting if unit not in taken]
-            self.reruns = [one for one in self.reruns if one.units != action.units]
+            if self.reruns and self.reruns[0].starts(action):
+                del self.reruns[0]
             limits = [self.units[unit].timeout_s for unit in action.units]
             longest_s = max(NO_TIME_S if limit_s is None else limit_s for limit_s in limits)
             self.running[action.process] = ProcessState(

@@ -13,8 +13,8 @@ from run.leg_runner import until
 
 from ciguard.run.memory.headroom import LinuxHeadroom
 from ciguard.run.memory.process_tree import MAX_DESCRIPTORS, Pressure, TreeMemory
-from ciguard.run.memory.sampler import MemorySampler
-from ciguard.run.platforms.base import MemoryInstruments
+from ciguard.run.memory.sampler import CALM_EVERY_S, MemorySampler
+from ciguard.run.platforms.base import Headroom, MemoryInstruments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,3 +160,9 @@ def test_a_tree_of_the_dead_has_no_size() -> None:
         assert tree.read_bytes(0.0) is None
         tree.close()
         parent.communicate("\n")
+
+
+def test_memory_that_nobody_knows_is_not_looked_at_more_often() -> None:
+    sampler = MemorySampler(Headroom(), MemoryInstruments({}), guarded=True)
+    assert sampler.sample(1.0, {}, awaited=True) is not None
+    assert sampler.every_s == CALM_EVERY_S

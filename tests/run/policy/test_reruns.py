@@ -325,3 +325,12 @@ def test_a_repeat_stands_in_no_ones_way() -> None:
     finish_all(state, 3)
     finish_all(state, 2)
     assert isinstance(next_action(state, 1.0), Finish)
+
+
+def test_of_two_reruns_of_the_same_units_each_gets_its_turn() -> None:
+    state = state_of("a")
+    start(state)
+    end(state, 1, a="passed")
+    state.reruns = [Rerun((0,), "again: first", 1), Rerun((0,), "again: second", 1)]
+    assert start(state, 1.0).reason == "again: first"
+    assert [one.reason for one in state.reruns] == ["again: second"]
