@@ -1,0 +1,109 @@
+"""The tutorial's commands work in their order; the guides name options and keys that exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from datetime import date, timedelta
+from functools import cache
+from pathlib import Path
+
+import pytest
+from conftest import call_in_process, clean_environment
+
+from ciguard import cli, config
+from ciguard.codec import quarantine
+
+ROOT = Path(__file__).parent.parent
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+GUIDES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+PAGES = [ROOT / "README.md", TUTORIAL, *GUIDES]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The fenced blocks of a language, in the page's order."""
+    return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
+
+
+def test_the_commands_of_the_tutorial_work(tmp_path: Path) -> None:
+    """The repository on GitHub is a bare one beside the folder: git rewrites its address."""
+    page = TUTORIAL.read_text(encoding="utf-8")
+    work = tmp_path / "work"
+    work.mkdir()
+    remote = tmp_path / "remote.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", remote], check=True)
+    settings = {
+        f"url.{remote}.insteadOf": "https://github.com/OWNER/shop.git",
+        "user.name": "reader",
+        "user.email": "reader@example.org",
+    }
+    environment = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings.items()):
+        environment[f"GIT_CONFIG_KEY_{number}"] = key
+        environment[f"GIT_CONFIG_VALUE_{number}"] = value
+    done = subprocess.run(
+        ["bash", "-e", "-c", "\n".join(blocks(page, "sh"))],
+        cwd=work,
+        env=clean_environment(**environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    for line in "".join(blocks(page, "text")).splitlines():
+        assert line in lines
+    assert lines.count("exit code 10") == 2
+    branches = subprocess.run(
+        ["git", "-C", remote, "branch"], capture_output=True, text=True, check=True
+    )
+    assert branches.stdout.split() == ["main", "rounding"]
+    workflow = (work / "shop" / ".github" / "workflows" / "ciguard.yml").read_text("utf-8")
+    assert "git+https://HOST/OWNER/REPOSITORY@COMMIT" in workflow
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_options_in_a_page_exist(page: Path) -> None:
+    """Every `--option` of a command that a page shows is in the help of its verb."""
+    commands = re.findall(r"ciguard ([a-z]+)\b((?:\\\n|[^`\n])*)", page.read_text("utf-8"))
+    for verb, words in commands:
+        if verb in cli.VERBS:
+            assert own_options(words) <= known_options(verb), f"ciguard {verb}{words}"
+
+
+def own_options(words: str) -> set[str]:
+    """Options of ciguard itself, without those in quotes and after `--`, a pipe or `#`."""
+    own = re.split(r"\s--\s|[|;&]|\s#", re.sub(r"'[^']*'", "''", words))[0]
+    return set(re.findall(r"(?<=[\s\[])--[a-z-]+", own))
+
+
+@cache
+def known_options(verb: str) -> set[str]:
+    actions = ("add", "export", "pull", "push", "show") if verb == "history" else ()
+    calls = [[verb, action] for action in actions] or [[verb]]
+    text = "".join(call_in_process(*call, "--help", cwd=ROOT).stdout for call in calls)
+    return set(re.findall(r"--[a-z-]+", text))
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_configuration_in_a_guide_is_accepted(page: Path) -> None:
+    for block in blocks(page.read_text("utf-8"), "toml"):
+        if "[[quarantine]]" in block:
+            (until,) = re.findall(r"(?m)^until = (\S+)", block)
+            day = date.fromisoformat(until) - timedelta(days=9)
+            assert not quarantine.decode(block.encode(), day).problems
+        else:
+            config.parse({config.FILE: block.encode()}, {})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text("utf-8")):
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), target
+        if anchor:
+            titles = re.findall(r"(?m)^#+ (.*)$", file.read_text("utf-8"))
+            assert anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+                              for title in titles}, target  # fmt: skip
