@@ -176,7 +176,7 @@ def _help(*words: str) -> str:
         found = command.get_command(context, word)
         assert found is not None
         command = found
-        context = click.Context(command, info_name=word, parent=context)
+        context = click.Context(command, info_name=word, parent=context, help_option_names=[])
     return command.get_help(context)
 
 
@@ -201,3 +201,26 @@ def test_command_line_page_is_what_help_prints(
         text = options.format_help() if words == ("run",) else _help(*words)
         lines += ["", f"## ciguard {' '.join(words)}", "", "```text", text.rstrip(), "```"]
     golden("\n".join(lines) + "\n", REFERENCE / "command-line.md")
+
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+
+
+def _anchors(page: Path) -> set[str]:
+    titles = re.findall(r"(?m)^#+ (.*)$", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            path, _, anchor = link.partition("#")
+            if "://" in path:
+                continue
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), f"{page.name}: {link}"
+            assert not anchor or anchor in _anchors(target), f"{page.name}: {link}"
+
+
+def test_docs_stay_short() -> None:
+    assert sum(len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES[1:]) <= 2200

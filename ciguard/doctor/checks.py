@@ -44,7 +44,7 @@ def has_errors(checks: Sequence[Check]) -> bool:
 
 
 def as_json(checks: Sequence[Check]) -> dict[str, Any]:
-    """For programs; documented in docs/doctor.md."""
+    """For programs; documented in docs/reference/json.md."""
     levels = [one.level for one in checks]
     return {
         "schema": SCHEMA,
