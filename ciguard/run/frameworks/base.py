@@ -133,7 +133,9 @@ if TYPE_CHECKING:
 
 
 # Who may reset the memory marks of a process: the leg with this pid, or "self".
-PEAK_RESET_BY: Final = "CIGUARD_MARKED_BY"
+PEAK_RESET_BY: Final = "CIGUARD_PEAK_RESET_BY"
+# A user sets it to 1 for tests that read the mark themselves, as ru_maxrss: nobody resets it then.
+KEEP_PEAK: Final = "CIGUARD_KEEP_PEAK"
 
 # What a leg says to its own process: one inside a tested process must not hand on the outer one's.
 LEG_VARIABLES: Final = (

@@ -92,7 +92,8 @@ class ReopeningFile:
 class Memory:
     """The high-water mark of this process over one test (Linux: proc(5), VmHWM)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_peak: bool = False) -> None:
+        self._keeps_peak = keeps_peak  # the tests read the mark themselves: it is never reset
         self._status = ReopeningFile("/proc/self/status", os.O_RDONLY)
         self._statm = ReopeningFile("/proc/self/statm", os.O_RDONLY)
         self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
@@ -118,7 +119,8 @@ class Memory:
         if self._measuring:
             self._trim()
         else:
-            unavailable.append("clear_refs: memory of tests is not measured")
+            reason = "CIGUARD_KEEP_PEAK is set" if self._keeps_peak else "clear_refs"
+            unavailable.append(f"{reason}: memory of tests is not measured")
         if self._measuring and not collects:
             unavailable.append("a collection behind tests that grew (a warning may be an error): ")
             unavailable[-1] += "what they retained may be reference cycles"
@@ -150,7 +152,7 @@ class Memory:
     def begin(self) -> None:
         """Reset the mark: what was freed before is given back already (see `end`)."""
         self._measuring = False
-        if REAL.read_at is None:
+        if self._keeps_peak or REAL.read_at is None:
             return  # under Wine there is a /proc all the same
         with contextlib.suppress(OSError, ValueError):
             REAL.write(self._clear_refs.descriptor(), b"5")

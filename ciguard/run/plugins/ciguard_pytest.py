@@ -63,6 +63,7 @@ class _Assignment:
         self.stop_file, self.oom_file = path("CIGUARD_STOP_FILE"), path("CIGUARD_OOM_FILE")
         self.suite = environ.get("CIGUARD_SUITE", "")
         self.variant = environ.get("CIGUARD_VARIANT", "")
+        self.keeps_peak = environ.get("CIGUARD_KEEP_PEAK") == "1"
         try:
             self.process = int(environ.get("CIGUARD_PROCESS") or 1)
             self.origin_s = _origin_s(environ)
@@ -263,7 +264,7 @@ class _Recorder:
         self._record = _RecordFile(self._file_of(name) if worker else leg.record_file)
         self._failures = _Failures(f"{stem}.failures.txt")
         self._workers = Workers(f"{stem}.log", leg.oom_file)
-        self._memory = Memory()
+        self._memory = Memory(keeps_peak=leg.keeps_peak)
         self._setups: Optional[_FixtureTimer] = None  # this and the next: of the test that runs now
         self._reports: Optional[_Reports] = None
         self._collected: Dict[int, str] = {}

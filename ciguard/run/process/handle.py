@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
 from ciguard.codec.record.lines import LineError, decode, encode
 from ciguard.model import EventLine, Result, StartLine
-from ciguard.run.frameworks.base import PEAK_RESET_BY
+from ciguard.run.frameworks.base import KEEP_PEAK, PEAK_RESET_BY
 from ciguard.run.platforms.base import FILE_FLAGS
 from ciguard.run.process.missing_results import ProcessReport
 from ciguard.run.process.output_log import Log
@@ -209,6 +209,7 @@ def launch(
     more = {PEAK_RESET_BY: str(os.getpid()), **env}
     more["CIGUARD_OOM_FILE"] = guardrail.oom_file()
     oom_kills = guardrail.oom_kills()
+    is_peak_kept = PEAK_RESET_BY in env or env.get(KEEP_PEAK) == "1"
     process = platform.start(argv, more, cwd, log_of(batch), stdin=stdin)
     tree = platform.tree(process)
     return ProcessHandle(
@@ -218,7 +219,7 @@ def launch(
         defaults,
         started_s=now_s,
         oom_kills=oom_kills,
-        windows=None if PEAK_RESET_BY in env else instruments.windows(tree),
+        windows=None if is_peak_kept else instruments.windows(tree),
     )
 
 

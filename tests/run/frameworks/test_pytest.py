@@ -44,7 +44,7 @@ def test_no_path_is_added_to_the_users_command() -> None:
             "CIGUARD_PROCESS": "1",
             "CIGUARD_TRIES_FILE": "/p/tries.json",
             "CIGUARD_ORIGIN_S": "12.5",
-            "CIGUARD_MARKED_BY": "self",
+            "CIGUARD_PEAK_RESET_BY": "self",
         },
         paths={"PYTHONPATH": "/p/inside"},
     )

@@ -256,3 +256,21 @@ os.open = refuse
     (line,) = session.of("result")
     assert not {"peak_bytes", "peak_delta_bytes", "measured_by", "retained_bytes"} & set(line)
     assert "clear_refs" in session.events("unavailable")[0]["detail"]
+
+
+def test_the_mark_is_left_alone_on_request(project: Project) -> None:
+    """For tests that read it themselves: `ru_maxrss` remembers what the test before it took."""
+    project.write(
+        "test_mem.py",
+        "import resource\n"
+        "def test_takes(): bytearray(200_000_000)\n"
+        "def test_reads(): assert resource.getrusage(0).ru_maxrss > 190_000\n",
+    )
+    reset, kept = project.run(), project.run(CIGUARD_KEEP_PEAK="1")
+    if reset.events("unavailable"):
+        pytest.skip(reset.events("unavailable")[0]["detail"])
+    outcomes = [[line["outcome"] for line in one.results.values()] for one in (reset, kept)]
+    assert outcomes == [["passed", "failed"], ["passed", "passed"]]
+    assert not any("peak_bytes" in line for line in kept.results.values())
+    (limitation,) = [one["detail"] for one in kept.events("unavailable") if "KEEP" in one["detail"]]
+    assert limitation == "CIGUARD_KEEP_PEAK is set: memory of tests is not measured"
