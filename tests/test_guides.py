@@ -17,7 +17,7 @@ from ciguard.codec import quarantine
 ROOT = Path(__file__).parent.parent
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 GUIDES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
-PAGES = [ROOT / "README.md", TUTORIAL, *GUIDES]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: str, language: str) -> list[str]:
