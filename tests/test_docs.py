@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import re
@@ -224,3 +225,48 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 def test_docs_stay_short() -> None:
     assert sum(len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES[1:]) <= 2200
+
+
+# Phrases that have no ordinary English use in what a user reads here.
+PHRASES = (
+    *("are told", "goes without", "had its turn", "innocent", "is called so", "is no duration"),
+    *("is told", "its keeper", "its turn", "lacks one", "mend", "no word about", "nobody said"),
+    *("not told", "of whom", "taken for", "told of", "tells of", "to blame", "turn had not come"),
+    *("without a word", "written and unproven"),
+)
+IN_PROSE = ("nobody knows", "nobody has seen", "dearer", "what stays behind", "by the mood")
+
+
+def _phrases_in(text: str, phrases: tuple[str, ...] = PHRASES) -> list[str]:
+    words = " ".join(text.lower().split())
+    return [phrase for phrase in phrases if re.search(rf"\b{phrase}\b", words)]
+
+
+def _messages(source: str) -> Iterator[str]:
+    """Every text of a module but its docstrings."""
+    tree = ast.parse(source)
+    bodies = (node.body for node in ast.walk(tree) if hasattr(node, "body"))
+    first = (body[0] for body in bodies if isinstance(body, list) and body)
+    docstrings = {id(one.value) for one in first if isinstance(one, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings:
+            yield node.value if isinstance(node.value, str) else ""
+
+
+def test_pages_and_templates_are_plain_english() -> None:
+    texts = (*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "templates").glob("*.j2")))
+    found = {
+        path.name: _phrases_in(path.read_text(encoding="utf-8"), (*PHRASES, *IN_PROSE))
+        for path in texts
+    }
+    assert {name: phrases for name, phrases in found.items() if phrases} == {}
+
+
+def test_messages_are_plain_english() -> None:
+    found = [
+        f"{path.name}: {phrase!r} in {message!r}"
+        for path in sorted((ROOT / "ciguard").rglob("*.py"))
+        for message in _messages(path.read_text(encoding="utf-8"))
+        for phrase in _phrases_in(message)
+    ]
+    assert found == []

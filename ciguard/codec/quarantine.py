@@ -167,7 +167,7 @@ def _until_problems(value: object, today: date) -> Iterator[str]:
     if until is None:
         yield f"has no last day: until = {latest.isoformat()} is the latest"
     elif until < today:
-        yield f"has expired on {until.isoformat()}: mend its tests, or decide about it again"
+        yield f"has expired on {until.isoformat()}: fix its tests, or renew the entry"
     elif until > latest:
         yield (
             f"holds until {until.isoformat()}, more than {MAX_PERIOD.days} days ahead: "

@@ -255,7 +255,7 @@ def _why_unjudged(
 
 def _notes(candidate: Run, base: Run | None, transitions: Sequence[Transition]) -> Iterator[str]:
     if base is None:
-        yield "There is no base: no transitions are told."
+        yield "There is no base: no transitions are shown."
     elif not leg_coverage(base).is_complete and any(one.before == ABSENT for one in transitions):
         yield "The base is incomplete: what is called added may have been lost there."
     if base is not None:

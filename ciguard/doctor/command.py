@@ -269,7 +269,7 @@ def _github_checks(
             yield ok("token", f"may do {permission}")
         else:
             fix = f"give the job `permissions: {permission}`, or the token that permission"
-            yield warning("token", f"may not do {permission}: it is not told {without}", fix)
+            yield warning("token", f"may not do {permission}; unavailable: {without}", fix)
     is_own = repository.is_enterprise_server
     version = version_of(github) if is_own else ""
     artifacts = config.workflow.artifacts or artifact_version(invocation.folder, lambda _: None)
@@ -290,7 +290,7 @@ def _machine() -> Iterator[Check]:
     else:
         yield ok("memory", f"{cpus}, {console.size(memory)} for all processes of a leg")
     if CURRENT.LIMITATIONS:
-        what = f"a leg here goes without {'; '.join(CURRENT.LIMITATIONS)}"
+        what = f"not available in a job here: {'; '.join(CURRENT.LIMITATIONS)}"
         yield warning("measuring", what, "docs/reference/platforms.md lists the effects")
     else:
         yield ok("measuring", f"a leg on {CURRENT.NAME} measures and guards memory")

@@ -154,7 +154,7 @@ class Checkout:
         done = self._git(*arguments, environ=environ)
         if done.returncode:
             output_text = without_secrets(done.stderr.decode("utf-8", "replace"))
-            what = f"git {arguments[0]} failed: {output_text[:300] or 'without a word'}"
+            what = f"git {arguments[0]} failed: {output_text[:300] or 'no output'}"
             raise RemoteError(what, where="git", fix=_FIX)
         return done.stdout
 

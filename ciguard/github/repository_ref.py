@@ -113,7 +113,7 @@ def resolve_repository(
     if not name and from_remote is not None and _host(from_remote[0]) == _host(ours):
         name = from_remote[1]
     if not REPOSITORY.fullmatch(name):
-        what = "nobody said of which repository"
+        what = "the repository is not known"
         what = f'expected OWNER/NAME, found "{name:.80}"' if name else what
         fix = "pass --repo OWNER/NAME, or call it in a checkout whose remote origin is on GitHub"
         raise UsageError(what, where="--repo", fix=fix)

@@ -53,13 +53,13 @@ ENDING_TEXT: Final[Mapping[Ending, str]] = {
 
 # What to do about units without a result, by the kind of the event in which the leg says why.
 MISSING_RESULT_ADVICE: Final[Mapping[str, str]] = {
-    "not_imported": "mend the import, or install what is missing in the leg too",
+    "not_imported": "fix the import, or install the missing package in the job too",
     "deselected": "find the plugin or option that takes them out, and take it out of the leg",
     "not_found": "renamed or moved since the plan was made? Make the plan again on this commit, "
     "and look at the suite's working folder",
     "not_reached": "look at the last output in its record",
     "in_files": "let the command append a result line for it, or name it in a result file",
-    "not_run": "run it again: its leg ended before its turn",
+    "not_run": "run it again: its leg ended before it started",
     "no_result": "let the command append one result line for each of its units",
 }
 

@@ -224,7 +224,7 @@ def _died_between_tests(leg: LegResult) -> Iterator[Finding]:
         if end.ending in ENDED_UNREQUESTED and end.process in outputs.keys() - red:
             code, _, output = outputs.pop(end.process).partition("\n")
             what = f"shard {leg.shard.key}: process {end.process} ended by {end.ending} ({code}) "
-            what += f"and no unit is to blame; its last output: {last_line(output) or 'nothing'}"
+            what += f"and no unit explains it; its last output: {last_line(output) or 'nothing'}"
             left = done[end.process] < given.get(end.process, 0)
             if left and found:
                 continue

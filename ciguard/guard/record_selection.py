@@ -162,7 +162,7 @@ def _unnamed(
     lines = record.results or record.starts or record.processes
     empty = bool(record.damage) and all(one.endswith(EMPTY_LEG) for one in record.damage)
     if empty and not lines and counting.keys() == keys:
-        what = f"files without a byte, and no leg lacks one: {', '.join(record.damage[:MAX_NAMED])}"
+        what = f"empty files, and each leg has a record: {', '.join(record.damage[:MAX_NAMED])}"
         return Finding("warning", "empty_record_file", what, fix="look at what the legs upload")
     return Finding("incomplete", "no_shard_line", _unidentified(record), fix=fix)
 

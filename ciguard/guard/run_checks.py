@@ -33,7 +33,7 @@ def check_inventory(plan: Plan, policy: Policy, planned: AbstractSet[UnitKey]) -
         yield Finding("incomplete", "nothing_planned", "no unit is planned", fix=fix)
     for error in inventory.errors:
         what = f"collecting failed: {error}"
-        fix = "mend it: tests behind a collection error do not run"
+        fix = "fix it: tests after a collection error do not run"
         yield Finding("incomplete", "collection_error", what, fix=fix)
     unplanned = inventory.collected - len(planned) - len(inventory.excluded)
     if unplanned > 0:

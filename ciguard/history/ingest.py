@@ -222,7 +222,7 @@ def _measure(
     if out_of_range.size:
         key = keys[int(out_of_range[0])]
         what = f"{name} of {key.unit!r:.200} is {column[out_of_range[0]]:g}"
-        raise InputError(what, where=f"suite {key.suite!r}", fix="mend what measured it")
+        raise InputError(what, where=f"suite {key.suite!r}", fix="fix the program that measured it")
     return column
 
 

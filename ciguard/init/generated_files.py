@@ -60,7 +60,7 @@ NO_CHECKOUT_FIX: Final = (
 
 COMMON_BRANCHES: Final = ("main", "master")
 GUESSED_BRANCH: Final = (
-    "git does not know origin's default branch: {} is taken for it; "
+    "git does not know origin's default branch: {} is used instead; "
     "git remote set-head origin --auto tells git"
 )
 
@@ -156,8 +156,8 @@ def artifact_version(folder: Path, notify: Callable[[str], None]) -> int:
     if from_remote is None or not is_enterprise_server(from_remote[0]):
         return 4
     notify(
-        f"{from_remote[0]} is taken for a GitHub Enterprise Server, with artifacts of generation 3:"
-        f" set workflow.artifacts = 4 in {FILE} where it has the newer ones"
+        f"{from_remote[0]} is treated as a GitHub Enterprise Server, with artifacts of generation "
+        f"3: set workflow.artifacts = 4 in {FILE} where it has the newer ones"
     )
     return 3
 

@@ -64,7 +64,7 @@ def publish(
     if run is None:
         is_requested = comment or check or issue
         return Published(
-            ("nothing is told: this is no run of GitHub Actions",) if is_requested else ()
+            ("nothing is published: this is not a run of GitHub Actions",) if is_requested else ()
         )
     wanted: list[tuple[str, Callable[[_Publisher], str]]] = []
     if comment:

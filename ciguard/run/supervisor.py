@@ -389,7 +389,7 @@ class Supervisor:
             if limitation and limitation not in self._reported_limitations:
                 self._reported_limitations.add(limitation)
                 self._record.append(EventLine("unavailable", now_s, detail=limitation))
-                self._console.print_line(f"this leg lacks {limitation}")
+                self._console.print_line(f"not available in this job: {limitation}")
 
     def _spawn(self, action: Start, now_s: float) -> ProcessHandle:
         """Write the batch and start its process. Raises OSError where either cannot be."""

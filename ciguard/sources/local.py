@@ -187,7 +187,7 @@ def read_result_files(
 def _raise_first(problems: Sequence[str], where: str) -> None:
     if problems:
         more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
-        raise InputError(f"{problems[0]}{more}", where=where, fix="take it away, or mend it")
+        raise InputError(f"{problems[0]}{more}", where=where, fix="remove it, or fix it")
 
 
 def find_result_files(

@@ -83,7 +83,7 @@ def parse(text: str, side: str, exists: Callable[[str], bool]) -> Reference:
 
     Raises:
         UsageError: an address that is no run's, or a branch without a name.
-        InputError: nothing is called so.
+        InputError: not found.
     """
     where = f"{side}: {text}" if text else side
     if text and exists(text):
@@ -101,7 +101,7 @@ def parse(text: str, side: str, exists: Callable[[str], bool]) -> Reference:
         return Branch(name)
     if _WILD.search(text):
         return PathReference(text, wild=True)
-    raise InputError("nothing is called so", where=where, fix=f"name {POSSIBLE}")
+    raise InputError("not found", where=where, fix=f"name {POSSIBLE}")
 
 
 def _page(text: str, where: str) -> RunId:

@@ -51,7 +51,7 @@ def test_an_issue_is_a_number_or_an_address(issue: str) -> None:
 
 
 PROBLEMS = [
-    ({"until": "2026-11-20"}, "has expired on 2026-11-20: mend its tests, or decide about it"),
+    ({"until": "2026-11-20"}, "has expired on 2026-11-20: fix its tests, or renew the entry"),
     ({"until": "2026-12-22"}, "holds until 2026-12-22, more than 30 days ahead: 2026-12-21 is the"),
     ({"until": None}, "has no last day: until = 2026-12-21 is the latest"),
     ({"until": "2026-11-30T10:00:00Z"}, "has no last day"),

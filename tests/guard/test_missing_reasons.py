@@ -65,7 +65,7 @@ def test_a_process_that_died_between_units_is_a_warning() -> None:
         (
             "warning",
             "died_between_tests",
-            "shard 01: process 7 ended by crash (killed by SIGSEGV) and no unit is to blame; "
+            "shard 01: process 7 ended by crash (killed by SIGSEGV) and no unit explains it; "
             "its last output: in the exit of a module",
         )
     ]
@@ -78,7 +78,7 @@ def test_a_process_that_died_between_units_is_a_warning() -> None:
 
 
 CAUSED = [
-    ("not_imported", "it could not be imported: ImportError: x", "mend the import"),
+    ("not_imported", "it could not be imported: ImportError: x", "fix the import"),
     ("not_found", "it was not found by any in this checkout", "renamed or moved"),
     ("no_result", "the command wrote no result for it to $CIGUARD_RECORD_FILE", "let the command"),
 ]

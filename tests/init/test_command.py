@@ -226,7 +226,7 @@ def test_a_branch_made_for_it_is_not_taken_for_the_default(
         subprocess.run([*git, "update-ref", place, "HEAD"], check=True)
     answer = call(repository, "--yes")
     assert f'branches: ["{taken}"]' in (repository / WORKFLOW).read_text("utf-8")
-    output = f"git does not know origin's default branch: {taken} is taken for it"
+    output = f"git does not know origin's default branch: {taken} is used instead"
     assert (output in answer.stderr) is (taken != "trunk"), "a guess is told"
 
 

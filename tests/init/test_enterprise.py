@@ -44,7 +44,7 @@ def uses(folder: Path) -> set[str]:
 
 def test_the_server_is_known_by_origin(repository: Path, call: Init) -> None:
     answer = call(repository, "--yes")
-    assert "https://git.example is taken for a GitHub Enterprise Server" in answer.stderr
+    assert "https://git.example is treated as a GitHub Enterprise Server" in answer.stderr
     assert load(repository, {}).workflow.artifacts == 3
     assert not any("actions/upload-artifact" in one for one in uses(repository))
     for path in LOCAL_FILES:

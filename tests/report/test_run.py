@@ -195,7 +195,7 @@ def test_a_run_without_a_plan_is_incomplete_for_a_report(call: Call, server: Fak
     [
         (("--run", "7", "--records", "x"), "both --run and --records"),
         (("--run", "branch:main"), "expected a run"),
-        (("--run", "7", "--no-repo"), "nobody said of which repository"),
+        (("--run", "7", "--no-repo"), "the repository is not known"),
         (("--run", "https://git.example/o/r/actions/runs/7"), "not sent to another server"),
     ],
 )

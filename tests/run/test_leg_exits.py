@@ -172,7 +172,7 @@ def test_what_the_framework_did_not_come_to(tmp_path: Path) -> None:
         ["test_a.py::test_a", "test_a.py::test_b"], suites={"": replace(PYTEST, args=("-x",))}
     )
     leg = start_shard(tmp_path, plan).wait(13)
-    why = "its process ended with exit code 1 before its turn: stopping after 1 failures"
+    why = "its process ended with exit code 1 before it started: stopping after 1 failures"
     assert causes(leg) == {"test_a.py::test_b": ("not_reached", why)}
     assert unexplained(leg) == []
 

@@ -147,7 +147,7 @@ def test_later(): pass
     outcomes = leg.outcomes()
     assert outcomes.pop(more[0]) in ("passed", "died"), "whichever comes first"
     assert outcomes == {**dict.fromkeys(passed, "passed"), UNITS[1]: "died"}
-    assert "its keeper was killed" in leg.printed
+    assert "its reaper was killed" in leg.printed
     no_survivor(leg)
 
 
@@ -259,6 +259,6 @@ def test_slow():
     program = ("bash", "-c", script, sys.executable)
     leg = start_shard(tmp_path, plan_of(UNITS[1:2]), program=program).wait(10)
     server = int((tmp_path / "server").read_text())
-    assert "its keeper was killed" in leg.printed
+    assert "its reaper was killed" in leg.printed
     assert leg.survivors() == [server]
     os.kill(server, signal.SIGKILL)

@@ -77,7 +77,7 @@ def test_without_ctypes_it_says_what_it_lacks(pyz: Path, folder: Path, tmp_path:
     program = (sys.executable, "-I", "-S", str(maimed))
     leg = start_shard(folder, plan_of(UNITS), program=program, PYZ=str(maimed)).wait(10)
     assert leg.outcomes() == OUTCOMES
-    assert "this leg lacks a subreaper" in leg.printed
+    assert "not available in this job: a subreaper" in leg.printed
     assert [event.kind for event in leg.record().events].count("unavailable") == 1
 
 

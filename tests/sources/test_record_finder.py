@@ -174,7 +174,7 @@ def test_a_folder_without_anything_and_a_place_that_is_none(tmp_path: Path) -> N
         lookup.on_disk(PathReference("."))
     assert not lookup.exists("x" * 10_000)
     assert not lookup.exists("\0")
-    with pytest.raises(UsageError, match="of which repository"):
+    with pytest.raises(UsageError, match="the repository is not known"):
         lookup.on_github(RunId(7), "HEAD: 7")
 
 

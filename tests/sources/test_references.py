@@ -38,8 +38,8 @@ GOOD: list[tuple[str, Reference]] = [
 INVALID_REFERENCES: list[tuple[str, type[CiguardError], str]] = [
     ("", InputError, "a run id (123456, 123456/2)"),
     ("nowhere", InputError, "branch:NAME, base, or this"),
-    ("0", InputError, "nothing is called so"),
-    ("12/0", InputError, "nothing is called so"),
+    ("0", InputError, "not found"),
+    ("12/0", InputError, "not found"),
     ("branch:", UsageError, "write branch:main"),
     (f"{GITHUB}/o/r/pull/7", UsageError, "no run's address"),
     (f"{GITHUB}/o/../actions/runs/7", UsageError, "OWNER/NAME"),

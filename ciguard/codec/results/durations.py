@@ -81,7 +81,9 @@ def read(stream: IO[bytes], source: str) -> tuple[Duration, ...]:
 
 def _parsed(content: bytes, source: str) -> Any:
     def refuse_constant(text: str) -> float:
-        raise InputError(f"{text} is no duration", where=source, fix="mend what wrote the file")
+        raise InputError(
+            f"{text} is not a duration", where=source, fix="fix the program that wrote the file"
+        )
 
     try:
         return json.loads(content, parse_constant=refuse_constant)
@@ -140,8 +142,10 @@ def _seconds(value: Any, path: Iterable[str], source: str) -> float:
     number = not isinstance(value, bool) and isinstance(value, int | float)
     if not number or not 0 <= value <= MAX_S:
         key = " > ".join(path)
-        what = f"{value!r:.40} is no duration: expected seconds from 0 to {MAX_S:.0e}"
-        raise InputError(what, where=f"{source}: {key:.200}", fix="mend what wrote the file")
+        what = f"{value!r:.40} is not a duration: expected seconds from 0 to {MAX_S:.0e}"
+        raise InputError(
+            what, where=f"{source}: {key:.200}", fix="fix the program that wrote the file"
+        )
     return float(value)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ciguard.errors import ExitCode
     from ciguard.model import PeakLine, Result, StartLine
 
-REAPER_LOST: Final = "its keeper was killed"
+REAPER_LOST: Final = "its reaper was killed"
 NOT_STARTED: Final = 127  # what a shell says of a program that it cannot start
 
 # For every file that lines are written to or read from: Windows would turn "\n" into "\r\n".

@@ -411,7 +411,9 @@ def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action 
         fitting.append(unit)
     reason = "first" if state.started == 0 else "next"
     if suspects:
-        reason = f"search: one of {count_of(len(suspects), 'unit')} killed a process without a word"
+        reason = (
+            f"search: one of {count_of(len(suspects), 'unit')} killed a process without a result"
+        )
     if len(fitting) < len(share):
         later = count_of(len(share) - len(fitting), "unit")
         reason += f": {later} later, the cap is {int(cap) // MIB} MiB"
@@ -454,7 +456,7 @@ def _ending(state: State) -> Action | None:
     if once_more:
         what = f"{count_of(len(once_more), 'unit')} could not be executed again"
         reasons.append(f"{what}, and have the result of their turn before: {idle}")
-    return Finish("completed", "; ".join(reasons) or "every unit had its turn")
+    return Finish("completed", "; ".join(reasons) or "every unit was started")
 
 
 def decision_line(

@@ -82,7 +82,7 @@ def not_run_events(
     of = f"{len(missing)} of {count_of(planned, 'unit')} did not run"
     yield EventLine("not_run", now_s, detail=f"{of}: {reason}")
     for suite, variant, unit in missing[:LISTED]:
-        detail = f"its turn had not come: {reason}"
+        detail = f"it was not started: {reason}"
         yield EventLine("not_run", now_s, None, suite, variant, unit, detail)
 
 
@@ -106,7 +106,7 @@ def missing_event(
     elif key in report.vanished:
         kind, why = "not_found", f"it was not found by {framework} in this checkout"
     elif announces:
-        kind, why = "not_reached", f"its process ended with exit code {exit_code} before its turn"
+        kind, why = "not_reached", f"its process ended with exit code {exit_code} before it started"
         why += f": {report.stopped}" if report.stopped else ""
     else:
         kind, why = "no_result", "the command wrote no result for it to $CIGUARD_RECORD_FILE"

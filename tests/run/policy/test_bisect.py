@@ -133,7 +133,7 @@ def test_files_in_several_processes() -> None:
 
 
 def test_a_death_between_units_of_one_file_is_searched_for_by_units() -> None:
-    """Nobody was at fault by name (its keeper was killed), and the file can be read."""
+    """Nobody was at fault by name (its reaper was killed), and the file can be read."""
     state = state_of("a::0", "a::1", "a::2", "a::3", files=True)
     first = start(state)
     state.observe(StartLine("a::0", process=first.process, at_s=0.0))

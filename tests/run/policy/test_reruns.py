@@ -80,7 +80,7 @@ def test_company_that_fails_for_the_first_time_has_its_tries_too() -> None:
     end(state, 2, a="failed", b="passed")
     assert start(state).units == (0,), "a failed once, b has passed"
     end(state, 3, a="passed")
-    assert next_action(state, 1.0) == Finish("completed", "every unit had its turn")
+    assert next_action(state, 1.0) == Finish("completed", "every unit was started")
 
 
 def test_a_suite_in_which_something_else_fails_each_time_is_not_repeated_for_ever() -> None:
@@ -112,7 +112,7 @@ def test_what_was_tried_again_and_vanished_has_its_first_result() -> None:
     end(state, 1, a="failed")
     start(state)
     state.observe(ProcessEndLine(2, "completed", 5))
-    assert next_action(state, 1.0) == Finish("completed", "every unit had its turn")
+    assert next_action(state, 1.0) == Finish("completed", "every unit was started")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_repeat_that_the_deadline_would_cut_off_is_left_out(
         return
     assert action == Warn("rerun_skipped", prints)
     state.apply(action)
-    over = Finish("completed", "every unit had its turn")
+    over = Finish("completed", "every unit was started")
     assert next_action(state, after_s) == over
 
 
@@ -203,7 +203,7 @@ def test_what_memory_killed_beside_others_has_one_turn_alone() -> None:
     assert (rerun.units, rerun.isolated) == ((0,), True)
     assert rerun.reason == "again, alone: memory ran out at 1500 MiB of its process"
     killed_for_memory(state, "hog", 3, size_mib=3900)
-    assert next_action(state, 9.0) == Finish("completed", "every unit had its turn")
+    assert next_action(state, 9.0) == Finish("completed", "every unit was started")
 
 
 def test_what_memory_killed_in_a_process_that_others_had_filled() -> None:

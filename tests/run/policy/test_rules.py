@@ -36,7 +36,7 @@ def test_every_unit_of_one_suite_goes_into_one_process() -> None:
     assert first.predicted_peak_bytes == UNKNOWN_BASE_BYTES + UNKNOWN_DELTA_BYTES
     assert next_action(state, 0.0) == Wait()
     finish_all(state, 1)
-    assert next_action(state, 1.0) == Finish("completed", "every unit had its turn")
+    assert next_action(state, 1.0) == Finish("completed", "every unit was started")
 
 
 def test_suites_and_variants_never_share_a_process() -> None:
@@ -231,7 +231,7 @@ def test_with_nothing_left_the_time_asked_for_changes_nothing() -> None:
     state.observe(StartLine("a", process=1, at_s=1.0))
     assert next_action(state, 11.0) == Wait(20.0)
     finish_all(state, 1)
-    assert next_action(state, 12.0) == Finish("completed", "every unit had its turn")
+    assert next_action(state, 12.0) == Finish("completed", "every unit was started")
 
 
 def test_what_does_not_end_within_as_long_again_gets_another_turn_but_once() -> None:
@@ -502,5 +502,5 @@ def test_every_unit_is_run_exactly_once_whatever_the_sizes(
             state.finish_for_simulation(min(state.running))
         else:
             break
-    assert action == Finish("completed", "every unit had its turn")
+    assert action == Finish("completed", "every unit was started")
     assert sorted(ran) == list(range(len(units)))

@@ -48,7 +48,7 @@ def test_an_early_end_names_the_first_hundred_and_counts_all() -> None:
     output = "250 of 400 units did not run: deadline: 9 s are over"
     assert complete == EventLine("not_run", 9.5, detail=output)
     assert [(one.suite, one.variant, one.unit) for one in listed] == missing[:100]
-    assert {one.detail for one in listed} == {"its turn had not come: deadline: 9 s are over"}
+    assert {one.detail for one in listed} == {"it was not started: deadline: 9 s are over"}
     assert list(not_run_events([], 400, "deadline", 9.5)) == []
 
 
@@ -56,7 +56,7 @@ def test_what_the_program_said_itself() -> None:
     taken = event("not_collected", KEY.unit, "collected, then deselected by another plugin")
     assert why(taken)[1] == "it was collected, then deselected by another plugin"
     assert why(VANISHED)[1] == "it was not found by any in this checkout"
-    assert why()[1] == "its process ended with exit code 3 before its turn"
+    assert why()[1] == "its process ended with exit code 3 before it started"
     wrote_none = "the command wrote no result for it to $CIGUARD_RECORD_FILE"
     assert why(announces=False)[1] == wrote_none
     assert why(announces=False, unreadable="line 2")[1] == f"{wrote_none} (line 2)"
