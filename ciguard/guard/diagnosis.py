@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.errors import ExitCode
-from ciguard.guard.leg_endings import ADVICE, LegEnd
+from ciguard.guard.leg_endings import ADVICE, LegEnd, in_flight_units, last_events, memory_trend
 from ciguard.guard.log_patterns import (
     DISK_OF_RUNNER,
     KILLED_CODES,
@@ -18,7 +18,6 @@ from ciguard.guard.log_patterns import (
     exit_code,
     first_match,
 )
-from ciguard.guard.record_tail import in_flight_units, last_events, memory_trend
 from ciguard.text import duration
 
 if TYPE_CHECKING:
