@@ -25,7 +25,7 @@ from ciguard.compare.normalize import normalize_baseline, normalize_run
 from ciguard.compare.renames import NO_RENAMES, match_renames
 from ciguard.compare.resharding import MIN_OVERLAP, resharded_cases
 from ciguard.compare.run_columns import from_history
-from ciguard.compare.scatter_sample import sample_pairs
+from ciguard.compare.scatter import sample_pairs
 from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed, without_outliers
 from ciguard.compare.transitions import ABSENT, transitions, with_excuses
 from ciguard.text import count_of

@@ -1,15 +1,24 @@
-"""The picture of tests in both runs: where each dot stands, for a template to draw. Pure."""
+"""The picture of tests in both runs: which of many it shows, and where each dot stands. Pure."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ciguard.text import duration, one_line
+import numpy as np
+
+from ciguard.compare.baseline_matrix import align, usable
+from ciguard.text import case_name, duration, one_line
+
+if TYPE_CHECKING:
+    from ciguard.compare.run_columns import Run
 
 WIDTH: Final = 420.0
 LEFT: Final = 64.0
+
+PER_CRITERION: Final = 400  # the largest, those that moved most, and an even sample of the rest
+NAME_WIDTH: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +96,31 @@ def scatter(pairs: Sample) -> Scatter | None:
 def _power(power: int) -> str:
     """ "1 ms", "10 s", "1,000 s"."""
     return f"{10**power:,} s" if power >= 0 else f"{1000 * 10.0**power:g} ms"
+
+
+def sample_pairs(base: Run | None, candidate: Run) -> Sample:
+    """At most three times `PER_CRITERION` tests, in the candidate's order; `of` counts all of
+    them.
+    """
+    if base is None:
+        return Sample()
+    before, after = align(candidate, base).wall_s, candidate.wall_s
+    rows = np.flatnonzero(usable(candidate) & (before > 0) & (after > 0))
+    before, after = before[rows], after[rows]
+    count = len(rows)
+    if count <= 3 * PER_CRITERION:
+        chosen = np.arange(count)
+    else:
+        largest = np.argsort(-np.maximum(before, after), kind="stable")[:PER_CRITERION]
+        moved = np.argsort(-np.abs(after - before), kind="stable")[:PER_CRITERION]
+        even = np.linspace(0, count - 1, PER_CRITERION).astype(np.int64)
+        chosen = np.unique(np.concatenate([largest, moved, even]))
+    found = tuple(
+        Pair(
+            case_name(candidate.keys[int(rows[one])], NAME_WIDTH),
+            float(before[one]),
+            float(after[one]),
+        )
+        for one in chosen
+    )
+    return Sample(found, count)
