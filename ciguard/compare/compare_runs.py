@@ -11,14 +11,13 @@ from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matri
 from ciguard.compare.baseline_selection import Selection, select_baseline
 from ciguard.compare.comparison import Comparison, has_missing_tests, with_state
 from ciguard.compare.context import NO_CONTEXT, Context
-from ciguard.compare.duration_changes import confirmable_logs, judge_durations
 from ciguard.compare.enums import MIN_BASELINE_RUNS
 from ciguard.compare.failure_rates import with_failure_rates
 from ciguard.compare.history_match import match_in_history
 from ciguard.compare.job_changes import cost, job_changes
 from ciguard.compare.leaks import find_leaks
 from ciguard.compare.leg_changes import leg_changes, totals, trends
-from ciguard.compare.memory_changes import judge_memory
+from ciguard.compare.measure_changes import confirmable_logs, judge_durations, judge_memory
 from ciguard.compare.metrics import compare_metrics
 from ciguard.compare.missing import incompleteness, leg_coverage, lost_units
 from ciguard.compare.normalize import normalize_baseline, normalize_run

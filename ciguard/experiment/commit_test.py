@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy import stats
 
-from ciguard.compare.memory_changes import OFFSET_BYTES, RESOLUTION_BYTES
+from ciguard.compare.measure_changes import OFFSET_BYTES, RESOLUTION_BYTES
 from ciguard.compare.significance import Thresholds
 from ciguard.compare.statistics import PRIOR, moderated_scale
 from ciguard.experiment.paired_test import Row

@@ -1,4 +1,9 @@
-"""Wall times against the baseline, with each runner's speed taken out. Pure."""
+"""Wall times and peak deltas of a run against the baseline's. Pure.
+
+Of wall times each runner's speed is taken out. A peak delta is what a test adds to the memory it
+finds: it does not depend on the order of tests, as the absolute peak does, and runners do not
+differ in it; what it has is modes, so both the median and the extreme must be exceeded.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +14,28 @@ import numpy as np
 
 from ciguard.compare.enums import MIN_BASELINE_RUNS
 from ciguard.compare.significance import CaseInput, Effects, Thresholds, classify
-from ciguard.compare.statistics import count_values, moderated_scale, prediction_error
+from ciguard.compare.statistics import count_values, medians, moderated_scale, prediction_error
 from ciguard.compare.test_changes import MeasureVerdict
 from ciguard.history.query import STEADY_S
 
 if TYPE_CHECKING:
+    from ciguard.compare.baseline_matrix import BaselineMatrix
     from ciguard.compare.normalize import NormalizedBaseline, NormalizedRun
     from ciguard.compare.run_columns import Run
-    from ciguard.compare.statistics import Floats
+    from ciguard.compare.statistics import Flags, Floats
 
-SUSPECT: Final = Thresholds(z=2.0, ratio=0.05, amount=0.050)
-CONFIRMED: Final = Thresholds(z=3.0, ratio=0.10, amount=0.100)
+SUSPECT_DURATION: Final = Thresholds(z=2.0, ratio=0.05, amount=0.050)
+CONFIRMED_DURATION: Final = Thresholds(z=3.0, ratio=0.10, amount=0.100)
 # Named even when it is chance: whoever made a test three times as slow wants to know it at once.
-LARGE: Final = Thresholds(z=0.0, ratio=2.0, amount=1.0)
+LARGE_DURATION: Final = Thresholds(z=0.0, ratio=2.0, amount=1.0)
 NOISY: Final = 1.5  # times the baseline's spread: then this run's durations tell nothing
-RESOLUTION: Final = 0.001  # of a value: no timer of a test is better
+DURATION_RESOLUTION: Final = 0.001  # of a value: no timer of a test is better
+
+MIB: Final = 1024 * 1024
+MEMORY_THRESHOLDS: Final = Thresholds(z=4.0, ratio=0.03, amount=4 * MIB)
+# A delta may be 0, which has no logarithm: 1 MiB is added to each.
+OFFSET_BYTES: Final = MIB
+RESOLUTION_BYTES: Final = MIB // 16  # what 99 % of repeated measurements agree within
 
 
 def judge_durations(
@@ -44,7 +56,7 @@ def judge_durations(
         speeds.log_wall
     )
     ratio = speeds.noise_ratio(baseline)
-    scale = np.maximum(moderated_scale(baseline.log_wall, baseline.reference), RESOLUTION)
+    scale = np.maximum(moderated_scale(baseline.log_wall, baseline.reference), DURATION_RESOLUTION)
 
     def numbers(logs: Floats) -> Effects:
         logs = np.where(comparable, logs, np.nan)
@@ -59,18 +71,18 @@ def judge_durations(
     # Where few tests told it, the baseline's runners are in its values: the slowest of them, too.
     extremes = np.exp(np.where(speeds.low_confidence[:, None], baseline.log_wall, np.nan))
     found = numbers(speeds.log_wall)
-    large = found.exceeds_thresholds(LARGE, 1)
+    large = found.exceeds_thresholds(LARGE_DURATION, 1)
     # A leg whose tests all take three times as long would else be a slow runner.
     measured = replace(found, after=np.where(comparable, run.wall_s, np.nan)).exceeds_thresholds(
-        LARGE, 1
+        LARGE_DURATION, 1
     )
     question = CaseInput(
         run,
         "wall_s",
         found,
         twice,
-        SUSPECT,
-        CONFIRMED,
+        SUSPECT_DURATION,
+        CONFIRMED_DURATION,
         extremes,
         ratio,
         large=large | measured,
@@ -95,3 +107,44 @@ def confirmable_logs(speeds: NormalizedRun, baseline: NormalizedBaseline) -> Flo
     return np.where(
         (speeds.has_speed | speeds.low_confidence) & (not noisy), speeds.log_wall, np.nan
     )
+
+
+def judge_memory(
+    run: Run, comparable: Flags, table: BaselineMatrix, previous_effects: Floats | None = None
+) -> MeasureVerdict:
+    """Hold a run's peak deltas against the baseline.
+
+    Args:
+        comparable: cases that ran to their good end in this run.
+        again: peak deltas of an earlier run of the same change, by case.
+    """
+    peaks = table.peak_delta_bytes
+    number = count_values(peaks)
+    logs = np.log(np.maximum(peaks, 0) + OFFSET_BYTES)
+    reference = medians(logs)
+    before = np.exp(reference) - OFFSET_BYTES
+    finest = RESOLUTION_BYTES / (before + OFFSET_BYTES)
+    scale = np.maximum(moderated_scale(logs, reference), finest)
+
+    def numbers(after: Floats) -> Effects:
+        difference = np.log(np.maximum(after, 0) + OFFSET_BYTES) - reference
+        return Effects(
+            before, after, difference, prediction_error(scale, number), number, OFFSET_BYTES
+        )
+
+    after = np.where(comparable & (number > 0), run.peak_delta_bytes, np.nan)
+    twice = None if previous_effects is None else numbers(previous_effects)
+    found = classify(
+        CaseInput(
+            run,
+            "peak_delta_bytes",
+            numbers(after),
+            twice,
+            MEMORY_THRESHOLDS,
+            MEMORY_THRESHOLDS,
+            baseline_extremes=peaks,
+        )
+    )
+    measured = comparable & ~np.isnan(run.peak_delta_bytes)
+    otherwise = int((measured & (number < MIN_BASELINE_RUNS) & (table.other_method > 0)).sum())
+    return replace(found, measured_otherwise=otherwise)
