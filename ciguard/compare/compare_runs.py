@@ -10,7 +10,6 @@ import numpy as np
 from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matrix, run_info, usable
 from ciguard.compare.baseline_selection import Selection, select_baseline
 from ciguard.compare.comparison import Comparison, has_missing_tests, with_state
-from ciguard.compare.context import NO_CONTEXT, Context
 from ciguard.compare.enums import MIN_BASELINE_RUNS
 from ciguard.compare.failure_rates import with_failure_rates
 from ciguard.compare.history_match import match_in_history
@@ -24,6 +23,7 @@ from ciguard.compare.normalize import normalize_baseline, normalize_run
 from ciguard.compare.renames import NO_RENAMES, match_renames
 from ciguard.compare.resharding import MIN_OVERLAP, resharded_cases
 from ciguard.compare.run_columns import from_history
+from ciguard.compare.run_info import NO_CONTEXT, Context
 from ciguard.compare.scatter import sample_pairs
 from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed, without_outliers
 from ciguard.compare.transitions import ABSENT, transitions, with_excuses

@@ -1,13 +1,20 @@
-"""Which runs were compared, which are the baseline, and why others are not. Pure."""
+"""Which runs are compared, what is known around them, and which are the baseline. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ciguard.compare.ancestry import UNKNOWN, Ancestry
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
+
+    from ciguard.compare.test_changes import Excuse
+    from ciguard.model import CaseKey
+    from ciguard.model.jobs import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +65,26 @@ class BaselineInfo:
         """Why runs are no baseline, and how many for each reason, most first."""
         counts = Counter(one.reason for one in self.excluded_runs)
         return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Each has a value for "nobody said".
+
+    Attributes:
+        branch: the base's.
+        lineage: which commits came before the candidate's base.
+        prices: of a minute, by pool, in USD.
+        jobs_before, jobs_after: of the base and the candidate, as GitHub knows them.
+        excused: failures of the candidate that do not count.
+    """
+
+    branch: str | None = None
+    lineage: Ancestry = UNKNOWN
+    prices: Mapping[str, float] = field(default_factory=dict)
+    jobs_before: tuple[Job, ...] = ()
+    jobs_after: tuple[Job, ...] = ()
+    excused: Mapping[CaseKey, Excuse] = field(default_factory=dict)
+
+
+NO_CONTEXT: Final = Context()

@@ -13,7 +13,7 @@ from compare.compare_factories import case, column_run, run_of
 from ciguard.compare.ancestry import Ancestry, base_commit, with_parents
 from ciguard.compare.baseline_selection import Selection, describe_selection, select_baseline
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.context import Context
+from ciguard.compare.run_info import Context
 from ciguard.history.file import empty
 from ciguard.history.runs import HistoryLeg, HistoryRun
 

@@ -13,10 +13,10 @@ from guard.fixtures import make_plan
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.context import Context
 from ciguard.compare.job_changes import cost, job_changes
 from ciguard.compare.run_changes import Cost
 from ciguard.compare.run_columns import Run
+from ciguard.compare.run_info import Context
 from ciguard.compare.suite_speed import judge_suite_speed, without_outliers
 from ciguard.compare.wording import headline, leak_text, measure_text, suite_speed_text
 from ciguard.model import Runner
