@@ -11,7 +11,6 @@ from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matri
 from ciguard.compare.baseline_selection import Selection, select_baseline
 from ciguard.compare.comparison import Comparison, has_missing_tests, with_state
 from ciguard.compare.enums import MIN_BASELINE_RUNS
-from ciguard.compare.failure_rates import with_failure_rates
 from ciguard.compare.history_match import match_in_history
 from ciguard.compare.job_changes import cost, job_changes
 from ciguard.compare.leaks import find_leaks
@@ -26,7 +25,7 @@ from ciguard.compare.run_columns import from_history
 from ciguard.compare.run_info import NO_CONTEXT, Context
 from ciguard.compare.scatter import sample_pairs
 from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed, without_outliers
-from ciguard.compare.transitions import ABSENT, transitions, with_excuses
+from ciguard.compare.transitions import ABSENT, transitions, with_excuses, with_failure_rates
 from ciguard.text import count_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What became of each case: newly failing, fixed, gone, by name. Pure."""
+"""What became of each case, by name, and how often it went wrong before. Pure."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ciguard.compare.renames import NO_RENAMES
 from ciguard.compare.run_columns import CODE, index_in
 from ciguard.compare.test_changes import Excuse, Transition
 from ciguard.history.file import CODE_NAMES
+from ciguard.history.query import bounds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ciguard.compare.enums import TransitionKind
     from ciguard.compare.renames import Renames
     from ciguard.compare.run_columns import Codes, Run
+    from ciguard.history.file import History
     from ciguard.model import CaseKey, UnitKey
 
     Statuses = NDArray[np.uint8]
@@ -38,6 +40,8 @@ _NEWLY: Final[dict[int, TransitionKind]] = {
     OUT_OF_MEMORY: "newly_out_of_memory",
 }
 ABSENT: Final = "absent"
+
+RATED_KINDS: Final = (*EXCUSABLE, "flaky")  # kinds shown with their past failure rate
 
 
 def statuses(run: Run) -> Statuses:
@@ -255,3 +259,33 @@ def _flaky(
         added = before.index_of(names.get(key, key)) is None
         detail = "added, failed in an earlier try" if added else "failed in an earlier try"
         yield Transition("flaky", key, after.shard(position), detail, word)
+
+
+def with_failure_rates(
+    transitions: Sequence[Transition], history: History | None, used: Sequence[int]
+) -> tuple[Transition, ...]:
+    """The transitions, those to the worse with how often that was so before.
+
+    Args:
+        used: positions of the history's runs that are the baseline.
+    """
+    if history is None or not used or not any(one.kind in RATED_KINDS for one in transitions):
+        return tuple(transitions)
+    wanted = {one.renamed_from or one.key for one in transitions if one.kind in RATED_KINDS}
+    at = {key: place for place, key in enumerate(history.keys) if key in wanted}
+    values, edges = history.values, bounds(history.values.key, len(history.keys))
+    chosen = np.zeros(len(history.runs), np.bool_)
+    chosen[list(used)] = True
+
+    def with_rate(one: Transition) -> Transition:
+        place = at.get(one.renamed_from or one.key)
+        if one.kind not in RATED_KINDS or place is None:
+            return one
+        rows = slice(int(edges[place]), int(edges[place + 1]))
+        # What was stopped with its leg went neither right nor wrong.
+        fates = statuses_of(values.outcome[rows], values.ending[rows])
+        there = chosen[values.run[rows]] & (fates != INTERRUPTED)
+        bad = np.isin(fates, BAD) & there
+        return replace(one, baseline_failures=int(bad.sum()), baseline_runs=int(there.sum()))
+
+    return tuple(map(with_rate, transitions))
