@@ -14,13 +14,12 @@ from ciguard.compare.enums import MIN_BASELINE_RUNS
 from ciguard.compare.history_match import match_in_history
 from ciguard.compare.job_changes import cost, job_changes
 from ciguard.compare.leaks import find_leaks
-from ciguard.compare.leg_changes import leg_changes, totals, trends
+from ciguard.compare.leg_changes import MIN_OVERLAP, leg_changes, resharded_cases, totals, trends
 from ciguard.compare.measure_changes import confirmable_logs, judge_durations, judge_memory
 from ciguard.compare.metrics import compare_metrics
 from ciguard.compare.missing import incompleteness, leg_coverage, lost_units
 from ciguard.compare.normalize import normalize_baseline, normalize_run
 from ciguard.compare.renames import NO_RENAMES, match_renames
-from ciguard.compare.resharding import MIN_OVERLAP, resharded_cases
 from ciguard.compare.run_columns import from_history
 from ciguard.compare.run_info import NO_CONTEXT, Context
 from ciguard.compare.scatter import sample_pairs

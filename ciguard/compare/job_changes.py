@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.resharding import explained_by_resharding, units_by_leg
+from ciguard.compare.leg_changes import explained_by_resharding, units_by_leg
 from ciguard.compare.run_changes import Cost, JobChange
 from ciguard.compare.run_columns import CODE
 from ciguard.model import BAD_OUTCOMES
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.compare.enums import JobTransition
-    from ciguard.compare.resharding import LegKey
+    from ciguard.compare.leg_changes import LegKey
     from ciguard.compare.run_columns import Run
     from ciguard.model import Ending
     from ciguard.model.jobs import Job

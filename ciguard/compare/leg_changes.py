@@ -1,22 +1,38 @@
-"""Whole legs and whole runs: endings, wall, peak, speed. Pure."""
+"""Whole legs and whole runs: endings, wall, peak, speed, and the tests that each leg had. Pure.
+
+Another plan may move a failing test to another shard: then one leg turns red and one green, and
+nothing has changed. So a leg that failed by its tests alone is held against one of its name only
+where both had the same work.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from ciguard.compare.baseline_matrix import align, usable
 from ciguard.compare.run_changes import LegChange, Totals, TotalVsBaseline
-from ciguard.compare.run_columns import leg_from_history
+from ciguard.compare.run_columns import CODE, index_in, leg_from_history
+from ciguard.model import BAD_OUTCOMES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.compare.enums import TrendName
     from ciguard.compare.run_columns import Floats, Run, RunLeg
     from ciguard.history.file import History
-    from ciguard.model import Shard
+    from ciguard.model import Shard, UnitKey
+
+    Units = frozenset[UnitKey]
+
+# Of the units of two legs, those that both have: a change adds and removes a few tests, while
+# another plan of even two shards leaves half.
+MIN_OVERLAP: Final = 0.9
+LegKey = Literal["job", "name"]
 
 
 def leg_changes(
@@ -146,3 +162,73 @@ def _makespan(legs: Sequence[RunLeg]) -> float | None:
 
 def _peak(legs: Sequence[RunLeg]) -> int | None:
     return max((leg.peak_bytes for leg in legs if leg.peak_bytes is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class LegUnits:
+    """The units of all legs of a name, those that went wrong, and whether the legs ended by
+    themselves."""
+
+    units: Units
+    bad: Units
+    ended: bool
+
+
+def units_by_leg(run: Run, key: LegKey) -> dict[str, LegUnits]:
+    """What the legs did, by the name of their job, or their own; without a name by ""."""
+    is_bad = np.isin(run.outcome, [CODE["outcome"][outcome] for outcome in BAD_OUTCOMES])
+    units, bad = _units_of(run, np.ones(len(run.keys), np.bool_)), _units_of(run, is_bad)
+    legs: dict[str, list[int]] = defaultdict(list)
+    for position, leg in enumerate(run.legs):
+        legs[(leg.job if key == "job" else leg.name) or ""].append(position)
+    return {
+        name: LegUnits(
+            _union(units.get(at, frozenset()) for at in places),
+            _union(bad.get(at, frozenset()) for at in places),
+            all(run.legs[at].ending == "completed" for at in places),
+        )
+        for name, places in legs.items()
+    }
+
+
+def _units_of(run: Run, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> dict[int, Units]:
+    """The units of some cases, by the position of their leg."""
+    found: dict[int, set[UnitKey]] = defaultdict(set)
+    for at in np.flatnonzero(which).tolist():
+        found[int(run.leg[at])].add(run.keys[at].unit_key)
+    return {leg: frozenset(units) for leg, units in found.items()}
+
+
+def _union(parts: Iterable[Units]) -> Units:
+    return frozenset(chain.from_iterable(parts))
+
+
+def resharded_cases(base: Run, candidate: Run) -> tuple[int, int]:
+    """How many cases another leg of that name ran before, and how many both runs have in legs."""
+    if not base.legs or not candidate.legs:
+        return 0, 0
+    place = index_in(candidate, base)
+    here = np.flatnonzero(place >= 0)
+    before, after = (np.array([leg.name for leg in run.legs]) for run in (base, candidate))
+    differs = before[base.leg[place[here]]] != after[candidate.leg[here]]
+    return int(differs.sum()), len(here)
+
+
+def explained_by_resharding(
+    name: str, before: Mapping[str, LegUnits], after: Mapping[str, LegUnits], *, failed_now: bool
+) -> bool:
+    """Say that a job failed in one run only by tests that the other run gave to another job.
+
+    Args:
+        before, after: all work of both runs; of a job that is no leg nothing is known.
+        failed_now: it did so in the second one.
+    """
+    old, new = before.get(name), after.get(name)
+    if old is None or new is None:
+        return False
+    failed, other_legs = (new, before) if failed_now else (old, after)
+    if not failed.bad or not failed.ended:
+        return False  # it failed by more than its tests
+    if len(old.units & new.units) < MIN_OVERLAP * len(old.units | new.units):
+        return True
+    return failed.bad <= _union(work.units for other, work in other_legs.items() if other != name)
