@@ -1,23 +1,34 @@
-"""Whether the history has a run that was given as records: it must not be counted twice. Pure.
+"""Runs of a history: the one that a reference names, or that was also given as records. Pure.
 
-A record made by hand has no run id, and a history keeps neither plan ids nor the start of each
-leg. What it keeps of a leg is its wall time to the microsecond, and what was measured in it.
+What was given as records must not be counted twice. A record made by hand has no run id, and a
+history keeps neither plan ids nor the start of each leg. What it keeps of a leg is its wall time to
+the microsecond, and what was measured in it.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ciguard.codec.results.external import assign_units
 from ciguard.compare.run_columns import from_history
+from ciguard.errors import InputError
+from ciguard.history.base import BaseQuery, base_runs
 from ciguard.history.runs import UNDATED
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from ciguard.compare.run_columns import Run
     from ciguard.history.file import History
     from ciguard.history.runs import HistoryRun
+    from ciguard.model import Record
+    from ciguard.sources.references import RunId
+
+NEWEST: Final = 10  # run ids in a fix
 
 
 def match_in_history(run: Run, history: History) -> Run:
@@ -62,3 +73,69 @@ def _with_identity(run: Run, other: HistoryRun) -> Run:
     # The history's time: the other runs were dated by the same clock, or the same person.
     at = other.at if other.at != UNDATED else run.at
     return replace(run, run_id=other.run_id, at=at, in_history=True, **facts)
+
+
+def find_in_history(
+    history: History, reference: RunId, argument: str, where: str, *, strict: bool
+) -> Run | None:
+    """The run as the history remembers it; None where it is to be looked for elsewhere.
+
+    Args:
+        strict: there is nowhere else.
+
+    Raises:
+        InputError: the history has it not, or not in that attempt.
+    """
+    for position, run in enumerate(history.runs):
+        if run.run_id != reference.run_id:
+            continue
+        if reference.run_attempt in (None, run.run_attempt):
+            return from_history(history, position, argument)
+        if strict:
+            what = f"the history knows attempt {run.run_attempt} of this run only"
+            raise InputError(what, where=where, fix=f"ask for {run.run_id}/{run.run_attempt}")
+    if strict:
+        raise InputError("no such run in the history", where=where, fix=_list_runs(history))
+    return None
+
+
+def _list_runs(history: History) -> str:
+    ids = [str(run.run_id) for run in history.runs]
+    if len(ids) > NEWEST:
+        return f"the newest are {', '.join(ids[-NEWEST:])}"
+    if len(ids) > 1:
+        return f"there are runs {', '.join(ids[:-1])} and {ids[-1]}"
+    return f"there is run {ids[0]}" if ids else "it is empty: add a run first"
+
+
+def newest_run_of_branch(
+    history: History, branch: str, head: Run | None, argument: str, where: str
+) -> Run:
+    """The newest run of a branch that the history has, before the candidate where there is one.
+
+    Raises:
+        InputError: it has none.
+    """
+    query = BaseQuery(branch, head.workflow if head is not None else None)
+    for position in base_runs(history, query):
+        run = history.runs[position]
+        is_before = head is None or head.at is None or run.at < head.at
+        if run.branch == branch and is_before and (head is None or run.run_id != head.run_id):
+            return from_history(history, position, argument)
+    branches = sorted({run.branch for run in history.runs if run.branch})
+    fix = f"it has runs of {', '.join(branches)}" if branches else _list_runs(history)
+    raise InputError(f"the history has no run of branch {branch} before", where=where, fix=fix)
+
+
+def join_by_name(
+    records: Sequence[Record], other_runs: Iterable[Run], history: History | None
+) -> tuple[tuple[Record, ...], str]:
+    """Records of result files with the units' names of the other side, and how many have one."""
+    units = {key.unit_key for run in other_runs for key in run.keys}
+    units |= {key.unit_key for key in history.keys} if history is not None else set()
+    if not units:
+        return tuple(records), ""
+    found = assign_units(records, units)
+    share = 100 * found.matched / found.cases if found.cases else 100.0
+    note = f"{found.matched:,} of {count_of(found.cases, 'case')} ({share:.0f} %) joined by name"
+    return found.records, note
