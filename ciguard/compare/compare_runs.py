@@ -16,10 +16,10 @@ from ciguard.compare.job_changes import cost, job_changes
 from ciguard.compare.leaks import find_leaks
 from ciguard.compare.leg_changes import MIN_OVERLAP, leg_changes, resharded_cases, totals, trends
 from ciguard.compare.measure_changes import confirmable_logs, judge_durations, judge_memory
-from ciguard.compare.metrics import compare_metrics
 from ciguard.compare.missing import incompleteness, leg_coverage, lost_units
 from ciguard.compare.normalize import normalize_baseline, normalize_run
 from ciguard.compare.renames import NO_RENAMES, match_renames
+from ciguard.compare.run_changes import compare_metrics
 from ciguard.compare.run_columns import from_history
 from ciguard.compare.run_info import NO_CONTEXT, Context
 from ciguard.compare.scatter import sample_pairs

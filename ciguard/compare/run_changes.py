@@ -1,7 +1,13 @@
-"""What is told of legs, jobs, processes and whole runs. Pure."""
+"""What is told of legs, jobs, processes and whole runs, and of metrics that programs and logs gave.
+
+What stands in the key of a metric are its conditions: other ones are another row, and never pooled.
+Of several values of one run the median stands for it. The history keeps no metrics, so there is no
+scale to judge them by: they are numbers beside each other, and no verdict. Pure.
+"""
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.compare.enums import JobTransition, SuiteSpeedState, Tier, TrendName
+    from ciguard.compare.run_columns import MetricKey, Run
     from ciguard.model import Ending
 
 DOUBLE: Final = 2.0  # times the sum of before: no runner is half as fast as another
@@ -196,3 +203,35 @@ class Totals:
 
 def _is_double(before_s: float, after_s: float) -> bool:
     return after_s >= max(DOUBLE * before_s, STEADY_S)
+
+
+def compare_metrics(base: Run | None, candidate: Run) -> Metrics:
+    """Those of both runs, the largest change first; how many only one of them has.
+
+    Nothing where one has none at all: a run of the history never has.
+    """
+    if base is None or not base.metrics or not candidate.metrics:
+        return NO_METRICS
+    both = base.metrics.keys() & candidate.metrics.keys()
+    changes = [_change(key, base.metrics[key], candidate.metrics[key]) for key in sorted(both)]
+    return Metrics(
+        changes=tuple(sorted(changes, key=lambda one: -one.relative_change)),
+        only_before=len(base.metrics) - len(both),
+        only_after=len(candidate.metrics) - len(both),
+    )
+
+
+def _change(
+    key: MetricKey, values_before: tuple[float, ...], values_after: tuple[float, ...]
+) -> MetricChange:
+    before, after = (statistics.median(values) for values in (values_before, values_after))
+    return MetricChange(
+        name=key[0],
+        unit=key[1],
+        key=dict(key[2]),
+        before=before,
+        after=after,
+        ratio=after / before - 1 if before > 0 else None,
+        n_before=len(values_before),
+        n_after=len(values_after),
+    )

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ciguard.compare.metrics import metrics_of
 from ciguard.compare.run_columns import CODE, Run, RunLeg
 from ciguard.history.runs import UNDATED
 from ciguard.model import BAD_OUTCOMES, CaseKey, Record, Result, ShardLine
 from ciguard.model.attempts import classify_result, final_results, severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ciguard.compare.run_columns import MetricKey
 
 
 def runs_from_records(records: Iterable[Record], name: str) -> tuple[Run, ...]:
@@ -155,3 +156,12 @@ def _leg(record: Record) -> RunLeg:
         probe_s=header.runner.probe_s,
         pool=header.runner.pool,
     )
+
+
+def metrics_of(records: Iterable[Record]) -> Mapping[MetricKey, tuple[float, ...]]:
+    """The values of a run's legs, in their order."""
+    found: dict[MetricKey, list[float]] = defaultdict(list)
+    for record in records:
+        for one in record.metrics:
+            found[one.name, one.unit, tuple(sorted(one.key.items()))].append(one.value)
+    return {key: tuple(values) for key, values in found.items()}
