@@ -10,7 +10,6 @@ import numpy as np
 from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matrix, run_info, usable
 from ciguard.compare.baseline_selection import Selection, select_baseline
 from ciguard.compare.comparison import Comparison, has_missing_tests, with_state
-from ciguard.compare.enums import MIN_BASELINE_RUNS
 from ciguard.compare.history_match import match_in_history
 from ciguard.compare.job_changes import cost, job_changes
 from ciguard.compare.leaks import find_leaks
@@ -23,6 +22,7 @@ from ciguard.compare.run_changes import compare_metrics
 from ciguard.compare.run_columns import from_history
 from ciguard.compare.run_info import NO_CONTEXT, Context
 from ciguard.compare.scatter import sample_pairs
+from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed, without_outliers
 from ciguard.compare.transitions import ABSENT, transitions, with_excuses, with_failure_rates
 from ciguard.text import count_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ciguard.compare.baseline_matrix import BaselineMatrix
-    from ciguard.compare.enums import UnjudgedReason
+    from ciguard.compare.comparison import UnjudgedReason
     from ciguard.compare.normalize import NormalizedBaseline
     from ciguard.compare.run_changes import Leak, SuiteSpeed
     from ciguard.compare.run_columns import Floats, Run

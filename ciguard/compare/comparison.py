@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.enums import MIN_RUNS_TO_CONFIRM, WORSE_KINDS
 from ciguard.compare.run_changes import NO_METRICS, NO_SUITE_SPEED
 from ciguard.compare.scatter import Sample
+from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
+from ciguard.compare.test_changes import WORSE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.compare.enums import State, TransitionKind, UnjudgedReason
     from ciguard.compare.run_changes import (
         Cost,
         JobChange,
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
         TotalVsBaseline,
     )
     from ciguard.compare.run_info import BaselineInfo, RunInfo
-    from ciguard.compare.test_changes import LostUnits, MeasureVerdict, Transition
+    from ciguard.compare.test_changes import LostUnits, MeasureVerdict, Transition, TransitionKind
 
 UNBLOCKED_OUTCOMES: Final = ("cancelled", "success")
+State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
+UnjudgedReason = Literal["same run", "baseline incomplete", "few baseline runs"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.compare.comparison import Comparison
-    from ciguard.compare.enums import Tier
+    from ciguard.compare.statistics import Tier
     from ciguard.compare.test_changes import MeasureVerdict
 
 SCHEMA: Final = 1

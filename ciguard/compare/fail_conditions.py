@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ciguard.compare.comparison import Comparison
-    from ciguard.compare.enums import TransitionKind
     from ciguard.compare.run_changes import LegChange
+    from ciguard.compare.test_changes import TransitionKind
     from ciguard.model import Ending
 
 _KINDS: Final[Mapping[str, tuple[TransitionKind, ...]]] = {

@@ -21,8 +21,8 @@ from ciguard.model import BAD_OUTCOMES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.compare.enums import JobTransition
     from ciguard.compare.leg_changes import LegKey
+    from ciguard.compare.run_changes import JobTransition
     from ciguard.compare.run_columns import Run
     from ciguard.model import Ending
     from ciguard.model.jobs import Job

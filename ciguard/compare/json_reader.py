@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from ciguard.compare import comparison, enums, run_changes, run_info, test_changes
+from ciguard.compare import comparison, run_changes, run_info, statistics, test_changes
 from ciguard.compare.comparison import Comparison
 from ciguard.compare.json import SCHEMA
 from ciguard.errors import InputError
 from ciguard.model import CaseKey, Ending, UnitKey
 
-PARTS: Final = (enums, test_changes, run_changes, run_info, comparison)
+PARTS: Final = (statistics, test_changes, run_changes, run_info, comparison)
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 
 

@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.compare.baseline_matrix import usable
-from ciguard.compare.enums import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM
 from ciguard.compare.run_changes import Leak
 from ciguard.compare.run_columns import index_in
-from ciguard.compare.statistics import count_values, medians
+from ciguard.compare.statistics import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM, count_values, medians
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from numpy.typing import NDArray
 
-    from ciguard.compare.enums import Tier
     from ciguard.compare.run_columns import Run
-    from ciguard.compare.statistics import Flags, Floats
+    from ciguard.compare.statistics import Flags, Floats, Tier
 
     Counts = NDArray[np.int64]
 

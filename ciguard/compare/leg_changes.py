@@ -22,7 +22,7 @@ from ciguard.model import BAD_OUTCOMES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.compare.enums import TrendName
+    from ciguard.compare.run_changes import TrendName
     from ciguard.compare.run_columns import Floats, Run, RunLeg
     from ciguard.history.file import History
     from ciguard.model import Shard, UnitKey

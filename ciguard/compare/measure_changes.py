@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.enums import MIN_BASELINE_RUNS
 from ciguard.compare.significance import CaseInput, Effects, Thresholds, classify
-from ciguard.compare.statistics import count_values, medians, moderated_scale, prediction_error
+from ciguard.compare.statistics import (
+    MIN_BASELINE_RUNS,
+    count_values,
+    medians,
+    moderated_scale,
+    prediction_error,
+)
 from ciguard.compare.test_changes import MeasureVerdict
 from ciguard.history.query import STEADY_S
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.enums import MIN_BASELINE_RUNS
-from ciguard.compare.statistics import count_values, mad_sigma, medians
+from ciguard.compare.statistics import MIN_BASELINE_RUNS, count_values, mad_sigma, medians
 from ciguard.history.query import STEADY_S, STEADY_TESTS
 
 if TYPE_CHECKING:

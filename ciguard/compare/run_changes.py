@@ -9,20 +9,34 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.enums import TIME_UNITS
 from ciguard.history.query import STEADY_S
+from ciguard.model import TIME_UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.compare.enums import JobTransition, SuiteSpeedState, Tier, TrendName
     from ciguard.compare.run_columns import MetricKey, Run
+    from ciguard.compare.statistics import Tier
     from ciguard.model import Ending
 
 DOUBLE: Final = 2.0  # times the sum of before: no runner is half as fast as another
 NOTABLE_RATIO: Final = 0.05  # of a metric: less is not counted as a change
+JobTransition = Literal[
+    "unblocked", "newly cancelled", "newly failing", "fixed", "newly skipped", "added", "removed"
+]
+SuiteSpeedState = Literal[
+    "slower",
+    "maybe slower",
+    "faster",
+    "maybe faster",
+    "no significant difference",
+    "unclear",
+    "not enough data",
+    "not measured",
+]
+TrendName = Literal["makespan_s", "sum_s", "peak_bytes"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.enums import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM
-from ciguard.compare.statistics import t_975
+from ciguard.compare.statistics import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM, t_975
 from ciguard.compare.test_changes import CaseChange, MeasureVerdict
 
 if TYPE_CHECKING:
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.compare.enums import Measure, MeasureState, Tier
     from ciguard.compare.run_columns import Run
-    from ciguard.compare.statistics import Flags, Floats
+    from ciguard.compare.statistics import Flags, Floats, Tier
+    from ciguard.compare.test_changes import Measure, MeasureState
 
 MAX_SUSPECTS: Final = 40  # largest suspects: nobody reads more
 

@@ -7,7 +7,7 @@ Statistical Applications in Genetics and Molecular Biology 3, with a fixed prior
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -23,6 +23,10 @@ CASES_A_BIN: Final = 20  # with fewer, a bin's own spread is as uncertain as a c
 MAD_TO_SIGMA: Final = 1.4826
 MEDIAN_VARIANCE: Final = 1.57  # pi / 2: a median of N is so much less certain than a mean
 NORMAL_95: Final = 1.959964
+MIN_BASELINE_RUNS: Final = 3  # baseline values without which no number is judged
+MIN_RUNS_TO_CONFIRM: Final = 10  # baseline values without which nothing is confirmed
+# "unjudged": too few baseline runs for a verdict; "not confirmed": re-runs did not show it again.
+Tier = Literal["confirmed", "suspect", "not confirmed", "unjudged"]
 
 
 def count_values(table: Floats) -> NDArray[np.int64]:

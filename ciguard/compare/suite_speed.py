@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.enums import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM
 from ciguard.compare.run_changes import SuiteSpeed
-from ciguard.compare.statistics import t_975
+from ciguard.compare.statistics import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM, t_975
 
 if TYPE_CHECKING:
-    from ciguard.compare.enums import SuiteSpeedState
     from ciguard.compare.normalize import Integers
+    from ciguard.compare.run_changes import SuiteSpeedState
     from ciguard.compare.statistics import Floats
 
 RATIO: Final = 0.05

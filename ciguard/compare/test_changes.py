@@ -3,14 +3,74 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.enums import NAME_WIDTH
 from ciguard.text import case_name, one_line
 
 if TYPE_CHECKING:
-    from ciguard.compare.enums import Measure, MeasureState, Tier, TransitionKind
+    from ciguard.compare.statistics import Tier
     from ciguard.model import CaseKey, UnitKey
+
+NAME_WIDTH: Final = 200
+Measure = Literal["wall_s", "peak_delta_bytes"]
+MEASURE_NOUN: Final[dict[Measure, str]] = {"wall_s": "duration", "peak_delta_bytes": "peak memory"}
+# "incomplete": an improvement of an incomplete run; "baseline incomplete": measured before only in
+# legs that did not end by themselves.
+MeasureState = Literal[
+    "regressed",
+    "improved",
+    "mixed",
+    "suspects",
+    "no significant difference",
+    "not enough data",
+    "too noisy to judge",
+    "not measured",
+    "incomplete",
+    "baseline incomplete",
+]
+TransitionKind = Literal[
+    "newly_out_of_memory",
+    "newly_timed_out",
+    "newly_crashed",
+    "newly_failing",
+    "failing_added",
+    "no_longer_run",
+    "newly_skipped",
+    "failing_on_both",
+    "quarantined",
+    "ignored",
+    "flaky",
+    "fixed",
+    "renamed",
+    "removed",
+    "added",
+]
+# In the order in which a reader needs them, with their words.
+KINDS: Final[dict[TransitionKind, str]] = {
+    "newly_out_of_memory": "newly out of memory",
+    "newly_timed_out": "newly timed out",
+    "newly_crashed": "newly crashed",
+    "newly_failing": "newly failing",
+    "failing_added": "failing, added",
+    "no_longer_run": "no longer run",
+    "newly_skipped": "newly skipped",
+    "failing_on_both": "failing on both",
+    "quarantined": "quarantined",
+    "ignored": "ignored",
+    "flaky": "flaky",
+    "fixed": "fixed",
+    "renamed": "renamed",
+    "removed": "removed",
+    "added": "added",
+}
+WORSE_KINDS: Final[tuple[TransitionKind, ...]] = (
+    "newly_out_of_memory",
+    "newly_timed_out",
+    "newly_crashed",
+    "newly_failing",
+    "failing_added",
+)
+EXCUSABLE: Final[tuple[TransitionKind, ...]] = (*WORSE_KINDS, "failing_on_both")
 
 
 @dataclass(frozen=True, slots=True)

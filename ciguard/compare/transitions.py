@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ciguard.codec.quarantine import entry_of
-from ciguard.compare.enums import EXCUSABLE, KINDS
 from ciguard.compare.renames import NO_RENAMES
 from ciguard.compare.run_columns import CODE, index_in
-from ciguard.compare.test_changes import Excuse, Transition
+from ciguard.compare.test_changes import EXCUSABLE, KINDS, Excuse, Transition
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.query import bounds
 
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.codec.quarantine import Entry
-    from ciguard.compare.enums import TransitionKind
     from ciguard.compare.renames import Renames
     from ciguard.compare.run_columns import Codes, Run
+    from ciguard.compare.test_changes import TransitionKind
     from ciguard.history.file import History
     from ciguard.model import CaseKey, UnitKey
 

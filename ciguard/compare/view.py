@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
 from ciguard.compare import wording as words
-from ciguard.compare.enums import KINDS, MEASURE_NOUN
 from ciguard.compare.scatter import scatter
+from ciguard.compare.test_changes import KINDS, MEASURE_NOUN
 from ciguard.compare.wording import NOTHING_SHOWN, Shown, as_sentence, change_verdict, headline
 from ciguard.document import (
     Bullets,
@@ -43,11 +43,16 @@ from ciguard.text import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ciguard.compare.comparison import Comparison
-    from ciguard.compare.enums import Measure, State
+    from ciguard.compare.comparison import Comparison, State
     from ciguard.compare.run_changes import JobChange, LegChange, MetricChange
     from ciguard.compare.run_info import RunInfo
-    from ciguard.compare.test_changes import CaseChange, LostUnits, MeasureVerdict, Transition
+    from ciguard.compare.test_changes import (
+        CaseChange,
+        LostUnits,
+        Measure,
+        MeasureVerdict,
+        Transition,
+    )
     from ciguard.compare.wording import Fact
     from ciguard.document import Block, Content, Row
     from ciguard.model import CaseKey

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from ciguard.compare.enums import KINDS, MEASURE_NOUN, MIN_BASELINE_RUNS, WORSE_KINDS
 from ciguard.compare.run_changes import NOTABLE_RATIO
+from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
+from ciguard.compare.test_changes import KINDS, MEASURE_NOUN, WORSE_KINDS
 from ciguard.text import count_of, duration, one_line, percent, percents, price, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.compare.comparison import Comparison
-    from ciguard.compare.enums import State, Tier, TransitionKind, UnjudgedReason
+    from ciguard.compare.comparison import Comparison, State, UnjudgedReason
     from ciguard.compare.run_changes import (
         Cost,
         JobChange,
@@ -25,7 +25,14 @@ if TYPE_CHECKING:
         SuiteSpeed,
     )
     from ciguard.compare.run_info import BaselineInfo, RunInfo
-    from ciguard.compare.test_changes import CaseChange, LostUnits, MeasureVerdict, Transition
+    from ciguard.compare.statistics import Tier
+    from ciguard.compare.test_changes import (
+        CaseChange,
+        LostUnits,
+        MeasureVerdict,
+        Transition,
+        TransitionKind,
+    )
     from ciguard.model import CaseKey, UnitKey
 
 # What a headline can say: what is missing, a verdict, the first leak, why nothing is judged.

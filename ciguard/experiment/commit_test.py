@@ -22,7 +22,7 @@ from ciguard.experiment.unit_plan import key_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ciguard.compare.enums import Tier
+    from ciguard.compare.statistics import Tier
     from ciguard.experiment.paired_test import Floats, Series
     from ciguard.model import CaseKey
 

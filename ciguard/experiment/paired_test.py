@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy import stats
 
-from ciguard.compare.enums import TIME_UNITS
 from ciguard.experiment.measurement import CPU, PEAK, WALL
+from ciguard.model import TIME_UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

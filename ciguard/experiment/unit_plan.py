@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ciguard.compare.comparison import Comparison
-    from ciguard.compare.enums import Measure
+    from ciguard.compare.test_changes import Measure
     from ciguard.experiment.schedule import Side
     from ciguard.model import Outcome, Record, Suite, UnitKey
 

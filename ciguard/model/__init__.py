@@ -26,6 +26,7 @@ from ciguard.model.plan import (
     repository_path,
 )
 from ciguard.model.record import (
+    TIME_UNITS,
     DefaultsLine,
     EndLine,
     EventLine,
@@ -71,6 +72,7 @@ __all__ = [
     "OUTCOMES",
     "SCHEMA",
     "SLOTS",
+    "TIME_UNITS",
     "CaseKey",
     "CulpritCandidate",
     "DefaultsLine",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Iterator, Mapping, Union
+from typing import Final, Iterator, Mapping, Union
 
 from ciguard.model.types import (
     BAD_OUTCOMES,
@@ -18,6 +18,8 @@ from ciguard.model.types import (
     MeasuredBy,
     Outcome,
 )
+
+TIME_UNITS: Final = ("s", "ms", "us", "µs", "ns", "min", "h")  # of metrics
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare import view as compare_view
-from ciguard.compare.enums import WORSE_KINDS
+from ciguard.compare.test_changes import WORSE_KINDS
 from ciguard.compare.wording import Shown
 from ciguard.compare.wording import headline as compare_headline
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
