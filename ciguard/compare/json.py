@@ -1,23 +1,30 @@
-"""A comparison for programs: schema 1 of `ciguard compare --format json`. Pure.
+"""A comparison as JSON, written and read: schema 1 of `ciguard compare --format json`. Pure.
 
 docs/compare.schema.json describes it; keys may be added.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache
+from typing import Any, Final
 
+from pydantic import TypeAdapter, ValidationError
+
+from ciguard.compare import comparison, run_changes, run_info, statistics, test_changes
+from ciguard.compare.comparison import Comparison
 from ciguard.compare.wording import headline
-from ciguard.model import CaseKey, UnitKey
-
-if TYPE_CHECKING:
-    from ciguard.compare.comparison import Comparison
+from ciguard.errors import InputError
+from ciguard.model import CaseKey, Ending, UnitKey
 
 SCHEMA: Final = 1
+
+PARTS: Final = (statistics, test_changes, run_changes, run_info, comparison)
+FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
@@ -46,3 +53,54 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def read_comparison(content: bytes, source: str) -> Comparison:
+    """The comparison in a file.
+
+    Raises:
+        InputError: it is none, or one of a newer schema.
+    """
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"no JSON: {error}", where=source, fix=FIX) from None
+    if not isinstance(found, dict) or not isinstance(found.get("schema"), int):
+        raise InputError("no comparison", where=source, fix=FIX)
+    if found["schema"] > SCHEMA:
+        what = f"schema {found['schema']} is newer than {SCHEMA}"
+        raise InputError(what, where=source, fix="update ciguard")
+    try:
+        return _adapter().validate_python(_with_infinite_ratios(found))
+    except ValidationError as error:
+        detail = error.errors()[0]
+        place = ".".join(map(str, detail["loc"]))
+        raise InputError(f"{place}: {detail['msg']}", where=source, fix=FIX) from None
+
+
+@cache
+def _adapter() -> TypeAdapter[Comparison]:
+    adapter: TypeAdapter[Comparison] = TypeAdapter(Comparison)
+    # What only type checkers import there.
+    names: dict[str, Any] = {
+        **{name: kind for part in PARTS for name, kind in vars(part).items()},
+        "CaseKey": CaseKey,
+        "Ending": Ending,
+        "Mapping": Mapping,
+        "UnitKey": UnitKey,
+        "datetime": datetime,
+    }
+    adapter.rebuild(force=True, _types_namespace=names)
+    return adapter
+
+
+def _with_infinite_ratios(content: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity: a change from nothing has null for its ratio."""
+    for measure in ("durations", "memory"):
+        verdict = content.get(measure)
+        for side in ("losses", "gains"):
+            changes = verdict.get(side) if isinstance(verdict, dict) else None
+            for change in changes if isinstance(changes, list) else ():
+                if isinstance(change, dict) and change.get("ratio", 0) is None:
+                    change["ratio"] = math.inf
+    return content

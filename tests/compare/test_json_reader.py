@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.comparison import with_state
-from ciguard.compare.json import as_json
-from ciguard.compare.json_reader import read_comparison
+from ciguard.compare.json import as_json, read_comparison
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from compare.samples import COMPARISONS
 
 from ciguard import model
 from ciguard.compare.comparison import Comparison
-from ciguard.compare.json import SCHEMA, as_json
-from ciguard.compare.json_reader import PARTS
+from ciguard.compare.json import PARTS, SCHEMA, as_json
 from ciguard.compare.test_changes import CaseChange
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from conftest import clean_environment
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
-from ciguard.compare.json import as_json
-from ciguard.compare.json_reader import read_comparison
+from ciguard.compare.json import as_json, read_comparison
 from ciguard.compare.wording import headline
 from ciguard.errors import UsageError
 from ciguard.experiment.command import compares_commits
