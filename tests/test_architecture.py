@@ -84,7 +84,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "plan.history_inputs": (*SHARED, "plan", "history", "sources.local"),
     "guard": SHARED,
     "compare": SHARED,
-    "experiment": (*SHARED, "compare"),
+    "experiment": (*SHARED, "compare.statistics"),
+    # Composes: reads a comparison, runs its suspects, and writes what that confirms.
+    "experiment.commits": (
+        *(*SHARED, "experiment", "compare.comparison", "compare.confirmation", "compare.json"),
+        "compare.wording",
+    ),
     "history": (*SHARED, "sources.local", "git.commands"),
     "init": (*SHARED, "template_loader"),
     "doctor": (*SHARED, "run.platforms", "plan.collection", "plan.outputs"),
@@ -350,6 +355,11 @@ MORE_BREACHES = [
         leaves_commands_to_the_command_line,
         "compare.fail_conditions",
         "from ciguard.experiment.command import command",
+    ),
+    (
+        imports_only_what_its_place_allows,
+        "experiment.unit_plan",
+        "from ciguard.compare.comparison import Comparison",
     ),
     (keeps_arithmetic_pure, "experiment.paired_test", "import time"),
     (keeps_arithmetic_pure, "run.policy", "from time import monotonic"),

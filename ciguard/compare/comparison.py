@@ -24,7 +24,13 @@ if TYPE_CHECKING:
         TotalVsBaseline,
     )
     from ciguard.compare.run_info import BaselineInfo, RunInfo
-    from ciguard.compare.test_changes import LostUnits, MeasureVerdict, Transition, TransitionKind
+    from ciguard.compare.test_changes import (
+        CaseChange,
+        LostUnits,
+        MeasureVerdict,
+        Transition,
+        TransitionKind,
+    )
 
 UNBLOCKED_OUTCOMES: Final = ("cancelled", "success")
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
@@ -96,6 +102,12 @@ class Comparison:
         """Both measures; without verdicts only what has numbers to show."""
         both = (self.memory, self.durations)
         return tuple(one for one in both if one.listed) if self.unjudged_reason else both
+
+    @property
+    def suspects(self) -> tuple[CaseChange, ...]:
+        """Losses that one run made suspect; of memory, the more certain measure, first."""
+        verdicts = (self.memory, self.durations)
+        return tuple(change for one in verdicts for change in one.of_tier("suspect"))
 
     @property
     def has_budgets(self) -> bool:

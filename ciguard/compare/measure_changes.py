@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.significance import CaseInput, Effects, Thresholds, classify
+from ciguard.compare.significance import CaseInput, Effects, classify
 from ciguard.compare.statistics import (
+    MIB,
     MIN_BASELINE_RUNS,
+    OFFSET_BYTES,
+    RESOLUTION_BYTES,
+    Thresholds,
     count_values,
     medians,
     moderated_scale,
@@ -35,12 +39,7 @@ CONFIRMED_DURATION: Final = Thresholds(z=3.0, ratio=0.10, amount=0.100)
 LARGE_DURATION: Final = Thresholds(z=0.0, ratio=2.0, amount=1.0)
 NOISY: Final = 1.5  # times the baseline's spread: then this run's durations tell nothing
 DURATION_RESOLUTION: Final = 0.001  # of a value: no timer of a test is better
-
-MIB: Final = 1024 * 1024
 MEMORY_THRESHOLDS: Final = Thresholds(z=4.0, ratio=0.03, amount=4 * MIB)
-# A delta may be 0, which has no logarithm: 1 MiB is added to each.
-OFFSET_BYTES: Final = MIB
-RESOLUTION_BYTES: Final = MIB // 16  # what 99 % of repeated measurements agree within
 
 
 def judge_durations(

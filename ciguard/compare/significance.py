@@ -21,19 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ciguard.compare.run_columns import Run
-    from ciguard.compare.statistics import Flags, Floats, Tier
+    from ciguard.compare.statistics import Flags, Floats, Thresholds, Tier
     from ciguard.compare.test_changes import Measure, MeasureState
 
 MAX_SUSPECTS: Final = 40  # largest suspects: nobody reads more
-
-
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """What a change must exceed: all three."""
-
-    z: float
-    ratio: float
-    amount: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ Statistical Applications in Genetics and Molecular Biology 3, with a fixed prior
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -27,6 +28,19 @@ MIN_BASELINE_RUNS: Final = 3  # baseline values without which no number is judge
 MIN_RUNS_TO_CONFIRM: Final = 10  # baseline values without which nothing is confirmed
 # "unjudged": too few baseline runs for a verdict; "not confirmed": re-runs did not show it again.
 Tier = Literal["confirmed", "suspect", "not confirmed", "unjudged"]
+MIB: Final = 1024 * 1024
+# A delta may be 0, which has no logarithm: 1 MiB is added to each.
+OFFSET_BYTES: Final = MIB
+RESOLUTION_BYTES: Final = MIB // 16  # what 99 % of repeated measurements agree within
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """What a change must exceed: all three."""
+
+    z: float
+    ratio: float
+    amount: float
 
 
 def count_values(table: Floats) -> NDArray[np.int64]:

@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy import stats
 
-from ciguard.compare.measure_changes import OFFSET_BYTES, RESOLUTION_BYTES
-from ciguard.compare.significance import Thresholds
-from ciguard.compare.statistics import PRIOR, moderated_scale
+from ciguard.compare.statistics import (
+    OFFSET_BYTES,
+    PRIOR,
+    RESOLUTION_BYTES,
+    Thresholds,
+    moderated_scale,
+)
 from ciguard.experiment.paired_test import Row
 from ciguard.experiment.unit_plan import key_of
 

@@ -123,7 +123,7 @@ def _request(
         return None, unit_plan.Request(tuple(unit.key for unit in listed))
     content = local.read(invocation.folder / request_args.comparison)
     comparison = read_comparison(content, request_args.comparison)
-    wanted = unit_plan.suspects_of(comparison)
+    wanted = unit_plan.request_of((one.key, one.measure) for one in comparison.suspects)
     if not wanted.units:
         raise NothingToDo("it has no suspects", where=request_args.comparison)
     return comparison, wanted

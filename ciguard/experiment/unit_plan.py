@@ -24,14 +24,12 @@ from ciguard.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from ciguard.compare.comparison import Comparison
-    from ciguard.compare.test_changes import Measure
     from ciguard.experiment.schedule import Side
     from ciguard.model import Outcome, Record, Suite, UnitKey
 
 SHARD: Final = "1"
 POOL: Final = "here"
-MEASURES: Final[tuple[Measure, ...]] = ("wall_s", "peak_delta_bytes")
+MEASURES: Final = ("wall_s", "peak_delta_bytes")
 REASON: Final = 100  # characters of why a case is not judged
 
 
@@ -52,7 +50,7 @@ class Exclusion:
     message: str = ""
 
 
-def metric_of(key: CaseKey, measure: Measure) -> Metric:
+def metric_of(key: CaseKey, measure: str) -> Metric:
     """The row of a case."""
     parts = tuple((name, value) for name, value in key._asdict().items())
     return Metric(measure, "s" if measure == "wall_s" else "bytes", parts)
@@ -63,13 +61,9 @@ def key_of(metric: Metric) -> CaseKey:
     return CaseKey(**dict(metric.key))
 
 
-def suspects_of(comparison: Comparison) -> Request:
-    """What one run made suspect: losses in time or memory, the most sure of them first."""
-    found = [
-        metric_of(change.key, change.measure)
-        for verdict in (comparison.memory, comparison.durations)
-        for change in verdict.of_tier("suspect")
-    ]
+def request_of(suspects: Iterable[tuple[CaseKey, str]]) -> Request:
+    """The units of some cases, and a row for each case and measure of it."""
+    found = [metric_of(key, measure) for key, measure in suspects]
     units = dict.fromkeys(key_of(metric).unit_key for metric in found)
     return Request(tuple(units), frozenset(found))
 

@@ -13,7 +13,7 @@ from ciguard.experiment.commit_test import evaluate_rows
 from ciguard.experiment.loop import run_design, series_of
 from ciguard.experiment.measurement import Measurement
 from ciguard.experiment.schedule import Design
-from ciguard.experiment.unit_plan import key_of, suspects_of
+from ciguard.experiment.unit_plan import key_of, request_of
 
 if TYPE_CHECKING:
     from ciguard.experiment.measurement import Metric
@@ -71,7 +71,8 @@ def confirmed(pulls: int, tests: int, growth: float, seed: int, runs: int = 20) 
     for number in range(pulls):
         suite = Suite(seed + number, tests)
         bases = [suite.run(n + 1) for n in range(runs)]
-        wanted = suspects_of(compare_run(suite.run(101, growth), None, bases))
+        found = compare_run(suite.run(101, growth), None, bases)
+        wanted = request_of((one.key, one.measure) for one in found.suspects)
         machine, done = Machine(suite, growth), list[Measurement]()
         assert wanted.rows is not None
         rows = wanted.rows
