@@ -29,7 +29,7 @@ from compare.simulation import score
 from intervals import rated, shared
 
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.run_columns import runs_from_records
 from ciguard.sources import local
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from guard.fixtures import make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciguard.compare.run_columns import from_history
-from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.run_columns import from_history, runs_from_records
 from ciguard.errors import ExitCode
 from ciguard.guard.prove import prove
 from ciguard.history.base import BaseQuery, known_failures

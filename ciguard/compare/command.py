@@ -16,7 +16,7 @@ from ciguard.compare.ancestry_lookup import ancestry_of
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.history_match import find_in_history, join_by_name, newest_run_of_branch
 from ciguard.compare.json import as_json
-from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.run_info import Context
 from ciguard.compare.transitions import quarantined
 from ciguard.compare.view import document

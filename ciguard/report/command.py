@@ -18,7 +18,7 @@ from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
 from ciguard.compare.fail_conditions import exit_code
 from ciguard.compare.json import as_json
-from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.run_info import Context
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub

@@ -8,8 +8,7 @@ import numpy as np
 
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
-from ciguard.compare.run_columns import CODE, Run, RunLeg
-from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.run_columns import CODE, Run, RunLeg, runs_from_records
 from ciguard.model import (
     CaseKey,
     EndLine,

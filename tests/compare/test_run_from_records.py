@@ -9,7 +9,7 @@ import numpy as np
 from compare.compare_factories import MIB, case, died, files_of, run_of
 
 from ciguard.codec.record.reader import read_records
-from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.run_columns import runs_from_records
 from ciguard.history.file import CODE_NAMES
 
 if TYPE_CHECKING:

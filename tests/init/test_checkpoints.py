@@ -12,7 +12,7 @@ from init.workflow_steps import Job
 from run.leg_runner import UNGUARDED, build_pyz, plan_of, until
 
 from ciguard.codec import plan_file as plan_codec
-from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.run_columns import runs_from_records
 from ciguard.init.workflow_files import Workflow, render_workflow
 from ciguard.sources.local import read_record_tree
 from ciguard.template_loader import environment

@@ -9,7 +9,7 @@ from guard.fixtures import World, make_leg, make_plan, passed
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.run_columns import runs_from_records
 from ciguard.model import Result
 from ciguard.report.data import ReportData
 from ciguard.report.links import Links

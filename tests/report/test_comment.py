@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.fail_conditions import triggered
-from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.run_info import NO_CONTEXT, Context
 from ciguard.compare.wording import headline as compare_headline
 from ciguard.github.sticky_comments import MAX_CHARS

@@ -13,7 +13,7 @@ from guard.fixtures import MIB, World, make_leg, make_plan
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.scatter import PER_CRITERION, Pair, Sample, sample_pairs, scatter
 from ciguard.guard.verdict import Hotspot, Leg
 from ciguard.model import SampleLine

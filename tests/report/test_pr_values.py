@@ -7,7 +7,7 @@ from compare.compare_factories import MIB, case, files_of
 from guard.fixtures import World
 
 from ciguard.codec.record.reader import read_records
-from ciguard.compare.run_from_records import runs_from_records
+from ciguard.compare.run_columns import runs_from_records
 from ciguard.report.pr_values import encode_values, is_usable
 
 LEGS = {
