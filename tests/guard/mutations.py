@@ -230,7 +230,7 @@ def as_process_2(dice: Random, run: Run) -> str:
         begin = {"type": "process", "process": 2, "units": 1, "at_s": at_s - dice.choice((0, 0.5))}
         end = {"type": "process_end", "process": 2, "ending": "completed", "at_s": at_s + 0.1}
         run.files[concurrent] = b"".join([*own[:-1], _written(begin, end), *own[-1:]])
-    return f"{path}: {result['unit']} {bad}, and passed in process 2 at {at_s:.2f}"
+    return f"{path}: {result.get('unit')} {bad}, and passed in process 2 at {at_s:.2f}"
 
 
 def copied_folder(dice: Random, run: Run) -> str:

@@ -221,7 +221,7 @@ def legs_of(files: dict[str, bytes]) -> dict[Who | None, Leg]:
         reported: set[tuple[Who | None, int, Key]] = set()
         rerun: dict[tuple[Who | None, int, Key], Leg] = {}  # units that begin behind their result
         for line in objects(content):
-            kind = line.get("type")
+            kind = str(line.get("type"))  # damaged lines have any JSON value here
             who = next(iter(named(line)), who)
             if kind in ("shard", "defaults"):
                 defaults, over = (line if kind == "defaults" else {}), False
