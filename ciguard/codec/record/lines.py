@@ -301,15 +301,6 @@ def _refuse_constant(text: str) -> float:
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def _json(text: str) -> Any:
-    """What `json.loads` says, without its search for blanks around, which takes a sixth of it."""
-    try:
-        content, end = _DECODER.raw_decode(text)
-    except ValueError:
-        return _DECODER.decode(text)
-    return content if end == len(text) else _DECODER.decode(text)
-
-
 def _parsed(text: bytes) -> Any:
     """What a line says as JSON.
 
@@ -317,11 +308,16 @@ def _parsed(text: bytes) -> Any:
         LineError: it is none.
     """
     try:
-        return _json(text.decode("utf-8", "surrogatepass"))
+        whole = text.strip(b" \t\r\n").decode("utf-8", "surrogatepass")
+        # Not `decode`, which searches for blanks around: that takes a sixth of its time.
+        content, end = _DECODER.raw_decode(whole)
     except (ValueError, RecursionError) as error:
         if isinstance(error, LineError):
             raise
         raise LineError("no JSON") from None
+    if end != len(whole):
+        raise LineError("no JSON")
+    return content
 
 
 def decode(text: bytes, defaults: DefaultsLine | None = None) -> Line | None:

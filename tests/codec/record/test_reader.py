@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,9 @@ from ciguard.model import (
     ShardLine,
     StartLine,
 )
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 def leg(shard: str, attempt: int = 1, run: int | None = 7, plan: str = "p") -> ShardLine:
@@ -334,3 +338,32 @@ def test_a_unit_begins_again_only_for_another_result(lines: str, *, odd: bool) -
         (record,) = read_records(files)
         output = "a/process-001.jsonl: 'u' begins again behind its result, and has no other"
         assert record.damage == ((output,) if seen else ())
+
+
+def _calls_of_reading(content: bytes) -> int:
+    """Python functions that reading a file calls."""
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        read_records([("03/supervisor.jsonl", content)])
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize("blank", [b"\n", b"\r\n", b" \t\n"])
+def test_blank_lines_are_never_parsed(blank: bytes) -> None:
+    # An archive unpacks to millions of them.
+    assert _calls_of_reading(blank * 200) == _calls_of_reading(blank * 100)
+
+
+def test_a_line_that_is_no_json_is_parsed_once() -> None:
+    parsed = _calls_of_reading(b'{"type":"x"}\n' * 200) - _calls_of_reading(b'{"type":"x"}\n' * 100)
+    refused = _calls_of_reading(b"{x\n" * 200) - _calls_of_reading(b"{x\n" * 100)
+    assert refused - parsed <= 100 * 2  # making the error of `json`, and ours
