@@ -173,9 +173,9 @@ class Supervisor:
         for running in self._state.running.values():
             keys = (self._job.shard.units[unit].key for unit in running.open_units)
             self._exit_handler.causes.update(dict.fromkeys(keys, "the leg failed while it ran"))
-        self._console.print_line(
-            f"ciguard itself failed, please report it: {what}\n{trace.rstrip()}"
-        )
+        self._console.print_line(f"ciguard itself failed, please report it: {what}")
+        for line in trace.rstrip().splitlines():
+            self._console.print_line(line)
         return Finish("unknown", f"ciguard itself failed: {what}")
 
     def _now_s(self) -> float:

@@ -33,6 +33,7 @@ def test_it_holds_what_a_leg_needs_and_nothing_else() -> None:
         "__main__.py",
         "ciguard/__init__.py",
         "ciguard/errors.py",
+        "ciguard/text.py",
         "ciguard/codec/__init__.py",
         "ciguard/codec/record/__init__.py",
         "ciguard/codec/record/lines.py",

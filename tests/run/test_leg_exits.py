@@ -193,14 +193,14 @@ def test_a_command_that_writes_no_result_is_named(tmp_path: Path, writes: str, m
     assert leg.process.returncode == 13
     why = f"the command wrote no result for it to $CIGUARD_RECORD_FILE{more}"
     assert causes(leg) == {"a": ("no_result", why)}
-    assert f"did not run a [s]: {why}\n" in leg.printed
+    assert f"did not run [s] a: {why}\n" in leg.printed
 
 
 def test_a_program_that_cannot_begin_is_quoted_beside_each_unit(tmp_path: Path) -> None:
     leg = command_leg(tmp_path, 'raise SystemExit("no licence")')
     assert leg.process.returncode == 13
     assert (
-        "did not run a [s]: its process ended before its first result (exit code 1): no licence"
+        "did not run [s] a: its process ended before its first result (exit code 1): no licence"
         in leg.printed
     )
 

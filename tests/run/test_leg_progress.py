@@ -56,7 +56,7 @@ def naps(folder: Path, processes: int = 1) -> Plan:
 def test_plain_lines_in_ci_outside_of_folds(tmp_path: Path, processes: int) -> None:
     plan = naps(tmp_path, processes)
     leg = start_shard(tmp_path, plan, program=PROGRAM, CI="true", GITHUB_ACTIONS="true").wait(10)
-    counts = r"progress: (\d)/8 units(?:, 1 failed)?, tests \d+ MiB, headroom .*"
+    counts = r"progress: (\d)/8 units(?:, 1 failed)?, tests [\d.]+ MiB, headroom .*"
     reported = rf"{counts}, 0:0\d of about 0:01(?:: .*)?"
     lines = leg.printed.splitlines()
     done = [int(found[1]) for line in lines if (found := re.fullmatch(reported, line))]

@@ -89,7 +89,7 @@ sys.exit(1)
     (folder / "plan.json").write_bytes(plan_codec.encode(plan))
     assert run(SHARD) == 10
     printed = capfd.readouterr().out
-    assert "  failed u19 [v] row\n" in printed
+    assert "  failed [v] u19 row\n" in printed
     assert "u20" not in printed
     assert "  and 5 more: see the record" in printed
 

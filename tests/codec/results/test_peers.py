@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 SHARED = Path(os.environ.get("CIGUARD_SHARED_DATA", ROOT.parent / "shared" / "data")) / "results"
-DOCS = (ROOT / "docs" / "formats.md").read_text("utf-8")
+DOCS = (ROOT / "docs" / "reference" / "result-files.md").read_text("utf-8")
 
 pytestmark = pytest.mark.skipif(
     not (SHARED / "peers" / "manifest.json").is_file(),
