@@ -1,6 +1,6 @@
 """Columns of integers, flags and texts <-> named, compressed sections of bytes.
 
-What `codec/history.py` is made of; knows nothing of tests. Sections come from files nobody trusts:
+What `history/file.py` is made of; knows nothing of tests. Sections come from files nobody trusts:
 a declared size is checked against what the compressed bytes could hold before anything is
 allocated, and whatever is wrong is a `CorruptData`.
 """

@@ -63,7 +63,7 @@ class Run:
         name: as it was asked for.
         legs: sorted by name.
         keys: sorted; all columns are of their length. NaN is not measured.
-        outcome, ending, measured_by: positions in `codec.history.WORDS`.
+        outcome, ending, measured_by: positions in `history.file.CODE_NAMES`.
         leg: position in `legs`.
         in_history: the history has this very run.
         retained_bytes: what stayed resident after each; None where nobody asks for it.

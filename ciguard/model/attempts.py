@@ -22,7 +22,7 @@ All results are of one record; which run attempt of a leg counts is decided befo
 6. A superseded failure is one of its case. A failure of the unit as a whole, or of a case without a
    final result, is one of every case of the unit.
 7. Times and sizes are those of final results; a unit's time is the sum over its cases. A final
-   result that died or did not complete is censored, a lower bound (`codec/series.py`, by columns).
+   result that died or did not complete is censored, a lower bound (`history/query.py`, by columns).
 8. Of results of several legs the worst final one counts (`severity`).
 """
 

@@ -70,7 +70,7 @@ def test_a_checkout_of_an_enterprise_server_names_it() -> None:
 
 def test_a_remote_elsewhere_is_not_the_repository_of_our_server() -> None:
     environ = {"GITHUB_SERVER_URL": GITHUB}
-    with pytest.raises(UsageError, match="which repository"):
+    with pytest.raises(UsageError, match="the repository is not known"):
         resolve_repository(environ, remote="git@git.example:o/r.git")
 
 
