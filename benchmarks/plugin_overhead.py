@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-INSIDE: Final = Path(__file__).resolve().parents[1] / "ciguard" / "run" / "inside"
+PLUGINS: Final = Path(__file__).resolve().parents[1] / "ciguard" / "run" / "plugins"
 MEGABYTE: Final = 1_000_000
 CONFTEST: Final = """
 import os, time
@@ -74,7 +74,7 @@ def run(folder: Path, *, plugin: bool, ballast_mb: int, holes: bool) -> float:
         record.unlink()
     environment = {
         **os.environ,
-        "PYTHONPATH": str(INSIDE),
+        "PYTHONPATH": str(PLUGINS),
         "BALLAST_MB": str(ballast_mb),
         "HOLES": "yes" if holes else "",
         "LOOP_FILE": str(folder / "loop_s"),

@@ -1,6 +1,6 @@
 """How often `ciguard experiment` finds a real command that is 10 % slower, and one that is not.
 
-    python benchmarks/experiment.py [--experiments 10] [--budget 90s]
+    python benchmarks/experiments.py [--experiments 10] [--budget 90s]
 
 The command is a fixed piece of CPU work of about 0.6 s; b does 10 % more of it, or the same. Each
 experiment is the program as users start it, with its defaults but for the budget. Target: found in
