@@ -64,7 +64,7 @@ def members(
 
     Args:
         stream: can seek.
-        wanted: says by its name whether a member is read; all are looked at.
+        is_wanted: says by its name whether a member is read; all are looked at.
 
     Raises:
         InputError: at `source/member`; what came before it must not be believed either.

@@ -49,7 +49,7 @@ def _common_divisor(values: Integers) -> int:
 
 
 def _differences(values: Integers, series_starts: Integers) -> Integers:
-    """Each value minus the one before it, from 0 again at each of `heads`."""
+    """Each value minus the one before it, from 0 again at each of `series_starts`."""
     result: Integers = np.diff(values, prepend=0)
     result[series_starts] = values[series_starts]
     return result
@@ -112,8 +112,8 @@ class Writer:
         Args:
             name: of the section.
             values: the column.
-            heads: ascending positions, the first one 0, where a series begins: inside one, the
-                differences are stored, which are small where a series is steady.
+            series_starts: ascending positions, the first one 0, where a series begins: inside one,
+                the differences are stored, which are small where a series is steady.
         """
         if not values.size or (values == values[0]).all():
             self.index.append({"name": name, "all": int(values[0]) if values.size else 0})

@@ -72,7 +72,7 @@ def error_of_response(
     """Turn an answer of 3xx or above into an error.
 
     Args:
-        call: method and path, such as `PATCH /repos/o/r/issues/comments/1`.
+        description: method and path, such as `PATCH /repos/o/r/issues/comments/1`.
         message: GitHub's own, shown verbatim.
         headers: of the answer, case ignored or lower.
     """

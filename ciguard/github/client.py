@@ -109,7 +109,7 @@ class GitHub:
         Args:
             path: with its query, if it has one.
             key: of the list, where GitHub wraps it in an object.
-            most: ends with the page that holds so many; None for all.
+            limit: ends with the page that holds so many; None for all.
 
         Raises:
             GitHubError: also where fewer came than the list says it has: what is not there could be
@@ -127,7 +127,7 @@ class GitHub:
 
         Raises:
             GitHubError: also where the storage does not have it (404 and XML), or has it no longer
-                (410), or it is longer than `most_bytes`.
+                (410), or it is longer than `max_bytes`.
         """
         description = f"GET {path}"
         place = self._run_request(description, self._connection.location(path))
@@ -143,14 +143,14 @@ class GitHub:
         max_bytes: int,
         budget: Budget,
     ) -> dict[int, GitHubError]:
-        """Fetch what GitHub keeps elsewhere, AT_ONCE side by side, into temporary files.
+        """Fetch what GitHub keeps elsewhere, MAX_CONCURRENT side by side, into temporary files.
 
         After a refusal that the others would meet as well, what has not begun is not asked for.
 
         Args:
             paths: path and digest ("" where it is not known) of each.
-            take: is handed each file that came whole, by its position; it is gone afterwards.
-            most_bytes: of each.
+            on_archive: is handed each file that came whole, by its position; it is gone afterwards.
+            max_bytes: of each.
 
         Returns:
             What cannot be had, by its position.

@@ -169,7 +169,7 @@ class Connection(gidgethub.abc.GitHubAPI):
 
         Args:
             tail_bytes: of its end.
-            most_bytes: of the whole; of a longer text nothing is known to be its end.
+            max_bytes: of the whole; of a longer text nothing is known to be its end.
 
         Raises:
             httpx.HTTPStatusError: the storage does not have it.

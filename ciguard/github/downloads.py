@@ -61,7 +61,7 @@ class Download:
 
     Attributes:
         digest: of the whole file as `sha256:...`; "" where GitHub does not know it.
-        most_bytes: of the whole.
+        max_bytes: of the whole.
     """
 
     stream: IO[bytes]
@@ -72,10 +72,10 @@ class Download:
     tag: str = ""
 
     async def fetch(self, client: httpx.AsyncClient, url: str, timeout_s: float) -> None:
-        """Get what is missing, as far as that is done in `most_s`.
+        """Get what is missing, as far as that is done in `timeout_s`.
 
         Raises:
-            Cut: not all of it came; `received_bytes` did.
+            DownloadInterrupted: not all of it came; `received_bytes` did.
             httpx.HTTPStatusError: it is not there.
             GitHubError: it is too large.
         """

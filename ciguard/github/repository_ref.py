@@ -37,7 +37,7 @@ class RepositoryRef:
 
 
 def is_enterprise_server(server_url: str) -> bool:
-    """As `Place.is_enterprise_server`."""
+    """As `RepositoryRef.is_enterprise_server`."""
     host = urlsplit(server_url).hostname or ""
     return host != "github.com" and not host.endswith(RESIDENT)
 

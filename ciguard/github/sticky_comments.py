@@ -1,6 +1,6 @@
 """The one comment of a pull request that is kept up to date instead of repeated.
 
-It is found again by a hidden marker at its very start and by its author (`github.marks`). Two runs
+It is found again by a hidden marker at its start and by its author (`sticky_markers`). Two runs
 that write at the same moment end with one comment, which says what the newer of them found.
 """
 

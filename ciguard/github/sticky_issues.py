@@ -1,6 +1,6 @@
 """The one issue that says that the base branch is red: opened, kept up to date, closed, reopened.
 
-It is found again as the sticky comment is (`github.marks`). Two runs that open one at the same
+It is found again as the sticky comment is (`sticky_markers`). Two runs that open one at the same
 moment end with one open issue; an issue cannot be deleted, so the younger one is closed.
 """
 

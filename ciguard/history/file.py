@@ -48,7 +48,7 @@ CODES: Final = ("outcome", "ending", "measured_by", "try_number")
 POSITION_COLUMNS: Final = ("key", "run", "leg")
 _Small = TypeVar("_Small", np.int32, np.uint8)
 _PER_SECOND: Final = 1_000_000
-UNKNOWN_CODE: Final = 255  # of a word that is in a file and not in `WORDS`
+UNKNOWN_CODE: Final = 255  # of a word that is in a file and not in `CODE_NAMES`
 _MAGIC: Final = b"ciguard-history "
 # A code's word; 0 is "not told" (a file of durations knows no outcomes).
 CODE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -71,8 +71,8 @@ class Values:
     """One row a case and run, in columns of one length, sorted by (`key`, `run`), each pair once.
 
     `key` and `run` are positions in the history's keys and runs, `leg` in that run's legs. The
-    codes are positions in `WORDS`. Measures are float64, NaN where not measured (never 0); sizes
-    are whole numbers.
+    codes are positions in `CODE_NAMES`. Measures are float64, NaN where not measured (never 0);
+    sizes are whole numbers.
     """
 
     key: NDArray[np.int32]
@@ -106,8 +106,8 @@ class Values:
 class History:
     """What is known of past runs. Two histories are compared by their `encode`d bytes.
 
-    `runs` are sorted by `HistoryRun.order`, `keys` as tuples; every key has a value. `spellings`
-    holds only keys that came from files of other programs.
+    `runs` are sorted by `HistoryRun.order`, `keys` as tuples; every key has a value.
+    `external_names` holds only keys that came from files of other programs.
     """
 
     values: Values

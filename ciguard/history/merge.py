@@ -170,7 +170,7 @@ def _drop_unused(history: History) -> History:
 
 
 def _without_found_units(history: History) -> History:
-    """Take from each leg's `lost` what has a result in the run after all."""
+    """Take from each leg's `lost_units` what has a result in the run after all."""
     suspects = {key for run in history.runs for leg in run.legs for key in leg.lost_units}
     if not suspects:
         return history
@@ -189,7 +189,7 @@ def _without_found_units(history: History) -> History:
 
 
 def merge(a: History, b: History) -> History:
-    """The history that knows what both know; `join(a, b)` and `join(b, a)` are the same.
+    """The history that knows what both know; `merge(a, b)` and `merge(b, a)` are the same.
 
     O(keys) in Python, O(values) in numpy: 100,000 results joined to 20 runs take 0.3 s.
 

@@ -63,7 +63,7 @@ def newest_values(
 ) -> Floats:
     """The last `depth` values of each group as a table, NaN where there are fewer.
 
-    Rows whose value is to be left out are dropped beforehand: `latest(wall[ok], key[ok], ...)`.
+    Rows whose value is to be left out are dropped before: `newest_values(wall[ok], key[ok], ...)`.
 
     Returns:
         (groups, depth) float64; the newest value is in the last column, older ones to its left.

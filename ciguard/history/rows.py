@@ -100,7 +100,7 @@ def _precedence(values: Values, runs: Sequence[HistoryRun]) -> Positions:
 
 
 def newest_per_key(values: Values, keys: int) -> Values:
-    """The last `KEPT` rows of each key."""
+    """The last `VALUES_PER_KEY` rows of each key."""
     counts = np.bincount(values.key, minlength=keys)
     if not counts.size or int(counts.max()) <= VALUES_PER_KEY:
         return values

@@ -38,7 +38,7 @@ class SuiteOverhead:
 class HistoryLeg:
     """One leg of a run, in the newest attempt in which it ran.
 
-    `complete` says that it ended by itself. `lost` are the units that were started (or, where the
+    `complete` says that it ended by itself. `lost_units` are those that were started (or, where the
     plan was known, planned) in a leg that did not, and left no result: together, one observation.
     `suite` and `variant` are "" except for a file of another program, which is one of each.
     """

@@ -53,7 +53,7 @@ class HistoryStore(Protocol):
         """
 
     def write(self, content: bytes, expected: StoredBytes) -> bool:
-        """Replace what was `seen`; False, and nothing is done, where something else is there now.
+        """Replace `expected`; False, and nothing is done, where something else is there now.
 
         Raises:
             CiguardError: it cannot be written.
@@ -71,7 +71,7 @@ def open_store(location: str, folder: Path, environ: Mapping[str, str]) -> Histo
     """The store of `branch:NAME`, or of a file's path; nothing is read yet.
 
     Args:
-        place: what stands after --history.
+        location: what stands after --history.
         folder: a relative path is below it; the git repository is the one that it lies in.
         environ: what git is given, and where a token may be found (GITHUB_TOKEN, GH_TOKEN).
     """

@@ -1,7 +1,7 @@
 """A record's lines: JSON <-> the line values of `model`. The one reader and the one writer.
 
 Types and keys that this schema does not know are skipped; a line that is not what it should be is
-a `LineError`. `gathering.py` reads whole files. Pure; standard library only, Python 3.8+ (travels
+a `LineError`. `reader.py` reads whole files. Pure; standard library only, Python 3.8+ (travels
 in the leg).
 """
 

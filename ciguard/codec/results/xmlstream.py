@@ -2,7 +2,7 @@
 
 What all formats have in common: entities and document types are refused, for they are attacks or
 nothing that a result needs; what precedes an error is given first; a file of several documents, one
-behind the other, is read as one. A file may say of itself that it is not whole (`lacking`).
+behind the other, is read as one. A file may say of itself that it is not whole (`incomplete`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MutableResult: Final = mutable_twin(Result)
 class XmlReader:
     """Expat's handlers of one format, and the results they found since they were last taken.
 
-    A format begins with `start` and `end`. `lacking` is what the file itself says is not in it.
+    A format begins with `start` and `end`. `incomplete` is what the file itself says is not in it.
     """
 
     parser: expat.XMLParserType
@@ -119,7 +119,7 @@ class XmlReader:
         Passed over, what it says would be lost, and a case that failed would have passed.
 
         Args:
-            known: the format's elements by their name in lower case.
+            known_names: the format's elements by their name in lower case.
         """
         expected = known_names.get(tag.rpartition(":")[2].lower(), tag)
         if expected != tag:
@@ -262,7 +262,7 @@ def read(
 
     Args:
         stream: can seek, and is at its start.
-        make: the format's handlers, for a file's name; asked again where it is read again.
+        make_reader: the format's handlers, for a file's name; asked again where it is read again.
 
     Raises:
         InputError: malformed or cut (with line and column), a document type or entity, a token
