@@ -6,7 +6,7 @@ of an event may be absent. Source: docs.github.com, "Webhook events and payloads
 
 from __future__ import annotations
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, PositiveInt
+from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, PositiveInt
 
 
 class GitHubJson(BaseModel):
@@ -22,24 +22,18 @@ class Account(GitHubJson):
     type: str
 
 
-class Comment(GitHubJson):
-    """A comment of an issue or pull request; `user` is None for a deleted account."""
+class Text(GitHubJson):
+    """A comment, or an issue or pull request, which alone have a title and a state.
 
-    id: int
+    `id` is that of its address; `user` is None for a deleted account; `state` is open or closed.
+    """
+
+    id: PositiveInt = Field(validation_alias=AliasChoices("number", "id"))
     html_url: str
-    body: str = ""
-    user: Account | None
-
-
-class Issue(GitHubJson):
-    """An issue, or a pull request: the list has both; `state` is open or closed."""
-
-    number: PositiveInt
-    html_url: str
-    state: str
-    title: str = ""
     body: str | None = None
     user: Account | None
+    title: str = ""
+    state: str = ""
     pull_request: dict[str, object] | None = None
 
 

@@ -18,9 +18,7 @@ from ciguard.github.api_errors import BodyTooLong, Forbidden, GitHubError
 from ciguard.github.client import GitHub
 from ciguard.github.event_payload import current_run
 from ciguard.github.run_client import pulls_of
-from ciguard.github.sticky_comments import MAX_CHARS, upsert_comment
-from ciguard.github.sticky_issues import upsert_issue
-from ciguard.github.sticky_markers import with_marker
+from ciguard.github.sticky_texts import MAX_CHARS, upsert_comment, upsert_issue, with_marker
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.check_annotations import check_annotations
 from ciguard.report.links import links_of_run
@@ -31,10 +29,12 @@ if TYPE_CHECKING:
 
     from ciguard.github.events import ActionsRun
     from ciguard.github.models import PullRequest
+    from ciguard.github.sticky_texts import StickyText
     from ciguard.report.rendered_report import Report
 
 T = TypeVar("T")
 
+_ACTION_WORDS: Final = {"not_needed": "not needed", "superseded": "left to a newer run"}
 LENGTH_DIVISORS: Final = (1, 2, 8)  # of what GitHub should take, should it take less
 FORK: Final = (
     "A fork's pull request has a read-only token: `ciguard init --forks` writes a workflow that "
@@ -99,6 +99,11 @@ def _refusal_note(thing: str, error: Forbidden, run: ActionsRun) -> str:
     return f"The {thing} could not be written with this token ({error.what}). {fix}"
 
 
+def _done(thing: str, text: StickyText) -> str:
+    words = _ACTION_WORDS.get(text.action, text.action)
+    return f"{thing} {words}: {text.html_url}".removesuffix(": ")
+
+
 @dataclass(frozen=True, slots=True)
 class _Publisher:
     github: GitHub
@@ -128,7 +133,7 @@ class _Publisher:
             )
             for number in numbers
         ]
-        return "\n".join(f"comment {one.action}: {one.html_url}" for one in comments)
+        return "\n".join(_done("comment", one) for one in comments)
 
     def pull_requests(self) -> tuple[int, ...]:
         """Of the event; of a run that is told of, those whose head it is, as GitHub says."""
@@ -183,7 +188,7 @@ class _Publisher:
     def issue(self) -> str:
         run, answer = self.run, self.answer
         word = "is red" if answer.exit_code else "has regressed"
-        sticky_issue = self.with_shorter_text(
+        issue = self.with_shorter_text(
             MAX_CHARS - len(with_marker(self.key, "", run.subject_run)),
             lambda text: upsert_issue(
                 self.github,
@@ -195,7 +200,7 @@ class _Publisher:
                 run=run.subject_run,
             ),
         )
-        return f"issue {sticky_issue.action}: {sticky_issue.html_url}".removesuffix(": ")
+        return _done("issue", issue)
 
     def with_shorter_text(self, max_length: int, write: Callable[[str], T]) -> T:
         """Write the text; where GitHub takes less than it says, a shorter one."""

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from ciguard.errors import ExitCode, RemoteError, UsageError
 from ciguard.github.api_errors import BodyTooLong, Forbidden, GitHubError, MaybeDone
 from ciguard.github.client import GitHub
-from ciguard.github.models import Account, Comment
+from ciguard.github.models import Account, Text
 from ciguard.github.retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def fill(server: FakeGitHub, count: int) -> None:
 def test_every_request_says_who_asks_and_which_api_is_meant(
     server: FakeGitHub, github: GitHub
 ) -> None:
-    github.items(Comment, THREAD)
+    github.items(Text, THREAD)
     sent = server.exchanges[0].request.headers
     assert sent["accept"] == "application/vnd.github+json"
     assert sent["x-github-api-version"] == "2022-11-28"
@@ -53,7 +53,7 @@ def test_a_list_is_read_to_its_end_in_the_fewest_calls(
     server: FakeGitHub, github: GitHub, count: int, calls: int
 ) -> None:
     fill(server, count)
-    found = github.items(Comment, THREAD)
+    found = github.items(Text, THREAD)
     assert [one.body for one in found] == [f"comment {n}" for n in range(1, count + 1)]
     assert server.request_log() == [f"GET {THREAD}"] * calls
 
@@ -64,7 +64,7 @@ def test_an_enterprise_server_has_its_api_under_a_path() -> None:
         fill(server, 101)
         assert server.address.endswith("/api/v3")
         with GitHub(server.address + "/", SecretStr(TOKEN)) as github:
-            assert len(github.items(Comment, THREAD)) == 101
+            assert len(github.items(Text, THREAD)) == 101
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])
@@ -73,14 +73,14 @@ def test_a_passing_server_fault_is_not_seen(
 ) -> None:
     fill(server, 1)
     server.faults.append(Fault(status=status, text="<html>", times=3))
-    assert github.item(Comment, FIRST).body == "comment 1"
+    assert github.item(Text, FIRST).body == "comment 1"
     assert len(server.exchanges) == 4
 
 
 def test_a_lasting_server_fault_is_told(server: FakeGitHub, github: GitHub) -> None:
     server.faults.append(Fault(status=502, text="<html>bad gateway</html>", times=99))
     with pytest.raises(GitHubError, match="answered 502: Bad Gateway") as caught:
-        github.items(Comment, THREAD)
+        github.items(Text, THREAD)
     assert len(server.exchanges) == 4
     assert caught.value.exit_code is ExitCode.REMOTE
     assert caught.value.where == f"GET {THREAD}"
@@ -90,7 +90,7 @@ def test_a_lasting_server_fault_is_told(server: FakeGitHub, github: GitHub) -> N
 def test_a_broken_connection_is_tried_again(server: FakeGitHub, github: GitHub) -> None:
     fill(server, 1)
     server.faults.append(Fault(status=0, times=2))
-    assert github.item(Comment, FIRST).id == 1
+    assert github.item(Text, FIRST).id == 1
     assert len(server.exchanges) == 3
 
 
@@ -101,7 +101,7 @@ def test_a_post_is_never_repeated_blindly(
 ) -> None:
     server.faults.append(Fault(method="POST", status=status, done=done))
     with pytest.raises(MaybeDone):
-        github.post(Comment, THREAD, {"body": "hello"})
+        github.post(Text, THREAD, {"body": "hello"})
     assert server.request_log() == [f"POST {THREAD}"]
     assert server.bodies() == (["hello"] if done else [])
 
@@ -112,7 +112,7 @@ def test_what_gives_the_same_twice_is_repeated(
 ) -> None:
     fill(server, 1)
     server.faults.append(Fault(method="PATCH", status=status, done=True))
-    assert github.patch(Comment, FIRST, {"body": "new"}).body == "new"
+    assert github.patch(Text, FIRST, {"body": "new"}).body == "new"
     assert server.request_log() == [f"PATCH {FIRST}"] * 2
 
 
@@ -124,7 +124,7 @@ def test_nobody_there(waits: list[float]) -> None:
         GitHub(address, SecretStr(TOKEN), retry_policy=retry_policy, sleep=noting(waits)) as github,
         pytest.raises(GitHubError, match="no answer: ConnectError") as caught,
     ):
-        github.post(Comment, THREAD, {"body": "hello"})
+        github.post(Text, THREAD, {"body": "hello"})
     assert not isinstance(caught.value, MaybeDone)  # nothing left this machine
     assert "GITHUB_API_URL" in caught.value.fix
 
@@ -138,7 +138,7 @@ def test_an_answer_that_does_not_come_is_not_waited_for(server: FakeGitHub) -> N
         ) as github,
         pytest.raises(GitHubError, match="no answer: ReadTimeout"),
     ):
-        github.items(Comment, THREAD)
+        github.items(Text, THREAD)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -148,9 +148,9 @@ def test_a_rate_limit_is_waited_out(
     named = Fault(status=403, message=SECONDARY_LIMIT, headers={"Retry-After": "17"})
     server.faults += [named, Fault(status=429, message=SECONDARY_LIMIT)]
     if method == "GET":
-        github.items(Comment, THREAD)
+        github.items(Text, THREAD)
     else:
-        github.post(Comment, THREAD, {"body": "hello"})
+        github.post(Text, THREAD, {"body": "hello"})
         assert server.bodies() == ["hello"]
     assert waits == [17.0, 120.0]
     assert server.request_log() == [f"{method} {THREAD}"] * 3
@@ -162,7 +162,7 @@ def test_a_spent_quota_is_waited_for_until_its_reset(
     quota = {"X-RateLimit-Limit": "1000", "X-RateLimit-Remaining": "0"}
     quota["X-RateLimit-Reset"] = str(int(time.time()) + 200)
     server.faults.append(Fault(status=403, message=PRIMARY_LIMIT, headers=quota))
-    github.items(Comment, THREAD)
+    github.items(Text, THREAD)
     assert len(waits) == 1
     assert 0.0 < waits[0] <= 200.0
 
@@ -173,7 +173,7 @@ def test_patience_ends_before_the_wait_not_after_it(
     limit = Fault(status=429, message=SECONDARY_LIMIT, headers={"Retry-After": "200"}, times=9)
     server.faults.append(limit)
     with pytest.raises(GitHubError, match="answered 429: You have exceeded") as caught:
-        github.items(Comment, THREAD)
+        github.items(Text, THREAD)
     assert waits == [200.0]  # a second one would pass 300 s
     assert "wait 200 s" in caught.value.fix
     assert not isinstance(caught.value, Forbidden)
@@ -184,7 +184,7 @@ def test_patience_counts_attempts_too(
 ) -> None:
     server.faults.append(Fault(status=429, headers={"Retry-After": "0"}, times=9))
     with pytest.raises(GitHubError, match="answered 429"):
-        github.items(Comment, THREAD)
+        github.items(Text, THREAD)
     assert len(server.exchanges) == 4
     assert waits == [0.0] * 3
 
@@ -200,7 +200,7 @@ def test_a_limit_is_waited_out_by_the_clock_of_the_server(
         "Date": formatdate(now_s, usegmt=True),
     }
     server.faults.append(Fault(status=403, message=PRIMARY_LIMIT, headers=headers))
-    github.items(Comment, THREAD)
+    github.items(Text, THREAD)
     assert waits == [40.0]
 
 
@@ -209,7 +209,7 @@ def test_a_read_only_token_is_told_from_other_refusals(
 ) -> None:
     server.tokens[TOKEN] = Login(may_write=False)
     with pytest.raises(Forbidden, match=READ_ONLY) as caught:
-        github.post(Comment, THREAD, {"body": "hello"})
+        github.post(Text, THREAD, {"body": "hello"})
     error = caught.value
     assert str(error).startswith(f"POST {THREAD}: answered 403: {READ_ONLY}\n  fix: ")
     assert "issues: write or pull-requests: write" in error.fix
@@ -222,14 +222,14 @@ def test_the_permission_is_named_even_if_github_does_not(
 ) -> None:
     server.faults.append(Fault(status=403, message=READ_ONLY))
     with pytest.raises(Forbidden) as caught:
-        github.items(Comment, THREAD)
+        github.items(Text, THREAD)
     assert "pull-requests: write" in caught.value.fix
 
 
 def test_what_is_not_there_is_named(server: FakeGitHub, github: GitHub) -> None:
     other_shard = "/repos/octo-org/shop/issues/8/comments"
     with pytest.raises(GitHubError, match="answered 404: Not Found") as caught:
-        github.items(Comment, other_shard)
+        github.items(Text, other_shard)
     assert caught.value.status == 404
     assert caught.value.where == f"GET {other_shard}"
     assert "private" in caught.value.fix
@@ -240,14 +240,14 @@ def test_a_wrong_token_is_not_shown(server: FakeGitHub) -> None:
         GitHub(server.address, SecretStr("ghs_other")) as github,
         pytest.raises(GitHubError, match="answered 401: Bad credentials") as caught,
     ):
-        github.items(Comment, THREAD)
+        github.items(Text, THREAD)
     assert "ghs_other" not in str(caught.value)
     assert "github.token" in caught.value.fix
 
 
 def test_too_long_a_text_is_its_own_error(server: FakeGitHub, github: GitHub) -> None:
     with pytest.raises(BodyTooLong, match=r"Body is too long \(maximum is 65536 characters\)"):
-        github.post(Comment, THREAD, {"body": "x" * 65_537})
+        github.post(Text, THREAD, {"body": "x" * 65_537})
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_what_is_not_github_s_answer_is_an_error(
 ) -> None:
     server.faults.append(replace(fault))
     with pytest.raises(GitHubError, match=words) as caught:
-        github.items(Comment, THREAD)
+        github.items(Text, THREAD)
     assert caught.value.exit_code is ExitCode.REMOTE
 
 
@@ -291,14 +291,14 @@ def test_a_next_page_elsewhere_is_read_without_the_token(
         other.add_comment("octo-org/shop", 7, ROBOT, "elsewhere")
         link = f'<{other.address}{THREAD}>; rel="next"'
         server.faults.append(Fault(status=200, headers={"Link": link}))
-        assert [one.body for one in github.items(Comment, THREAD)] == ["elsewhere"]
+        assert [one.body for one in github.items(Text, THREAD)] == ["elsewhere"]
         assert "authorization" not in other.exchanges[0].request.headers
 
 
 def test_a_write_is_not_redirected(server: FakeGitHub, github: GitHub) -> None:
     server.faults.append(Fault(status=307, headers={"Location": f"{server.address}{THREAD}"}))
     with pytest.raises(GitHubError, match="answered 307") as caught:
-        github.post(Comment, THREAD, {"body": "hello"})
+        github.post(Text, THREAD, {"body": "hello"})
     assert "moved" in caught.value.fix
     assert server.bodies() == []
 
@@ -309,7 +309,7 @@ def test_the_token_is_in_no_text(server: FakeGitHub, github: GitHub) -> None:
     texts = [repr(github), str(vars(github)["_connection"].__dict__)]
     for words in ("cannot parse", "upstream saw"):
         with pytest.raises(GitHubError, match=words) as caught:
-            github.items(Comment, THREAD)
+            github.items(Text, THREAD)
         texts += [str(caught.value), repr(caught.value)]
     assert all(TOKEN not in text for text in texts)
     assert "Bearer ***" in texts[2]

@@ -19,9 +19,8 @@ from pydantic import SecretStr
 
 from ciguard.github.api_errors import BodyTooLong, Forbidden, GitHubError
 from ciguard.github.client import GitHub
-from ciguard.github.models import Comment
-from ciguard.github.sticky_comments import upsert_comment
-from ciguard.github.sticky_markers import with_marker
+from ciguard.github.models import Text
+from ciguard.github.sticky_texts import upsert_comment, with_marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,21 +35,21 @@ DEADLINE_S = 30.0
 
 def make_all_requests(server: FakeGitHub, github: GitHub) -> None:
     """Make every kind of request, and get every kind of answer that the server can give."""
-    first = github.post(Comment, THREAD, {"body": "one"})
-    github.post(Comment, THREAD, {"body": "two"})
-    github.items(Comment, THREAD)
+    first = github.post(Text, THREAD, {"body": "one"})
+    github.post(Text, THREAD, {"body": "two"})
+    github.items(Text, THREAD)
     path = f"/repos/{REPOSITORY}/issues/comments/{first.id}"
-    github.item(Comment, path)
-    github.patch(Comment, path, {"body": "three"})
+    github.item(Text, path)
+    github.patch(Text, path, {"body": "three"})
     github.delete(path)
-    for call in (lambda: github.item(Comment, path), lambda: github.delete(path)):
+    for call in (lambda: github.item(Text, path), lambda: github.delete(path)):
         with pytest.raises(GitHubError):
             call()
     with pytest.raises(BodyTooLong):
-        github.post(Comment, THREAD, {"body": "x" * 65_537})
+        github.post(Text, THREAD, {"body": "x" * 65_537})
     server.faults.append(Fault(status=403, message="Resource not accessible by integration"))
     with pytest.raises(Forbidden):
-        github.post(Comment, THREAD, {"body": "four"})
+        github.post(Text, THREAD, {"body": "four"})
 
 
 def test_all_that_is_said_is_what_github_s_description_allows(
@@ -68,7 +67,7 @@ def test_what_github_would_not_say_is_found(
 ) -> None:
     if description is None:
         pytest.skip(f"GitHub's description is not here: {description_path()}")
-    github.post(Comment, THREAD, {"body": "one"})
+    github.post(Text, THREAD, {"body": "one"})
     exchange = server.exchanges[0]
     comment = {**exchange.answer.value, "user": {"login": "incomplete"}}
     invalid = [

@@ -14,8 +14,7 @@ from pydantic import SecretStr
 
 from ciguard.github.api_errors import Forbidden, GitHubError, MaybeDone
 from ciguard.github.client import GitHub
-from ciguard.github.sticky_comments import MAX_CHARS, StickyComment, upsert_comment
-from ciguard.github.sticky_markers import newest_text, with_marker
+from ciguard.github.sticky_texts import MAX_CHARS, StickyText, upsert_comment, with_marker
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub, Request
@@ -30,7 +29,7 @@ REVIEWER = Login(name="reviewer", type="User", may_read_user=True)
 
 def upsert(
     github: GitHub, body: str, key: str = "tests.yml", run: tuple[int, int] | None = None
-) -> StickyComment:
+) -> StickyText:
     return upsert_comment(github, REPOSITORY, 7, key=key, body=body, run=run)
 
 
@@ -39,14 +38,14 @@ def link(comment_id: int) -> str:
 
 
 def test_a_first_comment_is_created(server: FakeGitHub, github: GitHub) -> None:
-    assert upsert(github, "# 3 tests died") == StickyComment("created", link(1))
+    assert upsert(github, "# 3 tests died") == StickyText("created", link(1))
     assert server.bodies() == ["<!-- ciguard:tests.yml -->\n# 3 tests died"]
     assert server.request_log() == [f"GET {THREAD}", f"POST {THREAD}", f"GET {THREAD}"]
 
 
 def test_the_next_run_updates_it(server: FakeGitHub, github: GitHub) -> None:
     upsert(github, "red")
-    assert upsert(github, "green") == StickyComment("updated", link(1))
+    assert upsert(github, "green") == StickyText("updated", link(1))
     assert server.bodies() == [with_marker("tests.yml", "green")]
     assert server.request_log()[-1] == f"PATCH {ONE}/1"
 
@@ -54,7 +53,7 @@ def test_the_next_run_updates_it(server: FakeGitHub, github: GitHub) -> None:
 @pytest.mark.parametrize("stored", ["same\n\nbody", "same\r\n\r\nbody\r\n"])
 def test_nothing_new_is_not_written(server: FakeGitHub, github: GitHub, stored: str) -> None:
     server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", stored))
-    assert upsert(github, "same\n\nbody\n") == StickyComment("unchanged", link(1))
+    assert upsert(github, "same\n\nbody\n") == StickyText("unchanged", link(1))
     assert server.request_log() == [f"GET {THREAD}"]
 
 
@@ -69,7 +68,7 @@ def test_ours_is_found_behind_hundreds_of_others(server: FakeGitHub, github: Git
     for number in range(130):
         server.add_comment(REPOSITORY, 7, REVIEWER, f"remark {number}")
     server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", "red"))
-    assert upsert(github, "green") == StickyComment("updated", link(131))
+    assert upsert(github, "green") == StickyText("updated", link(131))
 
 
 @pytest.mark.parametrize(
@@ -97,17 +96,17 @@ def test_a_deleted_account_s_comment_is_not_ours(server: FakeGitHub, github: Git
 
 @pytest.mark.parametrize(
     ("login", "retained"),
-    [(REVIEWER, StickyComment("created", link(2))), (ROBOT, StickyComment("updated", link(1)))],
+    [(REVIEWER, StickyText("created", link(2))), (ROBOT, StickyText("updated", link(1)))],
 )
 def test_a_token_that_is_no_app_s_is_asked_who_it_is(
-    server: FakeGitHub, login: Login, retained: StickyComment
+    server: FakeGitHub, login: Login, retained: StickyText
 ) -> None:
     """One of an app may not ask; another that may not either is taken for the workflow's."""
     server.tokens["ghp_another"] = login
     server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", "the workflow's own"))
     with GitHub(server.address, SecretStr("ghp_another")) as github:
         assert upsert(github, "red") == retained
-        assert upsert(github, "green") == StickyComment("updated", retained.html_url)
+        assert upsert(github, "green") == StickyText("updated", retained.html_url)
     assert server.request_log()[0] == "GET /user"
 
 
@@ -115,7 +114,7 @@ def test_of_two_the_oldest_stays(server: FakeGitHub, github: GitHub) -> None:
     for text in ("first", "second", "third"):
         server.add_comment(REPOSITORY, 7, ROBOT, with_marker("tests.yml", text))
     server.faults.append(Fault(method="DELETE", path="/3", status=404, message="Not Found"))
-    assert upsert(github, "first") == StickyComment("unchanged", link(1))
+    assert upsert(github, "first") == StickyText("unchanged", link(1))
     assert server.request_log()[1:] == [f"DELETE {ONE}/2", f"DELETE {ONE}/3"]
     assert 2 not in server.comments
 
@@ -133,14 +132,14 @@ def test_a_lost_answer_does_not_make_a_second_comment(
     server: FakeGitHub, github: GitHub, status: int
 ) -> None:
     server.faults.append(Fault(method="POST", status=status, done=True))
-    assert upsert(github, "green") == StickyComment("created", link(1))
+    assert upsert(github, "green") == StickyText("created", link(1))
     assert len(server.comments) == 1
 
 
 @pytest.mark.parametrize("status", [0, 502])
 def test_a_lost_request_is_sent_again_once(server: FakeGitHub, github: GitHub, status: int) -> None:
     server.faults.append(Fault(method="POST", status=status))
-    assert upsert(github, "green") == StickyComment("created", link(1))
+    assert upsert(github, "green") == StickyText("created", link(1))
     assert server.request_log()[1:4] == [f"POST {THREAD}", f"GET {THREAD}", f"POST {THREAD}"]
 
 
@@ -170,9 +169,9 @@ def test_the_longest_comment_fits_and_a_longer_one_is_the_caller_s_mistake(
 
 def test_a_late_run_does_not_overwrite_a_newer_one(server: FakeGitHub, github: GitHub) -> None:
     assert upsert(github, "of run 12", run=(12, 1)).action == "created"
-    assert upsert(github, "of run 11", run=(11, 3)) == StickyComment("left to a newer run", link(1))
+    assert upsert(github, "of run 11", run=(11, 3)) == StickyText("superseded", link(1))
     assert upsert(github, "of its second attempt", run=(12, 2)).action == "updated"
-    assert upsert(github, "of its first attempt", run=(12, 1)).action == "left to a newer run"
+    assert upsert(github, "of its first attempt", run=(12, 1)).action == "superseded"
     assert server.bodies() == [with_marker("tests.yml", "of its second attempt", (12, 2))]
 
 
@@ -188,7 +187,7 @@ def test_of_two_writers_at_the_same_moment_one_comment_is_left(
 
     server.gate = gate
 
-    def write(run: int) -> StickyComment:
+    def write(run: int) -> StickyText:
         with GitHub(server.address, SecretStr(TOKEN), timeout_s=20.0) as github:
             return upsert(github, f"of run {run}", run=(run, 1))
 
@@ -200,7 +199,7 @@ def test_of_two_writers_at_the_same_moment_one_comment_is_left(
         "created",
         "updated",
         "unchanged",
-        "left to a newer run",
+        "superseded",
     }
 
 
@@ -209,13 +208,7 @@ def test_a_comment_that_another_run_removes_meanwhile_is_looked_for_again(
 ) -> None:
     upsert(github, "of run 11", run=(11, 1))
     server.faults.append(Fault(method="PATCH", status=404, message="Not Found"))
-    assert upsert(github, "of run 12", run=(12, 1)) == StickyComment("updated", link(1))
-
-
-def test_the_newest_text() -> None:
-    texts = [with_marker("w", "a", (9, 1)), with_marker("w", "b", (10, 1)), with_marker("w", "c")]
-    assert newest_text(texts) == texts[1]
-    assert newest_text([with_marker("w", "x"), "no marker"]).endswith("x")
+    assert upsert(github, "of run 12", run=(12, 1)) == StickyText("updated", link(1))
 
 
 @given(st.text(), st.text())

@@ -13,8 +13,7 @@ from pydantic import SecretStr
 
 from ciguard.github.api_errors import Forbidden
 from ciguard.github.client import GitHub
-from ciguard.github.sticky_issues import StickyIssue, upsert_issue
-from ciguard.github.sticky_markers import with_marker
+from ciguard.github.sticky_texts import StickyText, upsert_issue, with_marker
 
 if TYPE_CHECKING:
     from fakegithub.state import FakeGitHub, Request
@@ -26,7 +25,7 @@ LIST = f"/repos/{REPOSITORY}/issues"
 
 def upsert(
     github: GitHub, body: str, *, red: bool = True, run: int = 1, key: str = "tests.yml"
-) -> StickyIssue:
+) -> StickyText:
     title = f"{key} is red on main"
     return upsert_issue(
         github, REPOSITORY, key=key, title=title, body=body, is_red=red, run=(run, 1)
@@ -38,16 +37,16 @@ def states(server: FakeGitHub) -> list[str]:
 
 
 def test_an_issue_s_life(server: FakeGitHub, github: GitHub) -> None:
-    assert upsert(github, "all well", red=False).action == "not needed"
+    assert upsert(github, "all well", red=False).action == "not_needed"
     assert server.issues == {}
-    assert upsert(github, "3 failed").action == "opened"
+    assert upsert(github, "3 failed").action == "created"
     assert upsert(github, "3 failed").action == "unchanged"
     assert upsert(github, "4 failed", run=2).action == "updated"
     closed = upsert(github, "mended", red=False, run=3)
-    assert closed == StickyIssue("closed", f"https://github.com/{REPOSITORY}/issues/100")
+    assert closed == StickyText("closed", f"https://github.com/{REPOSITORY}/issues/100")
     (issue,) = server.issues.values()
     assert (issue["state"], issue["state_reason"]) == ("closed", "completed")
-    assert upsert(github, "still well", red=False, run=4).action == "not needed"
+    assert upsert(github, "still well", red=False, run=4).action == "not_needed"
     assert issue["body"] == with_marker("tests.yml", "mended", (3, 1))
     assert upsert(github, "broken again", run=5).action == "reopened"
     assert states(server) == ["open"]
@@ -63,7 +62,7 @@ def test_each_workflow_has_its_own(server: FakeGitHub, github: GitHub) -> None:
 def test_a_late_run_says_nothing(server: FakeGitHub, github: GitHub) -> None:
     upsert(github, "red", run=11)
     upsert(github, "green", run=12, red=False)
-    assert upsert(github, "red", run=11).action == "left to a newer run"
+    assert upsert(github, "red", run=11).action == "superseded"
     assert states(server) == ["closed"]
 
 
@@ -73,7 +72,7 @@ def test_what_others_wrote_is_left_alone(server: FakeGitHub, github: GitHub) -> 
         server.issues[number] = {**issue_json(server, REPOSITORY, number, login), "body": body}
     pull = {**issue_json(server, REPOSITORY, 2, Login()), "body": body, "pull_request": {"url": ""}}
     server.issues[2] = pull
-    assert upsert(github, "red").action == "opened"
+    assert upsert(github, "red").action == "created"
     assert [one["body"] for one in server.issues.values()][:3] == [body] * 3
 
 
@@ -89,7 +88,7 @@ def test_two_runs_at_the_same_moment_leave_one_open(
 
     server.gate = gate
 
-    def write(run: int) -> StickyIssue:
+    def write(run: int) -> StickyText:
         with GitHub(server.address, SecretStr(TOKEN), timeout_s=20.0) as github:
             return upsert(github, f"of run {run}", run=run)
 
@@ -104,7 +103,7 @@ def test_a_lost_answer_opens_no_second_issue(
     server: FakeGitHub, github: GitHub, status: int
 ) -> None:
     server.faults.append(Fault(method="POST", status=status, done=True))
-    assert upsert(github, "red").action == "opened"
+    assert upsert(github, "red").action == "created"
     assert len(server.issues) == 1
 
 

@@ -18,7 +18,7 @@ from ciguard.compare.fail_conditions import triggered
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.run_info import NO_CONTEXT, Context
 from ciguard.compare.wording import headline as compare_headline
-from ciguard.github.sticky_comments import MAX_CHARS
+from ciguard.github.sticky_texts import MAX_CHARS
 from ciguard.guard.verdict import Excused
 from ciguard.model import Result
 from ciguard.render.markdown import SizeLimit, utf16_units

@@ -19,7 +19,7 @@ from fakegithub.state import FakeGitHub, Fault, Login
 from guard.fixtures import World, make_leg
 
 from ciguard.codec import plan_file as plan_codec
-from ciguard.github.sticky_markers import with_marker
+from ciguard.github.sticky_texts import with_marker
 from ciguard.init.workflow_files import Workflow, render_workflow
 from ciguard.template_loader import environment
 
