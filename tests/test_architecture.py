@@ -49,7 +49,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "sources": ("codec", "console", "errors", "github", "invocation", "model", "git.checkout"),
     "sources.local": ("errors", "model", "codec", "sources.record_tree"),
     "sources.record_tree": ("errors", "codec"),
-    "sources.references": ("errors", "github.repository_names"),
+    "sources.references": ("errors", "github.repository_ref"),
     "init.generated_files": (
         *(
             "config",

@@ -253,7 +253,7 @@ class _Resolver:
             return self._run(reference, argument, where)
         if isinstance(reference, CurrentRun):
             current = self.lookup.current(where)
-            run_id = current.triggering_run_id or current.run_id or 0
+            run_id = current.triggering.id or current.run_id or 0
             return _read(self.lookup.on_github(RunId(run_id), where), argument)
         if isinstance(reference, Branch):
             return self._newest(reference.name, argument, where, head)

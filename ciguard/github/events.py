@@ -1,4 +1,4 @@
-"""Which workflow run this is, told by GitHub's own variables and event payload; pure.
+"""Which workflow run this is, by GitHub's own variables and the event's payload in its file.
 
 Source: docs.github.com, "Variables reference" (default environment variables) and "Events that
 trigger workflows". A pull request's number comes from the event alone: a record says what a fork
@@ -7,15 +7,17 @@ wants it to say.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pydantic
 
 from ciguard.errors import CiguardError, InputError, combine
-from ciguard.github.models import Event
-from ciguard.github.repository_names import API_URL, REPOSITORY, SERVER_URL, is_address
+from ciguard.github.models import Event, FinishedRun
+from ciguard.github.repository_ref import API_URL, REPOSITORY, SERVER_URL, is_address
 from ciguard.model.jobs import is_github_actions
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ _SHA: Final = re.compile(r"[0-9a-f]{1,64}")  # act and tests shorten it
 # Only these run the base branch's own code because it is the base branch. A `workflow_run` also
 # says it runs there, but what it tells about may be a fork.
 _BASE_EVENTS: Final = frozenset({"push", "schedule", "workflow_dispatch", "repository_dispatch"})
+
+
+NO_RUN: Final = FinishedRun(id=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +50,8 @@ class ActionsRun:
         branch: where the change lives; None for a tag, which is no branch even if called `main`.
         base_branch: where it is meant to go; the default branch where the event names none.
         is_fork: the pull request's head lives in another repository, so the token is read-only.
-        triggering_run_id: the run that a `workflow_run` event tells of; None for all other events.
-            `triggering_event`, `triggering_workflow`, `triggering_sha`, `triggering_branch`,
-            `triggering_repository`
-            and its number are that run's, as GitHub says and not as the run does.
+        triggering: the run that a `workflow_run` event is about, as GitHub says and not as that run
+            does; without an id for all other events.
         base_sha: a commit of the base branch that the change is to go on; None for another event.
         head_repository: where a pull request's branch lives; None where it was deleted, or is none.
         head_repository_id: GitHub's number of it.
@@ -69,14 +72,7 @@ class ActionsRun:
     default_branch: str | None
     pull_request: int | None
     is_fork: bool
-    triggering_run_id: int | None = None
-    triggering_run_attempt: int | None = None
-    triggering_event: str = ""
-    triggering_workflow: str = ""
-    triggering_sha: str | None = None
-    triggering_branch: str | None = None
-    triggering_repository: str = ""
-    triggering_repository_id: int | None = None
+    triggering: FinishedRun = NO_RUN
     base_sha: str | None = None
     head_repository: str | None = None
     head_repository_id: int | None = None
@@ -89,35 +85,35 @@ class ActionsRun:
     @property
     def is_subject_unmerged(self) -> bool:
         """Say whether what is judged is to be merged: in this run, or in the one it tells of."""
-        return self.is_unmerged or self.triggering_event in {"pull_request", "merge_group"}
+        return self.is_unmerged or self.triggering.event in {"pull_request", "merge_group"}
+
+    @property
+    def is_triggered(self) -> bool:
+        """Say whether this run is about another one."""
+        return self.triggering.id is not None
 
     @property
     def is_subject_from_fork(self) -> bool:
-        """Say whether the run that this one tells of had another repository's code in it."""
-        is_triggered = (
-            self.triggering_run_id is not None and self.triggering_event == "pull_request"
-        )
-        return is_triggered and self.triggering_repository.lower() != self.repository.lower()
+        """Say whether the run that this one is about had another repository's code in it."""
+        is_pull_request = self.is_triggered and self.triggering.event == "pull_request"
+        return is_pull_request and self.triggering.repository.lower() != self.repository.lower()
 
     @property
     def subject_workflow(self) -> str:
-        """The workflow whose tests are told of."""
-        return self.triggering_workflow or self.workflow
+        """The workflow whose tests are reported."""
+        return self.triggering.workflow or self.workflow
 
     @property
     def subject_branch(self) -> str | None:
-        """The branch whose tests are told of."""
-        return self.branch if self.triggering_run_id is None else self.triggering_branch
+        """The branch whose tests are reported."""
+        return self.triggering.head_branch if self.is_triggered else self.branch
 
     @property
     def subject_head_repository(self) -> str | None:
-        """The repository of the branch whose pull request is told of; None where it is none."""
-        if self.triggering_run_id is not None:
-            return (
-                self.triggering_repository or None
-                if self.triggering_event == "pull_request"
-                else None
-            )
+        """The repository of the branch whose pull request is reported; None where it is none."""
+        if self.is_triggered:
+            is_pull_request = self.triggering.event == "pull_request"
+            return self.triggering.repository or None if is_pull_request else None
         if self.pull_request is None:
             return None
         return self.head_repository or (None if self.is_fork else self.repository)
@@ -125,15 +121,13 @@ class ActionsRun:
     @property
     def subject_head_repository_id(self) -> int | None:
         """GitHub's number of `subject_head_repository`; None where it did not say."""
-        is_triggered = self.triggering_run_id is not None
-        return self.triggering_repository_id if is_triggered else self.head_repository_id
+        return self.triggering.repository_id if self.is_triggered else self.head_repository_id
 
     @property
     def subject_run(self) -> tuple[int, int] | None:
-        """Run and attempt whose tests are told of; None where nobody says."""
-        is_triggered = self.triggering_run_id is not None
-        run_id = self.triggering_run_id if is_triggered else self.run_id
-        attempt = self.triggering_run_attempt if is_triggered else self.run_attempt
+        """Run and attempt whose tests are reported; None where nobody says."""
+        run_id = self.triggering.id if self.is_triggered else self.run_id
+        attempt = self.triggering.run_attempt if self.is_triggered else self.run_attempt
         return None if run_id is None else (run_id, attempt or 1)
 
     @property
@@ -182,18 +176,35 @@ class ActionsRun:
             default_branch=default_branch,
             pull_request=proposed.number if proposed else None,
             is_fork=_is_fork(payload, variables.text("GITHUB_REPOSITORY")),
-            triggering_run_id=payload.workflow_run.id if payload.workflow_run else None,
-            triggering_run_attempt=payload.workflow_run.run_attempt
-            if payload.workflow_run
-            else None,
+            triggering=payload.workflow_run or NO_RUN,
             base_sha=_base_sha(payload),
             head_repository=head.full_name if head else None,
             head_repository_id=head.id if head else None,
-            **_triggering_run(payload),
         )
         if variables.mistakes:
             raise combine(variables.mistakes)
         return run
+
+
+def current_run(environ: Mapping[str, str]) -> ActionsRun | None:
+    """The workflow run around us; None outside GitHub Actions.
+
+    Raises:
+        InputError: the payload cannot be read or is no JSON object, or a variable is malformed.
+    """
+    path = environ.get("GITHUB_EVENT_PATH", "")
+    payload: Any = {}
+    if path:
+        try:
+            payload = json.loads(Path(path).read_bytes())
+        except OSError as error:
+            what = f"cannot be read: {error.strerror or error}"
+            raise InputError(what, where=f"GITHUB_EVENT_PATH: {path}") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"no JSON: {error}", where=f"GITHUB_EVENT_PATH: {path}") from error
+        if not isinstance(payload, dict):
+            raise InputError("expected a JSON object", where=f"GITHUB_EVENT_PATH: {path}")
+    return ActionsRun.from_environ(environ, payload)
 
 
 class _Variables:
@@ -264,24 +275,6 @@ class _Variables:
                 InputError(f"{key}: {first['msg']}", where="GITHUB_EVENT_PATH", fix=fix)
             )
             return Event()
-
-
-def _triggering_run(payload: Event) -> dict[str, Any]:
-    triggering = payload.workflow_run
-    if triggering is None:
-        return {}
-    return {
-        "triggering_event": triggering.event,
-        "triggering_workflow": triggering.path.partition("@")[0].rpartition("/")[2],
-        "triggering_sha": triggering.head_sha,
-        "triggering_branch": triggering.head_branch,
-        "triggering_repository": triggering.head_repository.full_name
-        if triggering.head_repository
-        else "",
-        "triggering_repository_id": triggering.head_repository.id
-        if triggering.head_repository
-        else None,
-    }
 
 
 def _base_branch(payload: Event) -> str | None:

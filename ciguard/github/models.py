@@ -75,15 +75,30 @@ class MergeGroup(GitHubJson):
 
 
 class FinishedRun(GitHubJson):
-    """The run that a `workflow_run` event tells of; `path` is its workflow's file."""
+    """The run that a `workflow_run` event is about; `path` is its workflow's file."""
 
-    id: PositiveInt
+    id: PositiveInt | None
     run_attempt: PositiveInt | None = None
     event: str = ""
     path: str = ""
     head_sha: str | None = None
     head_branch: str | None = None
     head_repository: Repository | None = None
+
+    @property
+    def workflow(self) -> str:
+        """The name of its workflow's file."""
+        return self.path.partition("@")[0].rpartition("/")[2]
+
+    @property
+    def repository(self) -> str:
+        """Where its branch lives; "" where it was deleted."""
+        return self.head_repository.full_name if self.head_repository else ""
+
+    @property
+    def repository_id(self) -> int | None:
+        """GitHub's number of that repository."""
+        return self.head_repository.id if self.head_repository else None
 
 
 class Event(GitHubJson):

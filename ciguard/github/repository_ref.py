@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from ciguard.errors import UsageError
-from ciguard.github.repository_names import API_URL, REPOSITORY, SERVER_URL, is_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+API_URL: Final = "https://api.github.com"
+SERVER_URL: Final = "https://github.com"
+# It becomes part of a path, where `..` would lead elsewhere; `_` is in managed users' names.
+REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/(?!\.\.?$)[A-Za-z0-9._-]+")
 RESIDENT: Final = ".ghe.com"
 _SCP: Final = re.compile(r"(?:[\w.-]+@)?([\w.-]+):(?!//)(.+)")  # git@host:owner/name.git
 _SSH_OF_GITHUB: Final = "ssh.github.com"  # where port 22 is closed
@@ -34,6 +37,15 @@ class RepositoryRef:
     def is_enterprise_server(self) -> bool:
         """Say that it is one of a company's own machines: no github.com, no data residency."""
         return is_enterprise_server(self.server_url)
+
+
+def is_address(text: str) -> bool:
+    """Say that it is one of a server."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # half of an IPv6 address
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname)
 
 
 def is_enterprise_server(server_url: str) -> bool:

@@ -15,7 +15,7 @@ from ciguard.codec import quarantine as quarantine_codec
 from ciguard.codec.quarantine import Quarantine
 from ciguard.errors import CiguardError, InputError
 from ciguard.git.checkout import Checkout
-from ciguard.github.event_payload import current_run
+from ciguard.github.events import current_run
 from ciguard.guard.policy import GuardRules, Policy
 from ciguard.guard.verdict import Finding
 from ciguard.model import FAIL_CONDITIONS

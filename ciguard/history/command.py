@@ -16,7 +16,7 @@ from ciguard.codec.results.base import gunzip, peek
 from ciguard.codec.results.formats import format_of
 from ciguard.codec.results.result_patterns import result_members
 from ciguard.errors import ExitCode, InputError
-from ciguard.github.event_payload import current_run
+from ciguard.github.events import current_run
 from ciguard.history import branch_store, export
 from ciguard.history import file as history_codec
 from ciguard.history.branch_store import BranchStore
@@ -178,8 +178,8 @@ def _event(environ: Mapping[str, str]) -> tuple[str | None, str]:
     """What started the run around us, or the run that it tells of; and where that is said."""
     name = environ.get("GITHUB_EVENT_NAME")
     run = current_run(environ) if name == "workflow_run" else None
-    if run is not None and run.triggering_event:
-        return run.triggering_event, "GITHUB_EVENT_PATH: workflow_run.event"
+    if run is not None and run.triggering.event:
+        return run.triggering.event, "GITHUB_EVENT_PATH: workflow_run.event"
     return name, "GITHUB_EVENT_NAME"
 
 

@@ -16,7 +16,7 @@ from ciguard.codec.results.base import gunzip
 from ciguard.config import PlanConfig, describe_mistake
 from ciguard.errors import ExitCode, UsageError, combine
 from ciguard.github import workflow_commands
-from ciguard.github.event_payload import current_run
+from ciguard.github.events import current_run
 from ciguard.history.base import BaseQuery
 from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.plan import view

@@ -22,7 +22,7 @@ from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.run_info import Context
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub
-from ciguard.github.event_payload import current_run
+from ciguard.github.events import current_run
 from ciguard.github.workflow_commands import annotation, outputs
 from ciguard.guard import needs as jobs_needed
 from ciguard.guard.annotations import annotations_of, outputs_of
@@ -374,7 +374,7 @@ def _context(
 def _previous_run(invocation: Invocation, run: ActionsRun) -> tuple[Run | None, str]:
     """The run of this pull request before this one, which may confirm it; else why not."""
     token = invocation.environ.get("GITHUB_TOKEN") or invocation.environ.get("GH_TOKEN") or ""
-    subject_run_id = run.triggering_run_id or run.run_id
+    subject_run_id = run.triggering.id or run.run_id
     if subject_run_id is None or not token:
         return None, ""
     try:
@@ -393,7 +393,7 @@ def _write_values(invocation: Invocation, answer: Report, path: str) -> str:
     """Write what the next run of the pull request needs; what its artifact is called, else ""."""
     run, contents = current_run(invocation.environ), answer.contents
     # Whoever judges another run leaves it to that one: its successor looks there.
-    if run is None or run.triggering_run_id is not None or contents is None:
+    if run is None or run.is_triggered or contents is None:
         return ""
     name = artifact_name(run)
     if not name or not is_usable(contents.verdict):

@@ -56,7 +56,7 @@ class Links:
 def links_of_run(run: ActionsRun, platform: RunFacts | None) -> Links:
     """Of the run that is judged, as GitHub says; nothing of it is taken from a record."""
     subject_run = run.subject_run
-    sha = run.triggering_sha if run.triggering_run_id is not None else run.tested_sha
+    sha = run.triggering.head_sha if run.is_triggered else run.tested_sha
     return Links(
         f"{run.server_url}/{run.repository}",
         run_id=subject_run[0] if subject_run else None,

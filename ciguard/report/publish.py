@@ -16,7 +16,7 @@ from ciguard.errors import ExitCode
 from ciguard.github import check_runs
 from ciguard.github.api_errors import BodyTooLong, Forbidden, GitHubError
 from ciguard.github.client import GitHub
-from ciguard.github.event_payload import current_run
+from ciguard.github.events import current_run
 from ciguard.github.run_client import pulls_of
 from ciguard.github.sticky_texts import MAX_CHARS, upsert_comment, upsert_issue, with_marker
 from ciguard.render.markdown import SizeLimit, utf16_units
@@ -91,7 +91,7 @@ def publish(
 
 
 def _has_pull_request(run: ActionsRun) -> bool:
-    return run.pull_request is not None or run.triggering_event == "pull_request"
+    return run.pull_request is not None or run.triggering.event == "pull_request"
 
 
 def _refusal_note(thing: str, error: Forbidden, run: ActionsRun) -> str:
@@ -140,9 +140,9 @@ class _Publisher:
         run = self.run
         if run.pull_request is not None:
             return (run.pull_request,)
-        if run.triggering_event != "pull_request" or run.triggering_sha is None:
+        if run.triggering.event != "pull_request" or run.triggering.head_sha is None:
             return ()
-        found = pulls_of(self.github, run.repository, run.triggering_sha)
+        found = pulls_of(self.github, run.repository, run.triggering.head_sha)
         return tuple(one.number for one in found if self.is_subject(one))
 
     def is_subject(self, pull: PullRequest) -> bool:
@@ -150,20 +150,20 @@ class _Publisher:
         run, head = self.run, pull.head
         here = pull.base.repo
         if (
-            head.sha != run.triggering_sha
-            or head.ref != run.triggering_branch
+            head.sha != run.triggering.head_sha
+            or head.ref != run.triggering.head_branch
             or pull.state != "open"
         ):
             return False
         if here is None or here.full_name.lower() != run.repository.lower():
             return False
         return head.repo is not None and (
-            head.repo.full_name.lower() == run.triggering_repository.lower()
+            head.repo.full_name.lower() == run.triggering.repository.lower()
         )
 
     def check(self) -> str:
         run, answer = self.run, self.answer
-        sha = run.triggering_sha if run.triggering_run_id is not None else run.head_sha
+        sha = run.triggering.head_sha if run.is_triggered else run.head_sha
         if sha is None:
             return "no check: GitHub did not say which commit this is"
         stamp = run.subject_run or (0, 0)

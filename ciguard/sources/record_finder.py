@@ -101,7 +101,7 @@ class RecordFinder:
     def current_run(self) -> ActionsRun | None:
         """The run that this process is part of, if any."""
         # Here and below: pydantic and httpx cost 0.2 s that a comparison of files need not pay.
-        from ciguard.github.event_payload import current_run  # noqa: PLC0415
+        from ciguard.github.events import current_run  # noqa: PLC0415
 
         return current_run(self._environ)
 

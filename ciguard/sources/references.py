@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from ciguard.errors import InputError, UsageError
-from ciguard.github.repository_names import REPOSITORY
+from ciguard.github.repository_ref import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from ciguard.errors import UsageError
-from ciguard.github.event_payload import current_run
+from ciguard.github.events import current_run
 from ciguard.github.retry import RetryPolicy
 from ciguard.model.jobs import is_github_actions
 
@@ -58,9 +58,8 @@ def open_subject_run(environ: Mapping[str, str]) -> Iterator[SubjectRun | None]:
     if run is None or run.run_id is None or not is_github_actions(environ):
         yield None
         return
-    is_triggered = run.triggering_run_id is not None
-    run_id = run.triggering_run_id or run.run_id
-    attempt = run.triggering_run_attempt if is_triggered else run.run_attempt
+    run_id = run.triggering.id or run.run_id
+    attempt = run.triggering.run_attempt if run.is_triggered else run.run_attempt
     token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
     if not token:
         why = "GitHub was not asked how the jobs of this run ended: there is no token"
@@ -80,8 +79,7 @@ def open_subject_run(environ: Mapping[str, str]) -> Iterator[SubjectRun | None]:
 
 def _head_shas(run: ActionsRun) -> frozenset[str]:
     """A leg says the pull request's own commit where the event has one, else GITHUB_SHA."""
-    is_triggered = run.triggering_run_id is not None
-    found = (run.triggering_sha,) if is_triggered else (run.head_sha, run.tested_sha)
+    found = (run.triggering.head_sha,) if run.is_triggered else (run.head_sha, run.tested_sha)
     return frozenset(one for one in found if one)
 
 

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ciguard.errors import InputError
-from ciguard.github.events import ActionsRun
+from ciguard.github.events import ActionsRun, current_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAD = "a" * 40
 TESTED = "b" * 40
@@ -173,3 +176,12 @@ def test_knowing_the_run_costs_no_http_library() -> None:
     program = "import sys, ciguard.github.events; print('httpx' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert found.stdout.strip() == b"False"
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, "{", "[]"])
+def test_what_is_no_payload_is_a_clear_error(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "event.json"
+    path.write_text(content)
+    with pytest.raises(InputError) as caught:
+        current_run({"GITHUB_ACTIONS": "true", "GITHUB_EVENT_PATH": str(path)})
+    assert caught.value.where == f"GITHUB_EVENT_PATH: {path}"

@@ -14,6 +14,7 @@ from ciguard.codec.record.lines import encode
 from ciguard.errors import InputError
 from ciguard.github.api_errors import GitHubError
 from ciguard.github.events import ActionsRun
+from ciguard.github.models import FinishedRun, Repository
 from ciguard.sources.previous_run import artifact_name, load_previous_run
 
 if TYPE_CHECKING:
@@ -52,12 +53,13 @@ TRIGGERED_RUN = actions_run(
     branch="main",
     pull_request=None,
     run_id=9,
-    triggering_run_id=7,
-    triggering_event="pull_request",
-    triggering_workflow="tests.yml",
-    triggering_branch="topic",
-    triggering_repository="someone/Shop",
-    triggering_repository_id=THEIRS,
+    triggering=FinishedRun(
+        id=7,
+        event="pull_request",
+        path=".github/workflows/tests.yml",
+        head_branch="topic",
+        head_repository=Repository(id=THEIRS, full_name="someone/Shop"),
+    ),
 )
 
 
@@ -101,9 +103,7 @@ def test_both_sides_of_a_fork_call_it_by_one_name() -> None:
         actions_run(branch=None),
         actions_run(
             pull_request=None,
-            triggering_run_id=7,
-            triggering_event="push",
-            triggering_branch="main",
+            triggering=FinishedRun(id=7, event="push", head_branch="main"),
         ),
     ],
 )
