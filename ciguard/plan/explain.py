@@ -110,7 +110,7 @@ def explanation(case: Explained) -> tuple[Block, ...]:
                 *_memory(case),
                 *_group(case),
                 *_base(case, shard),
-                *_candidate(case, shard),
+                *_candidate(case),
                 *_timeout(case),
             )
         ),
@@ -216,14 +216,11 @@ def _base(case: Explained, shard: Shard) -> Rows:
         yield "base", f"in shard {before} of {base.name}"
 
 
-def _candidate(case: Explained, shard: Shard) -> Rows:
-    for one in case.basis.candidate_sets:
-        if case.position in one.units:
-            keys = {case.basis.inventory.keys[place] for place in one.units}
-            is_isolated = one.is_isolated and all(unit.key in keys for unit in shard.units)
-            who = "this test" if len(one.units) == 1 else f"one of {len(one.units)} tests"
-            yield "candidate", f"{who} may have killed {count_of(one.losses, 'shard')}"
-            yield "", "isolated from all other tests" if is_isolated else "spread over the shards"
+def _candidate(case: Explained) -> Rows:
+    for one in case.plan.culprit_candidates:
+        if (one.suite, one.variant, one.unit) == case.unit.key:
+            yield "candidate", f"it may have killed {count_of(one.losses, 'shard')}"
+            yield "", "isolated from all other tests" if one.isolated else "spread over the shards"
 
 
 def _timeout(case: Explained) -> Rows:

@@ -1,15 +1,13 @@
 """The units that may have killed a lost shard: candidates, fewer after every further loss. Pure.
 
 A shard whose runner died names no culprit: each of its units is a candidate, until it completes in
-a later run. Repeated losses intersect. After one loss the candidates are spread over all shards, so
-that the next loss leaves a fraction of them; after two they run in isolated shards, where they take
-no other unit along. Where isolated shards are so few that the next loss would remove no candidate,
-half of the candidates are spread over the other shards again.
+a later run. Repeated losses intersect. The candidates are spread over all shards, so that the next
+loss leaves a fraction of them. When each can have a shard of its own, they are isolated: there they
+take no other unit along.
 """
 
 from __future__ import annotations
 
-import math
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -19,7 +17,7 @@ import numpy as np
 from ciguard.history.query import in_complete_leg, is_censored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,8 +28,8 @@ if TYPE_CHECKING:
 EXPLAINED_ENDINGS: Final = frozenset(
     {"completed", "deadline", "cancelled", "superseded", "setup_failed", "never_started"}
 )
-ISOLATE_FROM_LOSSES: Final = 2  # losses
 ISOLATION_SHARD_RATIO: Final = 0.125  # of the shards are isolated at most
+KNOWN_CULPRIT_RATIO: Final = 0.5  # of the shards, where a set has one unit left
 MAX_SETS: Final = 8  # culprits looked for at once; of four, a fifth takes others along for ever
 
 
@@ -41,11 +39,6 @@ class CandidateSet:
 
     units: tuple[int, ...]
     losses: int
-
-    @property
-    def is_isolated(self) -> bool:
-        """Whether they get shards of their own."""
-        return self.losses >= ISOLATE_FROM_LOSSES
 
 
 def candidate_sets(
@@ -79,13 +72,11 @@ def place_candidates(
     shard_count: int,
     *,
     colocated: Sequence[tuple[int, ...]] = (),
-    walls_s: Sequence[float] | None = None,
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """Assign the candidates among these units.
 
     Args:
         colocated: units that stay together: all of them are candidates where one is.
-        walls_s: of all units, by position: isolated shards take no longer than others.
 
     Returns:
         The isolated shards, and for each of the other shards its part of the candidates that are
@@ -93,87 +84,28 @@ def place_candidates(
     """
     there = set(positions)
     together = {unit: members for members in colocated for unit in members}
-    once: set[int] = set()
-    sets: list[list[tuple[int, ...]]] = []  # blocks to isolate, by candidate set
-    spread_out: list[tuple[int, ...]] = []
-    losses = sum(one.losses for one in candidates)
+    sets: list[list[tuple[int, ...]]] = []  # blocks, by candidate set
     for one in candidates:
         blocks = []
         for unit in one.units:
-            if unit in there and unit not in once:
+            if unit in there:
                 blocks.append(together.get(unit, (unit,)))
-                once.update(blocks[-1])
-        if one.is_isolated and blocks:
-            # Another order after every loss: two that are lost together once are not so for ever.
-            blocks.sort(key=lambda block: zlib.crc32(repr((losses, block)).encode("ascii")))
-            sets.append(blocks)
-        else:
-            spread_out += blocks
-    own = _isolated(sets, there, colocated, walls_s, shard_count)
-    if (
-        own
-        and len(own) < 2 * len(sets)
-        and any(one.losses > ISOLATE_FROM_LOSSES for one in candidates)
-    ):
-        # Isolated they were lost again, and so few shards would lose the same units once more.
-        spread_out = [block for blocks in sets for block in blocks[_half(blocks) :]] + spread_out
-        sets = [blocks[: _half(blocks)] for blocks in sets]
-        own = _isolated(sets, there, colocated, walls_s, shard_count)
-    if not own:
-        spread_out = [block for blocks in sets for block in blocks] + spread_out
-    spread: list[list[int]] = [[] for _ in range(shard_count - len(own))]
-    for turn, block in enumerate(spread_out):
-        spread[turn % len(spread)].extend(block)
-    return own, [tuple(members) for members in spread]
-
-
-def _half(blocks: Sequence[tuple[int, ...]]) -> int:
-    return (len(blocks) + 1) // 2
-
-
-def _isolated(
-    sets: Sequence[Sequence[tuple[int, ...]]],
-    positions: set[int],
-    colocated: Sequence[tuple[int, ...]],
-    walls_s: Sequence[float] | None,
-    shard_count: int,
-) -> list[tuple[int, ...]]:
-    """Shards of their own for all of these blocks."""
-    blocks = [block for chain in sets for block in chain]
-    other_units = positions.difference(*blocks)
-    most_shards = len(other_units) - sum(len(one) - 1 for one in colocated if one[0] in other_units)
-    least = max(shard_count - most_shards, min(len(sets), shard_count // 2))
-    return _isolation_shards(blocks, other_units, walls_s, shard_count, least)
-
-
-def _isolation_shards(
-    blocks: Sequence[tuple[int, ...]],
-    other_units: set[int],
-    walls_s: Sequence[float] | None,
-    shard_count: int,
-    min_shards: int,
-) -> list[tuple[int, ...]]:
-    """Shards of candidates only: an eighth of all, or as many as their time needs.
-
-    Args:
-        other_units: units that are elsewhere.
-        min_shards: shards that the others cannot fill, or one for each culprit.
-    """
-    if not blocks or not other_units or shard_count < 2:  # noqa: PLR2004  # nothing to keep apart
-        return []
-    cost_s: Callable[[int], float] = walls_s.__getitem__ if walls_s else lambda _: 1.0
-    mine_s = math.fsum(cost_s(unit) for block in blocks for unit in block)
-    all_s = mine_s + math.fsum(cost_s(unit) for unit in other_units)
-    share = math.ceil(shard_count * mine_s / all_s) if all_s > 0 else 1
-    wanted = max(1, int(ISOLATION_SHARD_RATIO * shard_count), share, min_shards)
-    most = min(len(blocks), wanted, shard_count - 1)
-    shards: list[list[int]] = [[] for _ in range(most)]
-    loads_s = [0.0] * most
-    for block in blocks:
-        min_shards = min(range(most), key=lambda shard: (loads_s[shard], len(shards[shard]), shard))
-        shards[min_shards].extend(block)
-        loads_s[min_shards] += math.fsum(cost_s(unit) for unit in block)
-    return [tuple(sorted(members)) for members in shards]
+                there.difference_update(blocks[-1])
+        sets.append(blocks)
+    own: list[tuple[int, ...]] = []
+    spread: list[tuple[int, ...]] = []
+    for blocks in sorted(sets, key=len):
+        # Few are isolated, as no other unit runs in their shards; a known culprit always is.
+        ratio = KNOWN_CULPRIT_RATIO if len(blocks) == 1 else ISOLATION_SHARD_RATIO
+        fits = len(own) + len(blocks) <= ratio * shard_count
+        (own if fits else spread).extend(blocks)
+    # Another order after every loss: two that are lost together once are not so for ever.
+    losses = sum(one.losses for one in candidates)
+    spread.sort(key=lambda block: zlib.crc32(repr((losses, block)).encode("ascii")))
+    found: list[list[int]] = [[] for _ in range(shard_count - len(own))]
+    for turn, block in enumerate(spread):
+        found[turn % len(found)].extend(block)
+    return own, [tuple(members) for members in found]
 
 
 def _lost_legs(

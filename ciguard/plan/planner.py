@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec import plan_file as codec
-from ciguard.model import CulpritCandidate, Plan, PlanNote
+from ciguard.model import CulpritCandidate, Plan, PlanNote, UnitKey
 from ciguard.plan.base_plan import moved, shard_number, shared_units, with_base_counts
 from ciguard.plan.cost import chosen_option, counts_to_try, option
 from ciguard.plan.pools import assign_pools
@@ -19,7 +19,7 @@ from ciguard.plan.warnings import plan_warnings
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.model import PlannedUnit, Pool, Shard, ShardCountOption
+    from ciguard.model import Pool, Shard, ShardCountOption
     from ciguard.plan.base_plan import BaseCount
     from ciguard.plan.problem import PackingProblem
     from ciguard.plan.problem_builder import PlanInputs, PlanOptions
@@ -72,7 +72,7 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
         alternatives=_choices(works, shards, found.pools),
         shard_count_limited_by=_stopped_by(works, distributions),
         moved_units=moved(basis.base, shards) if basis.base else (),
-        culprit_candidates=_suspects(basis, units, shards),
+        culprit_candidates=_culprit_candidates(basis, shards),
     )
     notes = [
         *assigned.notes,
@@ -200,16 +200,16 @@ def _stopped_by(
     return tuple(found)
 
 
-def _suspects(
-    basis: PlanInputs, units: Sequence[PlannedUnit], shards: Sequence[Shard]
-) -> tuple[CulpritCandidate, ...]:
-    found = [
-        CulpritCandidate(
-            unit.unit, one.losses, one.is_isolated and len(shards) > 1, unit.suite, unit.variant
-        )
-        for one in basis.candidate_sets
-        for unit in (units[position] for position in one.units)
-    ]
+def _culprit_candidates(basis: PlanInputs, shards: Sequence[Shard]) -> tuple[CulpritCandidate, ...]:
+    """Isolated are those in whose shards there is no other test."""
+    keys = basis.inventory.keys
+    losses = {keys[unit]: one.losses for one in basis.candidate_sets for unit in one.units}
+    found = []
+    for shard in shards if losses else ():
+        isolated = len(shards) > 1 and all(unit.key in losses for unit in shard.units)
+        for suite, variant, unit in (one.key for one in shard.units if one.key in losses):
+            lost = losses[UnitKey(suite, variant, unit)]
+            found.append(CulpritCandidate(unit, lost, isolated, suite, variant))
     return tuple(sorted(found, key=lambda one: (one.suite, one.variant, one.unit)))
 
 

@@ -100,11 +100,7 @@ def pack_shards(
     isolated = {unit for block in lost.values() for unit in block}
     positions = [position for position in work.positions if position not in isolated]
     own, spread = place_candidates(
-        work.candidate_sets,
-        positions,
-        count - len(lost),
-        colocated=work.colocated,
-        walls_s=work.walls_s,
+        work.candidate_sets, positions, count - len(lost), colocated=work.colocated
     )
     apart = isolated.union(*own, *spread)
     rest = [position for position in work.positions if position not in apart]

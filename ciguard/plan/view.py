@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.document import (
@@ -241,26 +241,11 @@ def _named(names: Sequence[str]) -> Content:
 
 
 def _candidates(plan: Plan) -> Iterator[str]:
-    """For each number of losses: how many are spread, how many isolated, and where."""
-    candidates = {UnitKey(one.suite, one.variant, one.unit): one for one in plan.culprit_candidates}
-    spread: dict[int, int] = defaultdict(int)
-    isolated: dict[int, list[str]] = defaultdict(list)
-    for shard in plan.shards if candidates else ():
-        here = [candidates.get(unit.key) for unit in shard.units]
-        is_own = all(one is not None and one.isolated for one in here)
-        for one in filter(None, here):
-            if is_own:
-                isolated[one.losses].append(shard.key)
-            else:
-                spread[one.losses] += 1
-    for losses in sorted({*spread, *isolated}):
-        lost = f"from {count_of(losses, 'lost shard')}"
-        if spread[losses]:
-            tests = count_of(spread[losses], "test")
-            yield f"{tests} {lost}, spread over the shards to find the culprit"
-        if keys := isolated[losses]:
-            tests = count_of(len(keys), "test")
-            yield f"{tests} {lost}, isolated in shard {_some(sorted(set(keys)))}"
+    """For each number of losses: how many are spread, and how many isolated."""
+    counts = Counter((one.losses, one.isolated) for one in plan.culprit_candidates)
+    for (losses, isolated), count in sorted(counts.items()):
+        where = "isolated" if isolated else "spread over the shards to find the culprit"
+        yield f"{count_of(count, 'test')} from {count_of(losses, 'lost shard')}, {where}"
 
 
 def _shard_table(

@@ -79,19 +79,22 @@ def test_who_stopped_the_leg_is_known(ending: Ending) -> None:
     assert found(("", "ab"), ending=ending) == ()
 
 
-def test_suspects_of_one_loss_are_spread_and_of_two_apart_from_all_others() -> None:
-    once, twice = CandidateSet((0, 1, 2), 1), CandidateSet((5, 6), 2)
-    own, spread = place_candidates((once,), range(8), 2)
-    assert (own, spread) == ([], [(0, 2), (1,)])
-    own, spread = place_candidates((once, twice), range(8), 4)
-    assert own == [(5, 6)], "an eighth of four shards is one"
-    assert spread == [(0,), (1,), (2,)]
-    own, _ = place_candidates((twice,), range(32), 16)
-    assert sorted(own) == [(5,), (6,)]
+def test_suspects_are_spread_until_each_can_have_a_shard_of_its_own() -> None:
+    many, few = CandidateSet((0, 1, 2), 1), CandidateSet((5,), 2)
+    own, spread = place_candidates((many,), range(8), 2)
+    assert (own, sorted(map(len, spread))) == ([], [1, 2])
+    own, spread = place_candidates((many, few), range(8), 4)
+    assert own == [(5,)], "a set of one unit"
+    assert sorted(spread) == [(0,), (1,), (2,)]
+    own, _ = place_candidates((CandidateSet((5, 6), 2),), range(32), 16)
+    assert own == [(5,), (6,)], "an eighth of 16"
+    own, _ = place_candidates((CandidateSet((5, 6, 7), 2),), range(32), 16)
+    assert own == []
 
 
 def test_where_nothing_else_is_there_they_have_nowhere_to_go() -> None:
-    assert place_candidates((CandidateSet((0, 1), 2),), (0, 1), 2) == ([], [(0,), (1,)])
+    own, spread = place_candidates((CandidateSet((0, 1), 2),), (0, 1), 2)
+    assert (own, sorted(spread)) == ([], [(0,), (1,)])
     assert place_candidates((CandidateSet((0,), 2),), (0, 1), 1) == ([], [(0,)])
 
 
