@@ -151,7 +151,7 @@ class Connection(gidgethub.abc.GitHubAPI):
         return place
 
     async def fetch(self, url: str, arriving: Download) -> None:
-        """Get what a GET is redirected to; after a cut from where it was, by a new address.
+        """Get what a GET is redirected to; after a cut anew, by a new address.
 
         Raises:
             gidgethub.HTTPException, httpx.HTTPError, GitHubError: it cannot be had.

@@ -26,7 +26,7 @@ class RetryPolicy:
         total_s: waits for rate limits over the client's whole life; the one that would pass it is
             not begun. Five minutes: a report job idles, it is billed, and somebody looks at it.
         first_s: wait after a transport error or 5xx; doubles up to `longest_s`, with jitter.
-        fetch_s: for an artifact in one go; one that comes slower is asked for again from there on.
+        fetch_s: for one attempt at an artifact: 256 MiB at 450 KB/s.
         secondary_s: first wait for a secondary limit that names none; doubles.
     """
 
@@ -34,7 +34,7 @@ class RetryPolicy:
     total_s: float = 300.0
     first_s: float = 0.5
     longest_s: float = 8.0
-    fetch_s: float = 180.0
+    fetch_s: float = 600.0
     secondary_s: float = 60.0
 
 
