@@ -21,20 +21,19 @@ from ciguard.github.api_errors import (
 from ciguard.github.connection import NOT_SENT, Connection, TokenForHost
 from ciguard.github.downloads import Budget, Download
 from ciguard.github.models import GitHubJson
+from ciguard.github.repository_ref import is_address
 from ciguard.github.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-    from types import TracebackType
 
 Answer = TypeVar("Answer", bound=GitHubJson)
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 100  # the most GitHub gives, so the fewest calls
 INSTALLATION: Final = "ghs_"  # how the tokens of apps begin, see docs "GitHub's token formats"
-MAX_CONCURRENT: Final = (
-    4  # downloads; GitHub allows 100 requests, and its storage is not what is slow
-)
+# Downloads; GitHub allows 100 requests, and its storage is not what is slow.
+MAX_CONCURRENT: Final = 4
 
 
 class GitHub:
@@ -76,30 +75,19 @@ class GitHub:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        """Close the connections; the client cannot be used afterwards."""
+        self._runner.run(self._client.aclose())
+        self._runner.close()
 
     @property
     def is_app_token(self) -> bool:
         """Say that the token is an app's, as GITHUB_TOKEN is: it may not ask who it is."""
         return self._token.startswith(INSTALLATION)
 
-    def close(self) -> None:
-        """Close the connections; the client cannot be used afterwards."""
-        self._runner.run(self._client.aclose())
-        self._runner.close()
-
     def item(self, model: type[Answer], path: str) -> Answer:
         """GET one object."""
-        description = f"GET {path}"
-        return self._validate(
-            model, self._run_request(description, self._connection.getitem(path)), description
-        )
+        return self._object(model, f"GET {path}", self._connection.getitem(path))
 
     def items(
         self, model: type[Answer], path: str, *, key: str = "items", limit: int | None = None
@@ -196,21 +184,11 @@ class GitHub:
 
     def post(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
         """POST; raise MaybeDone where it may be done although no answer came."""
-        description = f"POST {path}"
-        return self._validate(
-            model,
-            self._run_request(description, self._connection.post(path, data=data)),
-            description,
-        )
+        return self._object(model, f"POST {path}", self._connection.post(path, data=data))
 
     def patch(self, model: type[Answer], path: str, data: Mapping[str, Any]) -> Answer:
         """PATCH."""
-        description = f"PATCH {path}"
-        return self._validate(
-            model,
-            self._run_request(description, self._connection.patch(path, data=data)),
-            description,
-        )
+        return self._object(model, f"PATCH {path}", self._connection.patch(path, data=data))
 
     def delete(self, path: str) -> None:
         """DELETE."""
@@ -227,6 +205,11 @@ class GitHub:
             what = f"a list of {total:,} of which {len(found):,} came"
             raise GitHubError(what, where=f"GET {path}", fix="run this again")
         return found
+
+    def _object(
+        self, model: type[Answer], description: str, request: Coroutine[Any, Any, Any]
+    ) -> Answer:
+        return self._validate(model, self._run_request(description, request), description)
 
     def _run_request(self, description: str, request: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(self._translate_errors(description, request))
@@ -297,12 +280,10 @@ def _validate_token(token: pydantic.SecretStr) -> str:
 
 
 def _parse_api_url(api_url: str) -> httpx.URL:
-    try:
-        url = httpx.URL(api_url)
-    except httpx.InvalidURL as error:
-        raise UsageError(
-            f'not an address: "{api_url}" ({error})', where="GITHUB_API_URL"
-        ) from error
-    if url.scheme not in {"http", "https"} or not url.host:
+    if not is_address(api_url):
         raise UsageError(f'expected an http(s) address, found "{api_url}"', where="GITHUB_API_URL")
-    return url
+    try:
+        return httpx.URL(api_url)
+    except httpx.InvalidURL as error:
+        what = f'not an address: "{api_url}" ({error})'
+        raise UsageError(what, where="GITHUB_API_URL") from error

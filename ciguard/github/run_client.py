@@ -56,11 +56,6 @@ class RunClient:
             _job(one) for one in found if self._attempt is None or one.run_attempt <= self._attempt
         )
 
-    def jobs_of(self, attempt: int) -> tuple[Job, ...]:
-        """The jobs of one attempt."""
-        path = f"{self._actions}/runs/{self._run_id}/attempts/{attempt}/jobs"
-        return tuple(map(_job, self._github.items(RunJob, path, key="jobs", limit=MAX_JOBS)))
-
     def annotations(self, job: Job) -> tuple[str, ...]:
         """What is said of a job, title first where there is one; at most 100, in one call.
 
