@@ -106,9 +106,10 @@ def prices_of(config: Config) -> dict[str, float]:
     return {name: p.usd_per_minute for name, p in pools.items() if p.usd_per_minute is not None}
 
 
-def pool_of_suites(config: Config, chosen: Mapping[str, Pool]) -> dict[str, str | None]:
-    """By suite: its own pool where that may be used; None where there is a choice."""
-    only = next(iter(chosen)) if len(chosen) == 1 else None
+def pool_of_suites(config: Config, chosen: Mapping[str, Pool]) -> dict[str, str]:
+    """By suite: its own pool where that may be used, else the first one."""
+    first = next(iter(chosen))
     return {
-        name: entry.pool if entry.pool in chosen else only for name, entry in config.suite.items()
+        name: entry.pool if entry.pool is not None and entry.pool in chosen else first
+        for name, entry in config.suite.items()
     }

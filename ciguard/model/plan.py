@@ -186,7 +186,6 @@ PlanNoteKind = Literal[
     "history_unrelated",
     "suite_renamed",
     "retries_without_effect",
-    "larger_pool",
     "fewer_shards",
     "base_missing",
     "base_unrelated",

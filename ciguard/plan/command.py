@@ -198,7 +198,7 @@ def command(
 def _plan_options(
     effective: PlanConfig,
     bounds: TimeLimits,
-    pool_of: Mapping[str, str | None],
+    pool_of: Mapping[str, str],
     policy: LegPolicy,
 ) -> PlanOptions:
     return PlanOptions(
@@ -305,9 +305,7 @@ def _inventory(
     for note in notes:
         console.err(f"warning: {note}")
     if listed is None:
-        first = next(iter(pools))
-        pool_of = pool_of_suites(config, pools)
-        env = {name: pools[pool or first].env for name, pool in pool_of.items()}
+        env = {name: pools[pool].env for name, pool in pool_of_suites(config, pools).items()}
         units = collect_suites(suites, env, invocation.folder, invocation.environ)
     else:
         units = tuple(listed)

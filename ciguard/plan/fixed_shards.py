@@ -68,14 +68,13 @@ def plan_fixed(
 ) -> PlanResult:
     """Make the plan: every unit in its own shards, by name; the same bytes for the same input."""
     units = with_estimates(basis)
-    pool = next(iter(basis.pools))
     making = ProblemBuilder(basis, units, replace(options, processes=1))
     homes: dict[str, list[int]] = defaultdict(list)
     for position, unit in enumerate(units):
         for name in assignment.shards[unit.key]:
             homes[name].append(position)
     names = sorted(homes)
-    pools = {name: options.pool_of.get(units[homes[name][0]].suite) or pool for name in names}
+    pools = {name: options.pool_of[units[homes[name][0]].suite] for name in names}
     works = {
         pool: making.for_units(
             pool, sorted({one for name in names if pools[name] == pool for one in homes[name]})

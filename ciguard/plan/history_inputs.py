@@ -22,10 +22,10 @@ from ciguard.plan.observations import (
     join_history,
     map_keys,
     renamed_suites,
+    with_observed_capacity,
     with_process_costs,
 )
 from ciguard.plan.overheads import Overheads, observe_overheads
-from ciguard.plan.pools import with_observed_capacity
 from ciguard.plan.problem import NO_OVERHEADS
 from ciguard.plan.timeouts import max_fixture_s
 from ciguard.run.frameworks.registry import framework

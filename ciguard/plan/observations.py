@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ciguard.history.file import History
     from ciguard.history.runs import SuiteOverhead
-    from ciguard.model import CaseKey, Suite, UnitKey
+    from ciguard.model import CaseKey, Pool, Suite, UnitKey
     from ciguard.plan.inventory import Inventory
 
     Flags = NDArray[np.bool_]
@@ -41,6 +41,7 @@ T = TypeVar("T", int, float)
 
 PRIOR_LEGS: Final = 8  # so many legs weigh as much as what is usual elsewhere
 MAX_LEGS: Final = 20  # legs that the cost of a suite's process is the median of
+MAX_POOL_LEGS: Final = 40  # newest legs of a pool that its capacity is taken from
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +282,26 @@ def with_process_costs(suites: Mapping[str, Suite], history: History) -> dict[st
             or 0.0,
         )
     return found
+
+
+def with_observed_capacity(pools: Mapping[str, Pool], history: History) -> dict[str, Pool]:
+    """Pools with the memory and the cores that their legs found, where the configuration has none.
+
+    Machines of one pool may differ: the smallest of the last legs is what can be counted on.
+    """
+    found: dict[str, list[tuple[int | None, int | None]]] = {name: [] for name in pools}
+    for leg in reversed(legs(history)):
+        if leg.runner.pool in pools and len(found[leg.runner.pool]) < MAX_POOL_LEGS:
+            found[leg.runner.pool].append((leg.runner.cpus, leg.runner.memory_bytes))
+    return {
+        name: replace(
+            pool,
+            cpus=pool.cpus or min((one for one, _ in found[name] if one), default=None),
+            memory_bytes=pool.memory_bytes
+            or min((one for _, one in found[name] if one), default=None),
+        )
+        for name, pool in pools.items()
+    }
 
 
 def _max_of_medians(

@@ -9,9 +9,8 @@ from ciguard.codec import plan_file as codec
 from ciguard.model import CulpritCandidate, Plan, PlanNote, UnitKey
 from ciguard.plan.base_plan import moved, shard_number, shared_units, with_base_counts
 from ciguard.plan.cost import chosen_option, counts_to_try, option
-from ciguard.plan.pools import assign_pools
 from ciguard.plan.problem import MAX_SHARDS
-from ciguard.plan.problem_builder import ProblemBuilder, with_estimates
+from ciguard.plan.problem_builder import ProblemBuilder, assign_pools, with_estimates
 from ciguard.plan.risk import overrun_probability
 from ciguard.plan.shard_count import allocate_together_or_apart, apportion, quick_makespans_s
 from ciguard.plan.warnings import plan_warnings
@@ -61,8 +60,8 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     """
     units = with_estimates(basis)
     making = ProblemBuilder(basis, units, options)
-    assigned = assign_pools(basis, units, options, making)
-    works, distributions, bound_s = allocate_together_or_apart(making, assigned.pools, options)
+    pools = assign_pools(basis, units, options)
+    works, distributions, bound_s = allocate_together_or_apart(making, pools, options)
     shards = _number_shards(works, distributions, options.limit)
     spreads = [spread for one in distributions for spread in one.spreads]
     found = assemble_plan(basis, options, origin, ShardSet(shards, spreads, works, bound_s))
@@ -75,7 +74,6 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
         culprit_candidates=_culprit_candidates(basis, shards),
     )
     notes = [
-        *assigned.notes,
         *_too_few_units_warning(found, options),
         *_base_warnings(basis),
     ]

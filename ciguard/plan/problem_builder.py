@@ -12,7 +12,7 @@ import numpy as np
 from ciguard.model import LegPolicy, PlannedUnit
 from ciguard.plan.base_plan import previous_shards
 from ciguard.plan.problem import NO_OVERHEADS, PackingProblem
-from ciguard.plan.risk import budget_bytes
+from ciguard.plan.risk import budget_bytes, needed_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ class PlanOptions:
     """What the user requests of a plan.
 
     Attributes:
-        pool_of: by suite, a name of `pools`; None leaves it to price and target.
+        pool_of: by suite, a name of `pools`.
         shards: exactly so many, or as many as `target_wall_s` needs.
         risk: accepted P(any shard passes its limit).
         processes: side by side in each leg.
@@ -48,7 +48,7 @@ class PlanOptions:
     """
 
     limit: TimeLimits
-    pool_of: Mapping[str, str | None]
+    pool_of: Mapping[str, str]
     shards: int | None = None
     target_wall_s: float = 600.0
     risk: float = 0.01
@@ -116,6 +116,27 @@ def _sizes(column: NDArray[np.float64]) -> list[int | None]:
     for position in np.flatnonzero(np.isnan(column)).tolist():
         found[position] = None
     return found
+
+
+def assign_pools(
+    basis: PlanInputs, units: Sequence[PlannedUnit], options: PlanOptions
+) -> tuple[str, ...]:
+    """The pool of each unit, by position: its suite's, or the smallest one that has enough memory.
+
+    A unit for which no pool has enough stays in its suite's; so do all where fewer shards are
+    requested than the pools in use. The plan names what needs more than its pool has.
+    """
+    chosen = tuple(options.pool_of[unit.suite] for unit in units)
+    budgets = {name: budget_bytes(pool) for name, pool in basis.pools.items()}
+    ordered = sorted((size, name) for name, size in budgets.items() if size is not None)
+    found = list(chosen)
+    for position, unit in enumerate(units if len(budgets) > 1 else ()):
+        budget, need = budgets[found[position]], needed_bytes(unit, basis.suites)
+        if budget is not None and need is not None and need > budget:
+            fits = (name for size, name in ordered if size >= need)
+            found[position] = next(fits, found[position])
+    too_many = options.shards is not None and len({*found}) > options.shards
+    return chosen if too_many else tuple(found)
 
 
 class ProblemBuilder:

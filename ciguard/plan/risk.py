@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.model import Pool, Shard, Suite
+    from ciguard.model import PlannedUnit, Pool, Shard, Suite
 
 MINUTE_S: Final = 60
 SHUTDOWN_S: Final = 90.0  # what a leg needs to stop its processes and flush before its step ends
@@ -151,14 +151,17 @@ def budget_bytes(pool: Pool) -> int | None:
     return max(1, pool.memory_bytes - pool.reserve_bytes)
 
 
+def needed_bytes(unit: PlannedUnit, suites: Mapping[str, Suite]) -> int | None:
+    """What a unit needs alone in a fresh process; None where its memory was never measured."""
+    if unit.peak_delta_bytes is None:
+        return None
+    base = suites[unit.suite].base_bytes
+    return (UNKNOWN_BASE_BYTES if base is None else base) + unit.peak_delta_bytes
+
+
 def over_budget(shard: Shard, suites: Mapping[str, Suite]) -> Iterator[tuple[str, int]]:
     """Units that pass the budget alone in a fresh process, with what they need."""
-    if shard.budget_bytes is None:
-        return
-    for unit in shard.units:
-        if unit.peak_delta_bytes is None:
-            continue
-        base = suites[unit.suite].base_bytes
-        need = (UNKNOWN_BASE_BYTES if base is None else base) + unit.peak_delta_bytes
-        if need > shard.budget_bytes:
+    for unit in shard.units if shard.budget_bytes is not None else ():
+        need = needed_bytes(unit, suites)
+        if need is not None and shard.budget_bytes is not None and need > shard.budget_bytes:
             yield unit.unit, need

@@ -60,8 +60,6 @@ WORDS: Final[Mapping[PlanNoteKind, str]] = {
     '"{old_suite}": use that name to keep their history',
     "retries_without_effect": "policy.retries has no effect on suite {suite}: "
     "its results come from files",
-    "larger_pool": "tests too large for the memory of pool {pool}, and run in pool "
-    "{larger_pool}: {tests}",
     "fewer_shards": "{requested} shards requested, {planned} planned: there are no more tests, "
     "or groups of tests that stay together",
     "base_missing": "no base for --base-plan history: no run whose shards all completed",

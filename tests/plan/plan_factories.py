@@ -57,7 +57,7 @@ def planned(
     spread: float = 0.0,
     limit_s: float = 2700.0,
     origin: Provenance | None = None,
-    pool_of: Mapping[str, str | None] | Mapping[str, str] | None = None,
+    pool_of: Mapping[str, str] | None = None,
     pools: Mapping[str, Pool] | None = None,
     overheads: Overheads = NO_OVERHEADS,
     candidate_sets: Sequence[CandidateSet] = (),

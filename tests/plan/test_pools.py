@@ -11,12 +11,12 @@ from ciguard.errors import UsageError
 from ciguard.history.file import History, of_columns
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import PlanNote, Pool, Runner
-from ciguard.plan.pools import with_observed_capacity
+from ciguard.plan.observations import with_observed_capacity
 
 SMALL = Pool("small", memory_bytes=8 * GIB, reserve_bytes=GIB, usd_per_minute=0.01)
 LARGE = Pool("large", memory_bytes=64 * GIB, reserve_bytes=GIB, usd_per_minute=0.08)
 POOLS = {"small": SMALL, "large": LARGE}
-FREE = {"": None}
+FIRST = {"": "small"}
 
 
 def test_what_is_too_big_goes_to_the_smallest_pool_that_has_enough() -> None:
@@ -26,8 +26,7 @@ def test_what_is_too_big_goes_to_the_smallest_pool_that_has_enough() -> None:
         ("large", 1),
         ("small", 1),
     ]
-    facts = {"tests": 1, "pool": "small", "larger_pool": "large"}
-    assert made.plan.warnings == (PlanNote("larger_pool", facts),)
+    assert made.plan.warnings == ()
 
 
 def test_what_fits_nowhere_stays_and_is_named() -> None:
@@ -37,25 +36,10 @@ def test_what_fits_nowhere_stays_and_is_named() -> None:
     assert (warning.kind, warning.facts["pool"]) == ("memory_exceeded", "small")
 
 
-def test_the_cheapest_pool_that_keeps_the_target() -> None:
-    units = {f"t{number}": 60.0 for number in range(8)}
-    cheap = planned(units, pools=POOLS, pool_of=FREE, target_wall_s=120.0)
-    assert {shard.pool for shard in cheap.plan.shards} == {"small"}
-    slow = {"small": replace(SMALL, concurrency=1), "large": LARGE}
-    expensive = planned(units, pools=slow, pool_of=FREE, target_wall_s=120.0)
-    assert {shard.pool for shard in expensive.plan.shards} == {"large"}
-
-
-def test_without_all_prices_the_first_pool_is_taken() -> None:
-    pools = {"large": LARGE, "small": replace(SMALL, usd_per_minute=None)}
-    made = planned({"a": 1.0}, pools=pools, pool_of=FREE)
-    assert [shard.pool for shard in made.plan.shards] == ["large"]
-
-
 def test_more_jobs_than_run_at_once_are_not_worth_planning() -> None:
     units = {f"t{number}": 60.0 for number in range(12)}
     pools = {"small": replace(SMALL, concurrency=3)}
-    made = planned(units, pools=pools, pool_of=FREE, target_wall_s=60.0).plan
+    made = planned(units, pools=pools, pool_of=FIRST, target_wall_s=60.0).plan
     assert len(made.shards) == 3
     assert made.shard_count_limited_by == (PlanNote("concurrency", {"pool": "small", "jobs": 3}),)
     (taken,) = (one for one in made.alternatives if one.chosen)
@@ -68,7 +52,7 @@ def test_more_jobs_than_run_at_once_are_not_worth_planning() -> None:
 def test_beyond_the_cap_for_the_limit_alone() -> None:
     units = {f"t{number}": 60.0 for number in range(12)}
     pools = {"small": replace(SMALL, concurrency=1)}
-    made = planned(units, pools=pools, pool_of=FREE, target_wall_s=60.0, limit_s=400.0).plan
+    made = planned(units, pools=pools, pool_of=FIRST, target_wall_s=60.0, limit_s=400.0).plan
     assert len(made.shards) > 1
     assert max(shard.predicted.wall_s for shard in made.shards) <= (made.policy.deadline_s or 0)
 
@@ -129,7 +113,7 @@ def test_pools_learn_what_their_machines_have() -> None:
 def test_one_unit_too_big_does_not_take_the_others_along() -> None:
     units = {f"t{number:03}": 60.0 for number in range(60)}
     made = planned(
-        units, peaks={"t007": 20 * GIB}, pools=POOLS, pool_of=FREE, target_wall_s=600.0
+        units, peaks={"t007": 20 * GIB}, pools=POOLS, pool_of=FIRST, target_wall_s=600.0
     ).plan
     assert {shard.pool: len(shard.units) for shard in made.shards if shard.pool == "large"} == {
         "large": 1
