@@ -25,8 +25,7 @@ from ciguard.model import (
 from ciguard.run.frameworks.base import environment, origin_variables
 from ciguard.run.frameworks.plugin_files import restore_plugins
 from ciguard.run.memory.sampler import MemorySampler
-from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S
-from ciguard.run.output.progress import Progress
+from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S, Progress
 from ciguard.run.platforms.base import NOT_STARTED, REAPER_LOST
 from ciguard.run.policy.actions import Finish, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg

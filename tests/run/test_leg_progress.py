@@ -1,24 +1,14 @@
-"""What people see of a leg while it runs: plain lines in CI, a live one on a terminal."""
+"""What people see of a leg while it runs."""
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import select
-import signal
-import struct
-import subprocess
 import sys
-import termios
-from fcntl import ioctl
 from typing import TYPE_CHECKING
 
 import pytest
-from run.leg_runner import PYTEST, clean_environ, plan_of, start_shard
-from run.terminal import Terminal
+from run.leg_runner import PYTEST, plan_of, start_shard
 
-from ciguard.codec import plan_file as plan_codec
 from ciguard.model import PlannedUnit, Suite
 
 if TYPE_CHECKING:
@@ -30,7 +20,7 @@ if TYPE_CHECKING:
 OFTEN = """
 import sys
 from ciguard.run.output import leg_console as console
-console.PLAIN_EVERY_S = 0.3
+console.PROGRESS_EVERY_S = 0.3
 from ciguard.run.__main__ import main
 main(sys.argv[1:])
 """
@@ -56,8 +46,8 @@ def naps(folder: Path, processes: int = 1) -> Plan:
 def test_plain_lines_in_ci_outside_of_folds(tmp_path: Path, processes: int) -> None:
     plan = naps(tmp_path, processes)
     leg = start_shard(tmp_path, plan, program=PROGRAM, CI="true", GITHUB_ACTIONS="true").wait(10)
-    counts = r"progress: (\d)/8 units(?:, 1 failed)?, tests [\d.]+ MiB, headroom .*"
-    reported = rf"{counts}, 0:0\d of about 0:01(?:: .*)?"
+    counts = r"progress: (\d)/8 tests(?:, 1 failed)?, [\d.]+ MiB in use, .* free"
+    reported = rf"{counts}, [\d.]+ s of about [\d.]+ s(?:: .*)?"
     lines = leg.printed.splitlines()
     done = [int(found[1]) for line in lines if (found := re.fullmatch(reported, line))]
     assert len(done) >= 2, leg.printed
@@ -143,65 +133,3 @@ def run_same_leg(folder: Path, plan: Plan) -> str:
     """What the same leg prints where nobody reads annotations."""
     (folder / "again").mkdir()
     return start_shard(folder / "again", plan).wait(10).printed
-
-
-def everything(terminal: int) -> bytes:
-    """All that is written to a terminal until its last writer has gone."""
-    found = b""
-    while select.select([terminal], [], [], 60.0)[0]:
-        try:
-            piece = os.read(terminal, 65536)
-        except OSError:
-            return found  # how Linux says it
-        if not piece:
-            return found
-        found += piece
-    raise AssertionError(f"no end\n{found.decode()}")
-
-
-def rows_of(text: str) -> list[str]:
-    """What a terminal of that test shows in the end."""
-    terminal = Terminal(47)
-    terminal.write(text.replace("\r\n", "\n"))
-    return terminal.shown()
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-def test_one_line_on_a_terminal_that_is_rewritten_and_never_wraps(
-    tmp_path: Path, processes: int
-) -> None:
-    (tmp_path / "plan.json").write_bytes(plan_codec.encode(naps(tmp_path, processes)))
-    ours, theirs = pty.openpty()
-    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 47, 0, 0))
-    words = ("--plan", "plan.json", "--shard", "01", "--record", "record")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ciguard", "run", *words],
-        cwd=tmp_path,
-        env=clean_environ(TERM="xterm", COLUMNS=""),  # which some runners of tests set
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    try:
-        text = everything(ours).decode()
-    finally:
-        process.kill()  # it has ended, or the terminal would not have
-        os.close(ours)
-    assert process.wait() in (10, -signal.SIGKILL), text
-    erase = "\r\x1b[K"
-    drawn = [piece for piece in text.split(erase)[1:] if re.match(r"\d/8 units", piece)]
-    assert len(drawn) >= 2, text
-    drawn = [line.partition("\x1b")[0] for line in drawn]  # how it goes back to half a line
-    assert all(len(line) <= 46 for line in drawn)
-    assert all("\n" not in line for line in drawn), "what follows erases it first"
-    if processes == 1:
-        assert f".\r\n{erase}" in text, "also below half a line"
-    rows = rows_of(text)
-    assert any(re.fullmatch(r"shard 01: 7 passed, 1 failed in [\d.]+ s", row) for row in rows)
-    assert not any(re.match(r"\d/8 units", row) for row in rows), "in the end it is gone"
-    for log in (tmp_path / "record").glob("*.log"):
-        printed = rows_of(log.read_text())
-        starts = range(len(rows) - len(printed) + 1)
-        assert any(rows[start : start + len(printed)] == printed for start in starts), text
-    assert "::" not in text.replace("test_naps.py::", "")

@@ -2,70 +2,99 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Mapping, Sequence
 
-from ciguard.model import repository_path
+from ciguard.model import SLOTS, repository_path
 from ciguard.model.jobs import is_github_actions
-from ciguard.run.output.progress import describe_progress, running_units, terminal_line
 from ciguard.run.output.writer import BackgroundWriter
-from ciguard.text import count_of, one_line, unit_name
+from ciguard.text import count_of, duration, one_line, size, unit_name
 
 if TYPE_CHECKING:
     from ciguard.model import Result, Suite, UnitKey
-    from ciguard.run.output.progress import Progress
     from ciguard.run.policy.leg_verdict import LegVerdict
     from ciguard.run.process.output_log import Log
 
 MAX_NAMED: Final = 20  # bad and missing units named in the closing lines; the record has all
 MESSAGE_CHARACTERS: Final = 300
 ANNOTATED: Final = 10  # GitHub shows so many errors of a step
-PLAIN_EVERY_S: Final = 30.0
-LIVE_EVERY_S: Final = 0.25
+MAX_RUNNING: Final = 4  # units that run now, named in a line
+PROGRESS_EVERY_S: Final = 30.0
 FLUSH_TIMEOUT_S: Final = 30.0  # with a reader that reads nothing, at the end of the leg
 CANCELLED_FLUSH_TIMEOUT_S: Final = 2.0  # when it was told to stop: a runner gives 7.5 s in all
-COLUMNS: Final = 80  # of a terminal that does not say
+
+
+@dataclass(frozen=True, **SLOTS)
+class Progress:
+    """A leg at one moment; None is not known.
+
+    Attributes:
+        done: units with a result. total: of the shard.
+        bad: units of which something went wrong.
+        elapsed_s, predicted_s: of all of the leg's parts.
+        running_units: names of those that run now.
+    """
+
+    done: int
+    total: int
+    bad: int
+    elapsed_s: float
+    predicted_s: float | None = None
+    tree_bytes: int | None = None
+    headroom_bytes: int | None = None
+    running_units: tuple[str, ...] = ()
+
+
+def describe_progress(progress: Progress) -> str:
+    """ "12/40 units, 1 failed, tests 1.2 GiB, headroom 5.0 GiB, 4:10 of about 12:00"."""
+    parts = [f"{progress.done}/{count_of(progress.total, 'test')}"]
+    if progress.bad:
+        parts.append(f"{progress.bad} failed")
+    if progress.tree_bytes is not None:
+        parts.append(f"{size(progress.tree_bytes)} in use")
+    if progress.headroom_bytes is not None:
+        parts.append(f"{size(progress.headroom_bytes)} free")
+    elapsed = duration(progress.elapsed_s)
+    predicted_s = progress.predicted_s
+    parts.append(elapsed if predicted_s is None else f"{elapsed} of about {duration(predicted_s)}")
+    return ", ".join(parts)
+
+
+def running_units(progress: Progress) -> str:
+    """What runs now: if the runner is lost after this line, it was one of these."""
+    named, more = progress.running_units[:MAX_RUNNING], len(progress.running_units) - MAX_RUNNING
+    return f": {', '.join(named)}{f' and {more} more' if more > 0 else ''}" if named else ""
 
 
 class Console:
     """Lines of the leg and output of its tests, on one stream.
 
     Args:
-        environ: GitHub Actions folds groups and takes annotations; CI gets lines on how far the leg
-            is, a terminal one line that is rewritten.
+        environ: GitHub Actions folds groups and takes annotations; CI and a terminal get lines on
+            how far the leg is.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._folds = is_github_actions(environ)
-        self._live = sys.stdout.isatty() and environ.get("TERM", "dumb") != "dumb"
-        self._shows_progress = (
-            self._live or self._folds or environ.get("CI", "") not in ("", "false", "0")
-        )
-        self._columns = _columns(environ)
-        self._every_s = LIVE_EVERY_S if self._live else PLAIN_EVERY_S
+        in_ci = self._folds or environ.get("CI", "") not in ("", "false", "0")
+        self._shows_progress = in_ci or sys.stdout.isatty()
         self._last_progress_s: float | None = None
         self._group = ""  # title of the one that is open
         self.flush_timeout_s = FLUSH_TIMEOUT_S
         sys.stdout.flush()
         # Below its buffer, whose lock a writer that hangs would hold at the interpreter's end.
-        self._output = BackgroundWriter(
-            getattr(sys.stdout.buffer, "raw", sys.stdout.buffer), self._columns
-        )
+        self._output = BackgroundWriter(getattr(sys.stdout.buffer, "raw", sys.stdout.buffer))
 
     def due(self, now_s: float) -> bool:
         """Whether it is time to say how far the leg is; the first time after one interval."""
         if self._last_progress_s is None:
             self._last_progress_s = now_s
-        return self._shows_progress and now_s - self._last_progress_s >= self._every_s
+        return self._shows_progress and now_s - self._last_progress_s >= PROGRESS_EVERY_S
 
     def show_progress(self, progress: Progress, now_s: float) -> None:
         """Say how far the leg is."""
         self._last_progress_s = now_s
-        if self._live:
-            if self._output.idle:  # else it would be old when it is seen
-                self._output.put("live", _bytes(terminal_line(progress, self._columns)))
-            return
         group = self._group if self._folds else ""
         if group:  # a line within a fold is seen by nobody
             self.print_line("::endgroup::")
@@ -124,7 +153,6 @@ class Console:
             causes: why units did not run, where that is known.
             files: what is said of result files besides units whose results are in them.
         """
-        self._output.put("live", b"")
         stopped = tuple(
             one for one in verdict.bad if verdict.checkpoint and one.ending == "deadline"
         )
@@ -195,16 +223,6 @@ def _message(text: str) -> str:
 
 def _property(text: str) -> str:
     return _message(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _columns(environ: Mapping[str, str]) -> int:
-    columns_text = environ.get("COLUMNS", "")
-    if columns_text.isdigit() and int(columns_text):
-        return int(columns_text)
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or COLUMNS
-    except (OSError, ValueError):  # no terminal; no descriptor
-        return COLUMNS
 
 
 def _visible(text: str) -> str:

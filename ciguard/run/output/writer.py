@@ -7,7 +7,6 @@ nothing.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections import deque
@@ -25,13 +24,8 @@ if TYPE_CHECKING:
             """Write some of them: how many; None where it would have to wait."""
 
 
-Kind = Literal["raw", "line", "live", "log"]
+Kind = Literal["raw", "line", "log"]
 
-ERASE: Final = b"\r\x1b[K"
-UP: Final = b"\x1b[A\r"  # to the beginning of the row above
-_MOVES: Final = re.compile(rb"\x1b\[[0-9;]*m|\r")  # has no width
-MAX_PARTIAL_LINE_BYTES: Final = 4096  # of half a line that is printed again
-WIDE_CHARACTER: Final = "\u1100"  # from here on a character may take two columns
 PIECE_BYTES: Final = 1 << 16  # what a pipe takes at once: then somebody has read
 MAX_BACKLOG_BYTES: Final = 1 << 20
 RETRY_S: Final = 0.02
@@ -40,33 +34,22 @@ RETRY_S: Final = 0.02
 class BackgroundWriter:
     """One stream, and what is still to go there.
 
-    A `line` begins on a line of its own, a `live` one stays below all others until the next, a
-    `log` is passed on to its end, and closed.
-
-    Args:
-        columns: of a terminal.
+    A `line` begins on a line of its own, a `log` is passed on to its end, and closed.
     """
 
-    def __init__(self, stream: Stream, columns: int) -> None:
+    def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._columns = columns
         self._items: Deque[Tuple[Kind, Union[bytes, Log]]] = deque()
         self._changed = threading.Condition()
         self._waiting_bytes = 0
         self._pieces_taken = 0  # pieces
-        self._closed = self._reader_closed = self._drawn = False
-        self._line = b""  # the live one, as long as there is one
-        self._partial_line = b""  # what a test printed behind its last line feed
+        self._closed = self._reader_closed = False
+        self._in_line = False  # what was printed last has no line feed at its end
         self._thread: Optional[threading.Thread] = threading.Thread(target=self._run, daemon=True)
         try:
             self._thread.start()
         except RuntimeError:  # no more threads: then the leg waits for its reader
             self._thread = None
-
-    @property
-    def idle(self) -> bool:
-        """Whether all has been passed on."""
-        return not self._items
 
     @property
     def has_room(self) -> bool:
@@ -120,41 +103,12 @@ class BackgroundWriter:
                     break
                 self._print(piece)
             content.close()
-        elif kind == "live":
-            self._line = content
-            self._print(b"", redraws=bool(content))
         else:
-            self._print(b"\n" * (kind == "line" and bool(self._partial_line)) + content)
+            self._print(b"\n" * (kind == "line" and self._in_line) + content)
 
-    def _print(self, content: bytes, *, redraws: bool = False) -> None:
-        """Bytes unchanged; the live line stays below them.
-
-        Below half a line (a dot a test) it is in the row behind that, and before anything else
-        is printed the half line is printed again, over itself: then the cursor is at its end.
-        """
-        if not content and not redraws:
-            return
-        before = ERASE * self._drawn + (UP + self._partial_line) * (
-            self._drawn and bool(self._partial_line)
-        )
-        if content:
-            self._partial_line = (self._partial_line + content).rpartition(b"\n")[2][
-                -MAX_PARTIAL_LINE_BYTES - 1 :
-            ]
-        self._drawn = bool(self._line) and self._fits()
-        below = b"\n" * bool(self._partial_line) + ERASE + self._line if self._drawn else b""
-        self._write(before + content + below)
-
-    def _fits(self) -> bool:
-        """Whether the half line, if there is one, is known and in one row."""
-        if not self._partial_line:
-            return True
-        if len(self._partial_line) > MAX_PARTIAL_LINE_BYTES:
-            return False
-        text = _MOVES.sub(b"", self._partial_line).decode("utf-8", "replace")
-        # Twice for what may be two columns wide; other control characters may do anything.
-        width = sum(1 + (char >= WIDE_CHARACTER) for char in text)
-        return text.isprintable() and 0 < width < self._columns
+    def _print(self, content: bytes) -> None:
+        self._in_line = not content.endswith(b"\n")
+        self._write(content)
 
     def _write(self, content: bytes) -> None:
         left = memoryview(content)
