@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import CiguardError, InputError, combine
-from ciguard.run.frameworks.environment import original_environment
 from ciguard.run.frameworks.listing import list_units
 from ciguard.run.frameworks.plugin_files import extract_plugins
 from ciguard.run.frameworks.registry import framework
@@ -73,7 +72,6 @@ def collect_suites(
     """
     units: list[InventoryUnit] = []
     mistakes: list[CiguardError] = []
-    inherited = original_environment(environ)
     for name, suite in suites.items():
         for variant in suite.variants:
             suite_variant = " ".join(filter(None, (name, variant)))
@@ -84,7 +82,7 @@ def collect_suites(
                     suite,
                     variant,
                     folder,
-                    {**inherited, **pool_env[name]},
+                    {**environ, **pool_env[name]},
                 )
             except InputError as error:
                 mistakes.append(InputError(error.what, where=where, fix=error.fix))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Mapping, NoReturn, Sequence  # noqa: E402
 
 from ciguard.errors import CiguardError, ExitCode, UsageError  # noqa: E402
 from ciguard.run import leg  # noqa: E402
-from ciguard.run.frameworks.environment import original_environment  # noqa: E402
 from ciguard.run.frameworks.globs import check_pattern  # noqa: E402
 from ciguard.run.options import parse, selection_of, split_at_separator  # noqa: E402
 from ciguard.run.selection import ALL_UNITS  # noqa: E402
@@ -28,7 +27,7 @@ def _run(arguments: Sequence[str]) -> ExitCode:
     ours, command = split_at_separator(arguments)
     options = parse(ours)
     scope = selection_of(options)
-    environ = original_environment(os.environ)
+    environ = dict(os.environ)
     if command:
         if options.plan or options.shard:
             raise UsageError("a plan and a command: one of them", fix="leave one of them out")

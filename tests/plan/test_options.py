@@ -132,22 +132,6 @@ def test_suites_variants_and_pools_of_the_configuration(tmp_path: Path, ciguard:
     assert plan["suites"]["slow"]["variants"]["two"]["env"] == {"WAY": "2"}
 
 
-def test_a_suite_is_listed_in_the_locale_that_we_were_given(
-    tmp_path: Path, ciguard_process: Ciguard
-) -> None:
-    (tmp_path / "ciguard.toml").write_text("""
-[suite.web]
-framework = "command"
-command = ["true"]
-list = ["sh", "-c", "echo locale-${LC_CTYPE-none}"]
-""")
-    words = ("plan", *NONE, "--format", "json")
-    none = ciguard_process(*words, cwd=tmp_path, LC_ALL="", LANG="C")
-    output = ciguard_process(*words, cwd=tmp_path, LC_ALL="", LANG="C", LC_CTYPE="C.UTF-8")
-    assert ids(plan_of(none.stdout)) == ["locale-none"]
-    assert ids(plan_of(output.stdout)) == ["locale-C.UTF-8"]
-
-
 def test_one_pool_may_be_chosen_for_all(tmp_path: Path, ciguard: Ciguard) -> None:
     (tmp_path / "ciguard.toml").write_text(CONFIGURED, "utf-8")
     words = ("plan", *NONE, "--pool", "small", "--shards", "1", "--format", "json")

@@ -227,27 +227,6 @@ def test_tests_read_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{}, {"LC_CTYPE": "C"}, {"LC_CTYPE": "C.UTF-8"}, {"LANG": "C"}, {"PYTHONCOERCECLOCALE": "0"}],
-    ids=str,
-)
-def test_a_command_gets_the_locale_that_the_leg_was_given(
-    tmp_path: Path, given: dict[str, str]
-) -> None:
-    words = [*LEG, "--record", "record", "--", "env"]
-    rest = {name: text for name, text in clean_environ().items() if not is_of_the_locale(name)}
-    subprocess.run(words, cwd=tmp_path, env={**rest, **given}, check=True, capture_output=True)
-    printed = (tmp_path / "record" / "process-001.log").read_text().splitlines()
-    assert {line for line in printed if is_of_the_locale(line)} == {
-        f"{name}={text}" for name, text in given.items()
-    }
-
-
-def is_of_the_locale(name: str) -> bool:
-    return name.startswith(("LC_", "LANG", "PYTHONCOERCECLOCALE"))
-
-
 def test_a_command_may_add_numbers_of_its_own(tmp_path: Path) -> None:
     line = '{"type":"metric","name":"loss","value":0.5,"key":{"steps":"4"}}'
     stray = '{"type":"result","unit":"somebody else","outcome":"passed"}'

@@ -2,14 +2,12 @@
 
 `spawn.start_reaper` sends this very file to a `python -I -S` in a session of its own, so it
 imports the standard library alone. Its standard input is a pipe from the leg: the first line is the
-job (JSON: `argv`, `log`, `stdin`, `locale`, `bare`), later lines are signal names for the tested
+job (JSON: `argv`, `log`, `stdin`, `bare`), later lines are signal names for the tested
 process group, and end-of-file means that the leg is gone. Its standard output is the status pipe to
 the leg: JSON lines, `started`, then `exit_code`, or `error`. A parent-death signal alone would not
 do: it spares grandchildren.
 
 `stdin`: the descriptor that it reads from, handed down with ours; null for nothing to read.
-`locale`: the tested process's LC_CTYPE, null for none: an interpreter that finds itself in the C
-locale sets it for all that it starts (PEP 538), and with `-I` no variable can forbid that.
 `bare`: neither a subreaper nor /proc is to be looked for, as on macOS; `ps` then tells who is whose
 child, and what left both its parent and its group before the leg said anything is out of reach.
 """
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 OOM_SCORE_ADJ = b"1000"  # at 500, which the runner's agent gives steps, a small agent died first
-LOCALE = "LC_CTYPE"
 KILL_S = 5.0  # a tree that forks faster than it is killed is given up after this
 # Every column without a header, sizes in KiB: the same words on Linux, macOS and the BSDs.
 PS = ("ps", "-A", "-o", "pid=,ppid=,rss=,stat=")
@@ -229,7 +226,7 @@ def report(**facts: object) -> None:
         os.write(1, json.dumps(facts).encode("ascii") + b"\n")
 
 
-def spawn(argv: list[str], log: str, stdin: int | None, environ: dict[str, str]) -> int:
+def spawn(argv: list[str], log: str, stdin: int | None) -> int:
     """Start the tested process in a group of its own; raises OSError where it cannot be."""
     try:
         output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -241,7 +238,7 @@ def spawn(argv: list[str], log: str, stdin: int | None, environ: dict[str, str])
     pid = os.posix_spawnp(
         argv[0],
         argv,
-        environ,
+        os.environ,
         file_actions=[
             (os.POSIX_SPAWN_DUP2, stdin, 0),
             (os.POSIX_SPAWN_DUP2, output, 1),
@@ -257,12 +254,6 @@ def spawn(argv: list[str], log: str, stdin: int | None, environ: dict[str, str])
     except OSError:
         pass  # not Linux, or a container that forbids it
     return pid
-
-
-def with_locale(environ: dict[str, str], locale: object) -> dict[str, str]:
-    """An environment whose LC_CTYPE is what somebody said, and none where that is nothing."""
-    other_variables = {name: value for name, value in environ.items() if name != LOCALE}
-    return {**other_variables, LOCALE: locale} if isinstance(locale, str) else other_variables
 
 
 def exit_code_of(status: int) -> int:
@@ -334,10 +325,9 @@ def main() -> int:
         continue_on_parent_death()
     argv = [str(word) for word in job["argv"]]  # type: ignore[attr-defined]
     stdin = job.get("stdin")
-    environ = with_locale(dict(os.environ), job.get("locale"))
     started_s = time.monotonic()
     try:
-        pid = spawn(argv, str(job["log"]), stdin if isinstance(stdin, int) else None, environ)
+        pid = spawn(argv, str(job["log"]), stdin if isinstance(stdin, int) else None)
     except OSError as error:
         # A path that is too long, a file that is no program: errno says it best.
         name = errno.errorcode.get(error.errno or 0, "")

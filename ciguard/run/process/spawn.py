@@ -140,8 +140,7 @@ class SupervisedProcess:
         self.stop_requested_s: Optional[float] = None  # when it was first told to end
         self._status_buffer = b""
         self._signals: List[Tuple[float, str]] = []
-        locale = env.get(reaper.LOCALE)
-        job = {"argv": argv, "log": log, "stdin": handed, "locale": locale, "bare": bare}
+        job = {"argv": argv, "log": log, "stdin": handed, "bare": bare}
         self._send(json.dumps(job))
         self._lost_s = time.monotonic() + START_S
 
