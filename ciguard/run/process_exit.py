@@ -255,13 +255,10 @@ class ProcessExitHandler:
         if self._job.shard.processes != 1:
             self._console.begin(f"process {number}: output")
         self._console.drain_log(live.log)
-        hidden = live.log.shown_bytes is not None
-        failures = live.failures() if hidden or not live.report.finished else b""
+        failures = b"" if live.report.finished else live.failures()
         if failures:
             self._console.print_line("what failed in it before it ended:")
             self._console.write_raw(failures)
         self._console.end(f"process {number}: {duration_text}")
-        if hidden:
-            self._console.print_line(f"  what it printed on being stopped is in {live.log.name}")
         if error:
             self._console.print_line(f"  {error}")

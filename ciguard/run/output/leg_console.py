@@ -14,7 +14,7 @@ from ciguard.text import count_of, duration, one_line, size, unit_name
 if TYPE_CHECKING:
     from ciguard.model import Result, Suite, UnitKey
     from ciguard.run.policy.leg_verdict import LegVerdict
-    from ciguard.run.process.output_log import Log
+    from ciguard.run.process.tail import Log
 
 MAX_NAMED: Final = 20  # bad and missing units named in the closing lines; the record has all
 MESSAGE_CHARACTERS: Final = 300

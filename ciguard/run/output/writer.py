@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, Union
 if TYPE_CHECKING:
     from typing import Deque, Optional, Protocol, Tuple
 
-    from ciguard.run.process.output_log import Log
+    from ciguard.run.process.tail import Log
 
     class Stream(Protocol):
         """What bytes go to."""

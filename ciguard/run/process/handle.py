@@ -11,10 +11,9 @@ from ciguard.model import EventLine, Result, StartLine
 from ciguard.run.frameworks.base import KEEP_PEAK, PEAK_RESET_BY
 from ciguard.run.platforms.base import FILE_FLAGS
 from ciguard.run.process.missing_results import ProcessReport
-from ciguard.run.process.output_log import Log
 from ciguard.run.process.peak import Peak, best_peak
 from ciguard.run.process.stacks import read_dumps
-from ciguard.run.process.tail import Tail
+from ciguard.run.process.tail import Log, Tail
 
 if TYPE_CHECKING:
     from typing import Dict, Optional, Tuple, Union

@@ -1,21 +1,26 @@
-"""Reading a file while another program appends to it: whole lines only, each once."""
+"""Reading a file while another program appends to it: lines of a record, and a process's log."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Iterator
+from typing import Final, Iterator
 
 from ciguard.codec.record.lines import MAX_LINE_BYTES
 from ciguard.run.platforms.base import EOF_IS_STICKY, FILE_FLAGS
 
 CHUNK_BYTES = 1 << 18
+# More of a log is cut: a test that prints without end would fill the artifact that the record
+# travels in. People read the end, and search the beginning.
+MAX_LOG_BYTES: Final = 16 << 20
+FIRST_LOG_BYTES, LAST_LOG_BYTES = 4 << 20, 8 << 20
 
 
 class Tail:
     """The end of a growing file, through one descriptor that is kept.
 
-    `seen` counts the ends of lines that were given out, so that a reader of the finished file can
-    find the same place.
+    `lines_read` counts the ends of lines that were given out, so that a reader of the finished
+    file can find the same place.
     """
 
     def __init__(self, path: str) -> None:
@@ -59,3 +64,44 @@ class Tail:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+class Log(Tail):
+    """What a tested process printed, as it grows: the file is its own until it is closed."""
+
+    _failed = False
+
+    def chunks(self) -> Iterator[bytes]:
+        """As of every file; one that cannot be read says so, once."""
+        if self._failed:
+            return
+        try:
+            yield from super().chunks()
+        except OSError as error:
+            self._failed = True
+            what = f"\n[ciguard: {self.name} cannot be read: {error.strerror or error}]\n"
+            yield what.encode("utf-8", "backslashreplace")
+
+    def close(self) -> None:
+        """Give the descriptor back, and shorten the file: nobody reads on."""
+        with contextlib.suppress(OSError):
+            super().close()
+        self.shorten()
+
+    def shorten(self) -> None:
+        """Cut the middle out of a file that is larger than `MAX_LOG_BYTES`."""
+        # A full disk: then it stays as it is.
+        with contextlib.suppress(OSError):
+            size = os.stat(self.path).st_size
+            if size <= MAX_LOG_BYTES:
+                return
+            with open(self.path, "r+b") as stream:
+                stream.seek(size - LAST_LOG_BYTES)
+                last = stream.read()
+                stream.seek(FIRST_LOG_BYTES)
+                left_out = size - FIRST_LOG_BYTES - len(last)
+                stream.write(
+                    f"\n[ciguard: {left_out} bytes of output left out here]\n".encode("ascii")
+                )
+                stream.write(last)
+                stream.truncate()

@@ -17,7 +17,7 @@ from ciguard.run.output.leg_console import (
 )
 from ciguard.run.output.writer import BackgroundWriter
 from ciguard.run.policy.leg_verdict import LegVerdict
-from ciguard.run.process.output_log import Log
+from ciguard.run.process.tail import Log
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.codec.record.lines import MAX_LINE_BYTES
-from ciguard.run.process.output_log import Log
 from ciguard.run.process.tail import CHUNK_BYTES, Tail
 
 
@@ -38,17 +37,3 @@ def test_a_line_over_the_limit_is_given_out_empty(tmp_path: Path) -> None:
     assert list(tail.lines()) == [b"a", b"", b"b"]
     assert tail.lines_read == 3
     tail.close()
-
-
-def test_a_log_gives_out_what_was_there_when_it_was_told_to_be_quiet(tmp_path: Path) -> None:
-    path = tmp_path / "process-001.log"
-    for shown, hidden in (("", "x"), ("a", ""), ("abc", "def"), ("a" * 300_000, "b" * 300_000)):
-        path.write_text(shown)
-        log = Log(str(path))
-        before = next(log.chunks(), b"")
-        log.hide_rest()
-        with path.open("a") as stream:
-            stream.write(hidden)
-        assert (before + b"".join(log.chunks())).decode() == shown
-        log.close()
-        assert path.read_text() == shown + hidden, "the file has all"
