@@ -52,7 +52,6 @@ EventKind = Union[
         # Decisions of the leg.
         "checkpoint",
         "grace_used",
-        "ignores_stop",
         "memory_low",
         "memory_not_reclaimable",
         "recycled",

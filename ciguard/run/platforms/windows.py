@@ -75,7 +75,6 @@ TERMINATION_TIMEOUT_S: Final = (
     5.0  # what has been terminated goes in milliseconds, unless a driver holds it
 )
 CLOSE_S: Final = 20.0  # what a driver holds cannot be waited for
-NO_JOB: Final = "a job object: what a test starts may outlive it"
 
 
 def _libraries() -> Tuple[Any, Any]:
@@ -124,7 +123,7 @@ class JobObject:
             raise error
 
     def assign(self, process: int) -> bool:
-        """Put a process into it, by its handle; False where the process's own job forbids it."""
+        """Put a process into it, by its handle; False where Windows refuses that."""
         return bool(KERNEL32.AssignProcessToJobObject(self._handle, process))
 
     def terminate(self) -> None:
@@ -181,7 +180,11 @@ def committed_bytes(pid: int) -> int:
 
 
 class WindowsProcess:
-    """A running program in a job of its own."""
+    """A running program in a job of its own.
+
+    Raises:
+        OSError: there is no job for it, as before Windows 8 inside of another one.
+    """
 
     __test__ = False
 
@@ -202,11 +205,7 @@ class WindowsProcess:
         self.handle = 0
         self._steps: List[Tuple[float, str]] = []
         self._started_s = time.monotonic()
-        self.job: Optional[JobObject] = None
-        try:
-            self.job = JobObject()
-        except OSError:
-            self.limitation = NO_JOB
+        self.job = JobObject()
         environ = case_folded_env(env)
         reads = subprocess.DEVNULL if stdin is None else stdin
         try:
@@ -223,7 +222,6 @@ class WindowsProcess:
     def _spawn(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str, log: str, stdin: int
     ) -> subprocess.Popen[bytes]:
-        flags = subprocess.CREATE_NEW_PROCESS_GROUP
         try:
             output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_BINARY, 0o644)
         except OSError:  # a full disk: better unheard than not run
@@ -237,18 +235,13 @@ class WindowsProcess:
                 cwd=cwd,
                 env=env,
                 # Suspended, or it could start others before it is in the job.
-                creationflags=flags | (CREATE_SUSPENDED if self.job is not None else 0),
+                creationflags=subprocess.CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED,
             )
         finally:
             os.close(output)
 
     def _resume(self) -> None:
-        if self.job is None:
-            return
-        if not self.job.assign(self.handle):
-            self.job.close()
-            self.job, self.limitation = None, NO_JOB
-        if NTDLL.NtResumeProcess(self.handle) < 0:
+        if not self.job.assign(self.handle) or NTDLL.NtResumeProcess(self.handle) < 0:
             self._process.kill()
 
     def poll(self) -> None:
@@ -259,9 +252,6 @@ class WindowsProcess:
         if code is None:
             return
         wall_s = time.monotonic() - self._started_s
-        if self.job is None:
-            self.ended = ExitInfo(code, wall_s)
-            return
         self.job.terminate()
         self.ended = ExitInfo(code, wall_s, self.job.cpu_s(), self.job.peak_bytes())
 
@@ -282,32 +272,18 @@ class WindowsProcess:
                 with suppress(OSError):  # without a console there is nobody to send it
                     self._process.send_signal(signal.CTRL_BREAK_EVENT)
             else:
-                self._kill()
-
-    def _kill(self) -> None:
-        if self.job is not None:
-            self.job.terminate()
-            return
-        words = ["taskkill", "/T", "/F", "/PID", str(self._process.pid)]
-        quiet = subprocess.DEVNULL
-        with suppress(OSError):
-            subprocess.run(words, stdin=quiet, stdout=quiet, stderr=quiet, check=False)
-        with suppress(OSError):
-            self._process.kill()
+                self.job.terminate()
 
     def close(self) -> None:
         """Give the handles back; a tree that is still alive dies of it."""
-        if self.pid is not None and self.ended is None:
-            self._kill()
-        if self.job is not None:
-            self.job.close()
+        self.job.close()
         if self.pid is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(CLOSE_S)
 
 
 class CommittedTree:
-    """What the processes of a job have committed; of a process without one, itself alone."""
+    """What the processes of a job have committed."""
 
     def __init__(self, process: WindowsProcess) -> None:
         self._process = process
@@ -317,8 +293,7 @@ class CommittedTree:
         process = self._process
         if process.ended is not None or process.pid is None:
             return None
-        pids = (process.pid,) if process.job is None else process.job.pids()
-        return sum(map(committed_bytes, pids)) or None
+        return sum(map(committed_bytes, process.job.pids())) or None
 
     def close(self) -> None:
         """Nothing is held."""

@@ -42,14 +42,10 @@ class Stop:
 
 @dataclass(frozen=True, **SLOTS)
 class Recycle:
-    """Let a process stop behind the unit that it is at; the rest goes to a fresh one.
-
-    `at_s` is when: what it begins long after, it begins although it was told.
-    """
+    """Let a process stop after the unit that it is at; the rest goes to a fresh one."""
 
     process: int
     reason: str
-    at_s: float = field(default=NO_TIME_S, compare=False)
 
 
 @dataclass(frozen=True, **SLOTS)

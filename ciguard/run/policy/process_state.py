@@ -46,8 +46,6 @@ class ProcessState:
     longest_s: float = NO_TIME_S  # the longest limit of its units; one without any has no end
     last_activity_s: float = NO_TIME_S  # its last result, or its start
     recycled: bool = False
-    stop_requested_s: float = NO_TIME_S  # when it was recycled
-    ignored_stop: bool = False  # it began a unit although it had been told to stop
     _next_index: int = 0  # start.units before it are closed or open
 
     def next_unit(self) -> int | None:

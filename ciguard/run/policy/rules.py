@@ -46,7 +46,6 @@ HELPFUL_RATIO: Final = 0.05  # of the machine: a process this large is worth kil
 # Of its time, what a step waits for what runs: a lost runner then costs two steps' work at most.
 # Once only: what is stopped a second time may need more than any step has, and would never end.
 CHECKPOINT_GRACE_RATIO: Final = 1.0
-IGNORES_STOP: Final = "it goes on although it was told to stop: does it look at CIGUARD_STOP_FILE?"
 
 
 def kill_helps(size_bytes: int, missing_bytes: float, memory_bytes: int) -> bool:
@@ -70,7 +69,7 @@ def next_action(state: State, now_s: float) -> Action:
         or _timeout(state, now_s)
         or _guard_rail(state)
         or _checkpoint(state, now_s)
-        or _recycling(state, now_s)
+        or _recycling(state)
         or _admission(state, now_s)
         or _ending(state)
         or Wait(_next_moment_s(state, now_s))
@@ -235,13 +234,11 @@ def _checkpoint(state: State, now_s: float) -> Action | None:
     if "checkpoint" not in state.warned:
         return Warn("checkpoint", f"{reason}: {count_of(left, 'unit')} left for another step")
     for process, units in ahead.items():
-        if state.running[process].ignored_stop:
-            return Stop(process, "deadline", f"{reason}, and {IGNORES_STOP}", checkpoint=True)
         if late:
             why = f"{reason}, and as long again; the next step goes on"
             return Stop(process, "deadline", why, checkpoint=True)
         if units and not state.running[process].recycled:
-            return Recycle(process, reason, now_s)
+            return Recycle(process, reason)
     if state.running:
         return Wait(_next_moment_s(state, now_s))
     # A later step takes a unit with a result for done: what went wrong is executed again in this.
@@ -257,12 +254,10 @@ def process_limit_bytes(state: State) -> float:
     return max(usable, state.budget_bytes / 2) / state.processes
 
 
-def _recycling(state: State, now_s: float) -> Action | None:
+def _recycling(state: State) -> Action | None:
     """A process whose next unit would pass the cap, where that unit fits a fresh one."""
     cap = process_limit_bytes(state)
     for process, running in sorted(state.running.items()):
-        if running.ignored_stop and not running.stopping and "ignores_stop" not in state.warned:
-            return Warn("ignores_stop", f"process {process}: {IGNORES_STOP}")
         if running.stopping or running.recycled or running.resident_bytes is None:
             continue
         unit = running.next_unit()
@@ -275,7 +270,6 @@ def _recycling(state: State, now_s: float) -> Action | None:
                 process,
                 f"resident {running.resident_bytes // MIB} MiB, next needs {delta // MIB} MiB, "
                 f"cap {int(cap) // MIB} MiB",
-                now_s,
             )
     return None
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 # What a killed process held comes back within half a second; what does not is held by others.
 MEMORY_BACK_S: Final = 2.0
-# A program looks for the stop file between units, and writes a start before or behind that look.
-OBEYS_WITHIN_S: Final = 5.0
 UNKNOWN_BASE_BYTES: Final = 50 * MIB  # a Python with a test framework and nothing else: 40-60 MiB
 UNKNOWN_DELTA_BYTES: Final = 50 * MIB  # most tests need less; the guard rail is for the others
 
@@ -207,10 +205,6 @@ class State:
         else:
             running.begin(unit, known_s if line.at_s is None else line.at_s)
             running.max_bytes = 0
-        if line.at_s is not None:
-            running.ignored_stop = (
-                running.ignored_stop or line.at_s > running.stop_requested_s + OBEYS_WITHIN_S
-            )
 
     def _observe_result(self, line: Result) -> None:
         running = self.running.get(line.process or 0)
@@ -353,7 +347,6 @@ class State:
                 self.headrooms = ()  # the next kill needs two samples of its own
         elif isinstance(action, Recycle):
             self.running[action.process].recycled = True
-            self.running[action.process].stop_requested_s = action.at_s
         elif isinstance(action, Warn):
             self.warned.add(action.kind)
             if action.kind == "rerun_skipped":

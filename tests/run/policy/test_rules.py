@@ -257,37 +257,17 @@ def test_what_does_not_end_within_as_long_again_gets_another_turn_but_once() -> 
     assert next_action(grace, 20.0) == Wait(99.0)
 
 
-def test_a_program_that_goes_on_is_stopped_at_the_unit_that_it_has_just_begun() -> None:
+def test_a_program_that_ignores_the_request_to_stop_has_the_same_time() -> None:
     state = state_of("a", "b", "c", "d", for_s=100.0)
     start(state)
     state.observe(StartLine("a", process=1, at_s=1.0))
     for _ in range(2):
         state.apply(next_action(state, 100.0))
     state.observe(StartLine("b", process=1, at_s=104.0))
-    assert next_action(state, 104.0) == Wait(200.0), "it may not have looked yet"
     state.observe(StartLine("c", process=1, at_s=106.0))
-    why = "it goes on although it was told to stop: does it look at CIGUARD_STOP_FILE?"
-    why = f"100 s are over, as asked, and {why}"
-    assert next_action(state, 106.0) == Stop(1, "deadline", why, checkpoint=True)
-
-
-def test_a_recycled_program_that_goes_on_is_named_once() -> None:
-    state = state_of(
-        *(PlannedUnit(name, peak_delta_bytes=200 * MIB) for name in "abc"), budget_mib=500
-    )
-    start(state)
-    state.observe(StartLine("a", process=1, at_s=1.0))
-    state.observe(Result("a", "passed", case="a", process=1, rss_before_bytes=210 * MIB))
-    recycle = next_action(state, 2.0)
-    assert isinstance(recycle, Recycle)
-    state.apply(recycle)
-    state.observe(StartLine("b", process=1, at_s=9.0))
-    warn = next_action(state, 9.0)
-    assert isinstance(warn, Warn)
-    assert warn.kind == "ignores_stop"
-    assert warn.reason.startswith("process 1: it goes on although it was told to stop")
-    state.apply(warn)
-    assert next_action(state, 9.0) == Wait()
+    assert next_action(state, 106.0) == Wait(200.0)
+    why = "100 s are over, as asked, and as long again; the next step goes on"
+    assert next_action(state, 200.0) == Stop(1, "deadline", why, checkpoint=True)
 
 
 def test_limits_of_units_and_memory_hold_behind_the_time_asked_for() -> None:
