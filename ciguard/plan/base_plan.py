@@ -162,11 +162,6 @@ def shard_number(key: str) -> int | str:
     return int(key) if key.isascii() and key.isdigit() else key
 
 
-def shared_units(base: BasePlan, keys: Sequence[UnitKey]) -> int:
-    """How many of the units that exist now the base has, too."""
-    return len({key for shard in base.shards for key in shard.units}.intersection(keys))
-
-
 def moved(base: BasePlan, shards: Sequence[Shard]) -> tuple[MovedUnit, ...]:
     """Units of both that are in another shard now, by key of the unit."""
     before = {key: shard.key for shard in base.shards for key in shard.units}

@@ -23,13 +23,7 @@ from ciguard.plan import view
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
 from ciguard.plan.explain import Explained, explanation, find_unit
 from ciguard.plan.fixed_shards import fixed_assignment, plan_fixed
-from ciguard.plan.history_inputs import (
-    HistoryInputs,
-    HistorySource,
-    Past,
-    ancestor_functions,
-    read_past,
-)
+from ciguard.plan.history_inputs import HistorySource, read_past
 from ciguard.plan.inventory import file_of, inventory, reject_duplicates
 from ciguard.plan.outputs import (
     PLAN,
@@ -45,10 +39,9 @@ from ciguard.plan.outputs import (
 )
 from ciguard.plan.planner import PlanResult, Provenance, plan
 from ciguard.plan.problem import MAX_SHARDS
-from ciguard.plan.problem_builder import PlanInputs, PlanOptions
+from ciguard.plan.problem_builder import PlanOptions
 from ciguard.plan.risk import time_limits
-from ciguard.plan.timeouts import TimeoutRule, unit_timeouts
-from ciguard.plan.warnings import retries_without_effect
+from ciguard.plan.timeouts import TimeoutRule
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
@@ -63,6 +56,7 @@ if TYPE_CHECKING:
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
     from ciguard.invocation import Invocation
+    from ciguard.plan.history_inputs import Past
     from ciguard.plan.inventory import Inventory
     from ciguard.plan.risk import TimeLimits
 
@@ -153,28 +147,27 @@ def command(
     run = current_run(invocation.environ)
     found = _inventory(invocation, config, suites, chosen, units)
     source = HistorySource(history_location or config.history.store, base, _base_query(run))
-    past = _past(invocation, source, found, suites, chosen)
-    known = past.inputs
-    bounds = time_limits(effective.limit, effective.setup)
-    basis = PlanInputs(
-        inventory=found,
-        estimates=known.estimates,
-        suites=known.suites,
-        pools=known.pools,
-        ancestors=ancestor_functions(suites),
-        overheads=known.overheads,
-        candidate_sets=known.candidate_sets,
-        limits_s=_unit_timeouts(config, found, known),
-        base=past.base,
+    past = read_past(
+        found,
+        source,
+        suites=suites,
+        pools=chosen,
+        timeouts={
+            name: TimeoutRule(entry.timeout, entry.timeout_ratio)
+            for name, entry in config.suite.items()
+        },
+        folder=invocation.folder,
+        environ=invocation.environ,
     )
+    _report_history(past.history_json)
+    basis = past.inputs
+    bounds = time_limits(effective.limit, effective.setup)
     position = find_unit(basis, unit) if unit is not None else None
     policy = LegPolicy(
         config.policy.guard_rail, 1 + config.policy.retries, run_unplanned=static is not None
     )
     options = _plan_options(effective, bounds, pool_of_suites(config, chosen), policy)
-    origin = _provenance(
-        run, past, found, is_static=static is not None, retries=config.policy.retries
-    )
+    origin = _provenance(run, past, is_static=static is not None)
     made = plan_fixed(basis, given, options, origin) if given else plan(basis, options, origin)
     _write(made, output, folder)
     if static is not None:
@@ -186,7 +179,7 @@ def command(
     if github or not (is_answered and format_ == "text"):  # a terminal shows both streams
         _warn(made, github=github)
     if position is not None:
-        case = Explained(made.plan, basis, known.observations, position)
+        case = Explained(made.plan, basis, past.observations, position)
         console.out(as_text(explanation(case)))
     elif is_answered:
         console.out(_rendered(made, format_))
@@ -213,34 +206,14 @@ def _plan_options(
     )
 
 
-def _unit_timeouts(
-    config: Config, current_inventory: Inventory, from_history: HistoryInputs
-) -> tuple[float | None, ...]:
-    rules = {
-        name: TimeoutRule(entry.timeout, entry.timeout_ratio)
-        for name, entry in config.suite.items()
-    }
-    return unit_timeouts(current_inventory, from_history.observations, rules, from_history.setups_s)
-
-
-def _provenance(
-    run: ActionsRun | None,
-    past: Past,
-    current_inventory: Inventory,
-    *,
-    is_static: bool,
-    retries: int,
-) -> Provenance:
+def _provenance(run: ActionsRun | None, past: Past, *, is_static: bool) -> Provenance:
     """Where the plan comes from; one that is kept is for the commits that follow."""
     return Provenance(
-        history=past.inputs.history_json,
+        history=past.history_json,
         repository=run.repository if run else None,
         workflow=run.workflow if run else None,
         head_sha=run.head_sha if run and not is_static else None,
-        notes=(
-            *past.notes,
-            *(retries_without_effect(past.inputs.suites, current_inventory) if retries else ()),
-        ),
+        notes=past.notes,
         base=past.base_count,
     )
 
@@ -333,27 +306,11 @@ def _base_query(run: ActionsRun | None) -> BaseQuery:
     return BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
 
 
-def _past(
-    invocation: Invocation,
-    source: HistorySource,
-    current_inventory: Inventory,
-    suites: Mapping[str, Suite],
-    pools: Mapping[str, Pool],
-) -> Past:
-    past = read_past(
-        current_inventory,
-        source,
-        suites=suites,
-        pools=pools,
-        folder=invocation.folder,
-        environ=invocation.environ,
-    )
-    history = past.inputs.history_json
+def _report_history(history: Mapping[str, Any]) -> None:
     if history["source"] is not None:
         matched, entries = history["matched"], history["entries"]
         share = f"{matched} of {entries} entries ({matched / (entries or 1):.1%}) match a test"
         console.err(f"history: {count_of(history['runs'], 'run')} at {history['source']}; {share}")
-    return past
 
 
 def _write(result: PlanResult, output: str | None, folder: str | None) -> None:

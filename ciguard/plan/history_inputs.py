@@ -1,8 +1,8 @@
-"""What a plan takes from the history: estimates, overheads, candidate sets, capacity, the base."""
+"""What a plan takes from the past: estimates, overheads, candidate sets, capacity, the base."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ciguard.codec import plan_file
@@ -16,18 +16,17 @@ from ciguard.plan.base_plan import (
     from_history,
     from_plan,
 )
-from ciguard.plan.estimates import Estimates, Observations, estimate_units, no_observations
-from ciguard.plan.loss_isolation import CandidateSet, candidate_sets
+from ciguard.plan.estimates import Observations, estimate_units, no_observations
+from ciguard.plan.loss_isolation import candidate_sets
 from ciguard.plan.observations import (
     join_history,
     map_keys,
-    renamed_suites,
     with_observed_capacity,
     with_process_costs,
 )
-from ciguard.plan.overheads import Overheads, observe_overheads
-from ciguard.plan.problem import NO_OVERHEADS
-from ciguard.plan.timeouts import max_fixture_s
+from ciguard.plan.overheads import observe_overheads
+from ciguard.plan.problem_builder import PlanInputs
+from ciguard.plan.timeouts import max_fixture_s, unit_timeouts
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
 
@@ -39,67 +38,8 @@ if TYPE_CHECKING:
     from ciguard.history.file import History
     from ciguard.model import Pool, Suite
     from ciguard.plan.base_plan import BaseCount, BasePlan
-    from ciguard.plan.inventory import Ancestors, Inventory
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryInputs:
-    """What a plan takes from the history; `history_json` goes into the plan file."""
-
-    observations: Observations
-    estimates: Estimates
-    suites: Mapping[str, Suite]
-    pools: Mapping[str, Pool]
-    history_json: Mapping[str, Any]
-    notes: tuple[PlanNote, ...] = ()
-    overheads: Overheads = NO_OVERHEADS
-    candidate_sets: tuple[CandidateSet, ...] = ()
-    setups_s: Mapping[str, float] = field(default_factory=dict)
-
-
-def history_inputs(
-    history: History | None,
-    location: str,
-    inventory: Inventory,
-    *,
-    suites: Mapping[str, Suite],
-    pools: Mapping[str, Pool],
-    ancestors: Mapping[str, Ancestors],
-) -> HistoryInputs:
-    """What the history knows of the inventory's units; without one, all are estimated alike."""
-    names, members = inventory.ancestors(ancestors), inventory.members(ancestors)
-    count = len(inventory.units)
-    if history is None:
-        rows = no_observations()
-        values = estimate_units(rows, count, names, members)
-        return HistoryInputs(rows, values, suites, pools, {"source": None, "runs": 0})
-    where = map_keys(history, inventory)
-    rows, share = join_history(history, inventory, where)
-    values = estimate_units(rows, count, names, members)
-    unrelated = PlanNote("history_unrelated", {"location": location})
-    history_json: dict[str, Any] = {
-        "source": location,
-        "runs": len(history.runs),
-        "entries": share.entries,
-        "matched": share.matched,
-        "units_with_history": int(values.has_history.sum()),
-    }
-    if history.runs and history.runs[-1].at > UNDATED:
-        history_json["newest"] = history.runs[-1].at.isoformat()
-    return HistoryInputs(
-        observations=rows,
-        estimates=values,
-        suites=with_process_costs(suites, history),
-        pools=with_observed_capacity(pools, history),
-        history_json=history_json,
-        notes=(
-            *(() if values.has_history.any() else (unrelated,)),
-            *renamed_suites(history, inventory),
-        ),
-        overheads=observe_overheads(history, inventory, where.unit_of_key),
-        candidate_sets=candidate_sets(history, inventory, where.unit_of_key),
-        setups_s=max_fixture_s(history),
-    )
+    from ciguard.plan.inventory import Inventory
+    from ciguard.plan.timeouts import TimeoutRule
 
 
 class HistorySource(NamedTuple):
@@ -118,10 +58,11 @@ class HistorySource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a plan takes from the history and from the base's plan."""
+    """All that a plan is made of; `history_json` goes into the plan file."""
 
-    inputs: HistoryInputs
-    base: BasePlan | None
+    inputs: PlanInputs
+    observations: Observations
+    history_json: Mapping[str, Any]
     base_count: BaseCount | None
     notes: tuple[PlanNote, ...]
 
@@ -132,6 +73,7 @@ def read_past(
     *,
     suites: Mapping[str, Suite],
     pools: Mapping[str, Pool],
+    timeouts: Mapping[str, TimeoutRule],
     folder: Path,
     environ: Mapping[str, str],
 ) -> Past:
@@ -143,33 +85,65 @@ def read_past(
     Raises:
         CiguardError: the base's plan cannot be read.
     """
-    location, base_plan, query = source
-    history, notes = None, [PlanNote("history_missing", {"location": location})]
+    history, notes = None, []
     try:
-        loaded = load(open_store(location, folder, environ))
+        loaded = load(open_store(source.location, folder, environ))
     except CiguardError as error:
         problem = f"{error.what} (fix: {error.fix})" if error.fix else error.what
-        notes = [PlanNote("history_unusable", {"location": location, "problem": problem})]
+        facts = {"location": source.location, "problem": problem}
+        notes.append(PlanNote("history_unusable", facts))
     else:
         history = loaded.history if loaded.exists else None
-    base, count = None, None
-    if base_plan is not None and base_plan != "history":
-        found = plan_file.decode(local.read(base_plan), base_plan)
-        base, count = from_plan(found), base_count_of_plan(found)
-    elif history is not None:
-        base = from_history(history) if base_plan is not None else None
-        count = base_count_of_history(history, query, suites)
-    ancestors = ancestor_functions(suites)
-    inputs = history_inputs(
-        history, location, inventory, suites=suites, pools=pools, ancestors=ancestors
-    )
-    if history is not None:
-        notes = list(inputs.notes)
-    if base_plan is not None and base is None:
+        if history is None:
+            notes.append(PlanNote("history_missing", {"location": source.location}))
+    base, count = _read_base(source, history, suites)
+    ancestors = {name: framework(suite.framework).ancestors for name, suite in suites.items()}
+    names, members = inventory.ancestors(ancestors), inventory.members(ancestors)
+    if history is None:
+        rows = no_observations()
+        history_json: dict[str, Any] = {"source": None, "runs": 0}
+        estimates = estimate_units(rows, len(inventory.units), names, members)
+        inputs = PlanInputs(inventory, estimates, suites, pools, ancestors)
+        setups_s = {}
+    else:
+        where = map_keys(history, inventory)
+        rows, coverage = join_history(history, inventory, where)
+        estimates = estimate_units(rows, len(inventory.units), names, members)
+        history_json = {
+            "source": source.location,
+            "runs": len(history.runs),
+            "entries": coverage.entries,
+            "matched": coverage.matched,
+            "units_with_history": int(estimates.has_history.sum()),
+        }
+        if history.runs and history.runs[-1].at > UNDATED:
+            history_json["newest"] = history.runs[-1].at.isoformat()
+        if not estimates.has_history.any():
+            notes.append(PlanNote("history_unrelated", {"location": source.location}))
+        inputs = PlanInputs(
+            inventory,
+            estimates,
+            with_process_costs(suites, history),
+            with_observed_capacity(pools, history),
+            ancestors,
+            observe_overheads(history, inventory, where.unit_of_key),
+            candidate_sets(history, inventory, where.unit_of_key),
+        )
+        setups_s = max_fixture_s(history)
+    if source.base_plan is not None and base is None:
         notes.append(PlanNote("base_missing"))
-    return Past(inputs, base, count, tuple(notes))
+    limits_s = unit_timeouts(inventory, rows, timeouts, setups_s)
+    inputs = replace(inputs, limits_s=limits_s, base=base)
+    return Past(inputs, rows, history_json, count, tuple(notes))
 
 
-def ancestor_functions(suites: Mapping[str, Suite]) -> dict[str, Ancestors]:
-    """By suite, its framework's names of the groups of a unit."""
-    return {name: framework(suite.framework).ancestors for name, suite in suites.items()}
+def _read_base(
+    source: HistorySource, history: History | None, suites: Mapping[str, Suite]
+) -> tuple[BasePlan | None, BaseCount | None]:
+    if source.base_plan is not None and source.base_plan != "history":
+        found = plan_file.decode(local.read(source.base_plan), source.base_plan)
+        return from_plan(found), base_count_of_plan(found)
+    if history is None:
+        return None, None
+    base = from_history(history) if source.base_plan is not None else None
+    return base, base_count_of_history(history, source.query, suites)

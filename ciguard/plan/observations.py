@@ -19,7 +19,6 @@ from ciguard.history.query import (
     parts,
     speed_factors,
 )
-from ciguard.model import PlanNote
 from ciguard.plan.estimates import DIGITS, SPEED_SPREAD, WINDOW, Observations, upper_or_measured
 from ciguard.plan.inventory import group_by_suite_key
 
@@ -114,33 +113,6 @@ def _bounds(column: Floats, row: Positions, divisor: Floats) -> Floats | None:
     if is_unmeasured(column):
         return None
     return np.where(divisor > 1, np.nan, column[row])
-
-
-def renamed_suites(history: History, inventory: Inventory) -> list[PlanNote]:
-    """Where units without a past have one: under another name of their suite or variant.
-
-    A suite is part of a unit's key, so that renaming it would begin its history anew in silence.
-    """
-    here = {suite_key for suite_key, _ in group_by_suite_key(inventory.keys)}
-    if here <= {suite_key for suite_key, _ in group_by_suite_key(history.keys)}:
-        return []
-    past_units: dict[tuple[str, str], set[str]] = {}
-    for key in history.keys:
-        past_units.setdefault(key[:2], set()).add(key.unit)
-    notes = []
-    for suite_key in sorted(here - past_units.keys()):
-        units = {key.unit for key in inventory.keys if key[:2] == suite_key}
-        for other, theirs in sorted(past_units.items()):
-            same = len(units & theirs)
-            if other not in here and 2 * same > len(units):
-                facts = {"tests": same, "suite": _name(suite_key), "old_suite": _name(other)}
-                notes.append(PlanNote("suite_renamed", facts))
-    return notes
-
-
-def _name(suite_key: tuple[str, str]) -> str:
-    suite, variant = suite_key
-    return f"{suite}/{variant}" if variant else suite
 
 
 def _relevant_rows(key: NDArray[np.int32], bound: Flags) -> Flags:

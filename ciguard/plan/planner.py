@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec import plan_file as codec
 from ciguard.model import CulpritCandidate, Plan, PlanNote, UnitKey
-from ciguard.plan.base_plan import moved, shard_number, shared_units, with_base_counts
+from ciguard.plan.base_plan import moved, shard_number, with_base_counts
 from ciguard.plan.cost import chosen_option, counts_to_try, option
 from ciguard.plan.problem import MAX_SHARDS
 from ciguard.plan.problem_builder import ProblemBuilder, assign_pools, with_estimates
@@ -75,7 +75,6 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     )
     notes = [
         *_too_few_units_warning(found, options),
-        *_base_warnings(basis),
     ]
     warnings = plan_warnings(
         found,
@@ -153,12 +152,6 @@ def _split(
             name = work.group_key(first) if work.group_key else None
             names.add(str(name if name is not None else work.units[first].unit))
     return tuple(sorted(names))
-
-
-def _base_warnings(basis: PlanInputs) -> list[PlanNote]:
-    if basis.base is None or shared_units(basis.base, basis.inventory.keys):
-        return []
-    return [PlanNote("base_unrelated", {"base": basis.base.name})]
 
 
 def _choices(

@@ -56,14 +56,9 @@ WORDS: Final[Mapping[PlanNoteKind, str]] = {
     "so tests are split evenly by count",
     "history_unrelated": "the history at {location} has none of these tests: no timings, "
     "so tests are split evenly by count",
-    "suite_renamed": 'the history has {tests} tests of suite "{suite}" under the name '
-    '"{old_suite}": use that name to keep their history',
-    "retries_without_effect": "policy.retries has no effect on suite {suite}: "
-    "its results come from files",
     "fewer_shards": "{requested} shards requested, {planned} planned: there are no more tests, "
     "or groups of tests that stay together",
     "base_missing": "no base for --base-plan history: no run whose shards all completed",
-    "base_unrelated": "the base's shards ({base}) have none of these tests",
     "target_missed_by_test": "the target of {target_s} cannot be met: "
     "a shard of {test} alone takes {wall_s}",
     "target_missed": "the target of {target_s} cannot be met: {shards} shards take {wall_s}",

@@ -10,10 +10,9 @@ from ciguard.plan.problem import RELATIVE_TOLERANCE
 from ciguard.plan.risk import limit_for_risk, over_budget, overrun_probability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from ciguard.model import Plan, Shard, Suite
-    from ciguard.plan.inventory import Inventory
+    from ciguard.model import Plan, Shard
     from ciguard.plan.risk import WallTimeSpread
 
 NAMING_RATIO: Final = 0.5  # of the longest test: shorter ones are not named
@@ -42,13 +41,6 @@ def plan_warnings(
         *_over_risk(plan, spreads, risk),
         *_over_memory(plan),
     )
-
-
-def retries_without_effect(suites: Mapping[str, Suite], inventory: Inventory) -> Iterator[PlanNote]:
-    """The planned suites of which the leg does not know what failed."""
-    there = {unit.suite for unit in inventory.units}
-    for name in sorted(name for name in there if suites[name].results):
-        yield PlanNote("retries_without_effect", {"suite": name})
 
 
 def _missed_target(plan: Plan, target_wall_s: float | None, floor_s: float) -> Iterator[PlanNote]:

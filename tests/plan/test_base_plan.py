@@ -10,7 +10,7 @@ from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.history.base import BaseQuery
 from ciguard.history.file import History
 from ciguard.history.runs import HistoryLeg, HistoryRun
-from ciguard.model import CaseKey, InventorySummary, MovedUnit, PlanNote, Runner, UnitKey
+from ciguard.model import CaseKey, InventorySummary, MovedUnit, Runner, UnitKey
 from ciguard.plan.base_plan import (
     BaseCount,
     BasePlan,
@@ -154,9 +154,6 @@ def test_one_suite_that_grows_does_not_renumber_another() -> None:
     after = made(50, from_plan(before))
     assert len(after.shards) > len(before.shards)
     assert not [one for one in after.moved_units if one.suite == "two"]
-    assert made(
-        20, BasePlan("x", (BaseShard("01", "linux", (UnitKey("", "", "y"),)),))
-    ).warnings == (PlanNote("base_unrelated", {"base": "x"}),)
 
 
 def test_a_suite_that_is_spread_over_many_shards_is_kept_or_made_anew_in_time() -> None:

@@ -11,10 +11,10 @@ from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.base import ExternalName
 from ciguard.history.file import History, of_columns
 from ciguard.history.runs import HistoryLeg, HistoryRun, SuiteOverhead
-from ciguard.model import CaseKey, PlanNote
+from ciguard.model import CaseKey
 from ciguard.plan.estimates import WINDOW
 from ciguard.plan.inventory import Inventory, inventory
-from ciguard.plan.observations import JoinCoverage, join_history, renamed_suites, with_process_costs
+from ciguard.plan.observations import JoinCoverage, join_history, with_process_costs
 
 NAN = float("nan")
 PASSED, COMPLETED, TIMEOUT = 1, 1, 2
@@ -103,16 +103,6 @@ def test_times_are_scaled_to_the_common_speed() -> None:
     assert found.wall_s == pytest.approx(np.ones(len(rows)))
     assert found.speed_spread is not None
     assert 0.05 < found.speed_spread < 0.2
-
-
-def test_a_suite_that_got_a_name_is_told_where_its_past_is() -> None:
-    named = inventory([InventoryUnit(unit, "unit") for unit in "abc"], exclude={}, ordered=True)
-    reported = history([("a", 0, 1.0), ("b", 0, 1.0), ("gone", 0, 1.0)])
-    (output,) = renamed_suites(reported, named)
-    facts = {"tests": 2, "suite": "unit", "old_suite": ""}
-    assert output == PlanNote("suite_renamed", facts)
-    assert renamed_suites(reported, there("a", "b", "c")) == []
-    assert renamed_suites(history([("a", 0, 1.0)]), named) == [], "one of three is no renaming"
 
 
 def test_another_programs_spelling_is_joined() -> None:

@@ -86,7 +86,7 @@ def test_nothing_from_outside_becomes_markup() -> None:
     plan = replace(
         made.plan,
         shards=(shard, *made.plan.shards[1:]),
-        warnings=(PlanNote("base_unrelated", {"base": "<img src=x>"}),),
+        warnings=(PlanNote("history_missing", {"location": "<img src=x>"}),),
     )
     page = Page(html(plan, made.split))
     tags = [tag for tag, given in page.tags if (tag, "class" in given) != ("b", True)]
