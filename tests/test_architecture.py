@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 SHARED = (
     *("__version__", "document", "errors", "model", "codec", "sources.references", "text"),
     *("hosted_runners", "run.policy", "run.frameworks"),
-    *("history.file", "history.runs", "history.query", "history.base"),
+    *("history.file", "history.runs", "history.query"),
 )
 # The arithmetic of a leg, which the planner simulates.
 PURE_OF_RUN = ("run.policy",)
@@ -76,7 +76,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "compare.ancestry_lookup": ("compare.ancestry", "errors", "git.checkout"),
     "guard.effective_policy": (
         *("codec", "config", "errors", "sources.local", "github", "invocation", "model"),
-        *("sources.base_files", "git.checkout", "history.base", "history.file"),
+        *("sources.base_files", "git.checkout", "history.file", "history.query"),
         *("guard.policy", "guard.verdict"),
     ),
     "github": ("__version__", "errors", "model", "codec"),

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from ciguard.compare.run_columns import from_history, runs_from_records
 from ciguard.errors import ExitCode
 from ciguard.guard.prove import prove
-from ciguard.history.base import BaseQuery, known_failures
 from ciguard.history.file import CODE_NAMES as WORDS_OF_CODES
 from ciguard.history.ingest import history_of
-from ciguard.history.query import by_unit
+from ciguard.history.query import BaseQuery, by_unit, known_failures
 from ciguard.model import EndLine, ProcessEndLine, Record, Result, ShardLine, StartLine, UnitKey
 from ciguard.model.attempts import UnitResult, classify_result, last_starts, resolve_units, severity
 from ciguard.run.policy.leg_verdict import Tally, judge_leg

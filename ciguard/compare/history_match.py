@@ -15,7 +15,7 @@ import numpy as np
 from ciguard.codec.results.external import assign_units
 from ciguard.compare.run_columns import from_history
 from ciguard.errors import InputError
-from ciguard.history.base import BaseQuery, base_runs
+from ciguard.history.query import BaseQuery, base_runs
 from ciguard.history.runs import UNDATED
 from ciguard.text import count_of
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
-    from ciguard.history.base import BaseQuery, KnownFailure
     from ciguard.history.file import History
+    from ciguard.history.query import BaseQuery, KnownFailure
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey
 
@@ -225,7 +225,7 @@ def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
 
 # What reads a history imports numpy, which takes as long as to prove 20,000 units: on demand.
 def _base_query(run: ActionsRun | None) -> BaseQuery:
-    from ciguard.history.base import BaseQuery  # noqa: PLC0415
+    from ciguard.history.query import BaseQuery  # noqa: PLC0415
 
     if run is None:
         return BaseQuery()
@@ -238,7 +238,7 @@ def _base_query(run: ActionsRun | None) -> BaseQuery:
 def _base_planned(run: ActionsRun, history: History | None) -> tuple[int, str] | None:
     if history is None:
         return None
-    from ciguard.history.base import units_planned  # noqa: PLC0415
+    from ciguard.history.query import units_planned  # noqa: PLC0415
 
     found = units_planned(history, _base_query(run))
     return (found.planned, found.source) if found is not None else None
@@ -251,7 +251,7 @@ def _base_failures(
     if run is not None and not run.is_subject_unmerged:
         return {}, []  # on the base itself, its own failures count
     if history is not None:
-        from ciguard.history.base import known_failures  # noqa: PLC0415
+        from ciguard.history.query import known_failures  # noqa: PLC0415
 
         known, newest = known_failures(history, _base_query(run))
         if newest is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ciguard.codec.quarantine import Entry
     from ciguard.guard.verdict import Failure
-    from ciguard.history.base import KnownFailure
+    from ciguard.history.query import KnownFailure
     from ciguard.model import CaseKey, Outcome, UnitKey
     from ciguard.model.attempts import UnitResult
 

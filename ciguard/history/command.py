@@ -13,7 +13,7 @@ from ciguard import console
 from ciguard.codec.archive import SIGNATURE
 from ciguard.codec.results import durations
 from ciguard.codec.results.base import gunzip, peek
-from ciguard.codec.results.formats import format_of
+from ciguard.codec.results.formats import FORMATS, format_of
 from ciguard.codec.results.result_patterns import result_members
 from ciguard.errors import ExitCode, InputError
 from ciguard.github.events import current_run
@@ -24,16 +24,14 @@ from ciguard.history.file import FILE_NAME
 from ciguard.history.file_store import FileStore
 from ciguard.history.ingest import history_of, history_of_durations
 from ciguard.history.merge import merge
-from ciguard.history.run_metadata import RunMetadata, parse_time
+from ciguard.history.run_metadata import RunMetadata, check_is_merged, parse_time
 from ciguard.history.stores import load, open_store, update
-from ciguard.history.unknown_file import ACCEPTED_INPUTS, describe_unknown_file
-from ciguard.history.write_guard import check_event_may_write, check_no_unmerged_runs
 from ciguard.model import EndLine, Record
 from ciguard.sources import local
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ciguard.history.file import History
@@ -42,6 +40,10 @@ if TYPE_CHECKING:
     from ciguard.model import Plan
 
 LINES_PER_WRITE: Final = 10_000
+ACCEPTED_INPUTS: Final = (
+    f"give records (a folder, or *.jsonl), {', '.join(one.NAME for one in FORMATS.values())}, or "
+    "durations as JSON ({id: seconds}); each may be gzipped"
+)
 
 _HISTORY: Final = click.option(
     "--history",
@@ -99,9 +101,9 @@ def add(
     """
     facts = RunMetadata(at=parse_time(at, "--at") if at is not None else None, **overrides)
     plan = local.read_plan(invocation.folder / plan_path) if plan_path is not None else None
-    check_event_may_write(*_event(invocation.environ))
+    _check_event(invocation.environ)
     addition = reduce(merge, [_read(invocation.folder / path, facts, plan) for path in paths])
-    check_no_unmerged_runs(addition, " ".join(paths))
+    _check_runs(addition, paths)
     store = open_store(
         _configured_location(invocation, location), invocation.folder, invocation.environ
     )
@@ -145,10 +147,10 @@ def push(
     always has one commit.
     """
     named = paths or (FILE_NAME,)
-    check_event_may_write(*_event(invocation.environ))
+    _check_event(invocation.environ)
     found = [history_codec.decode(local.read(_resolve(invocation, path)), path) for path in named]
     addition = reduce(merge, found)
-    check_no_unmerged_runs(addition, " ".join(named))
+    _check_runs(addition, named)
     return _add(_branch(invocation, branch, remote), addition)
 
 
@@ -174,13 +176,17 @@ def export_(invocation: Invocation, location: str | None) -> int:
     return ExitCode.OK
 
 
-def _event(environ: Mapping[str, str]) -> tuple[str | None, str]:
-    """What started the run around us, or the run that it tells of; and where that is said."""
-    name = environ.get("GITHUB_EVENT_NAME")
-    run = current_run(environ) if name == "workflow_run" else None
-    if run is not None and run.triggering.event:
-        return run.triggering.event, "GITHUB_EVENT_PATH: workflow_run.event"
-    return name, "GITHUB_EVENT_NAME"
+def _check_event(environ: Mapping[str, str]) -> None:
+    """Refuse to write in a job that runs what is only proposed, or that is about such a run."""
+    check_is_merged(environ.get("GITHUB_EVENT_NAME"), "this", "GITHUB_EVENT_NAME")
+    if environ.get("GITHUB_EVENT_NAME") == "workflow_run" and (run := current_run(environ)):
+        where = "GITHUB_EVENT_PATH: workflow_run.event"
+        check_is_merged(run.triggering.event, "what this is about", where)
+
+
+def _check_runs(addition: History, paths: Sequence[str]) -> None:
+    for run in addition.runs:
+        check_is_merged(run.event, f"run {run.run_id}", " ".join(paths))
 
 
 def _configured_location(invocation: Invocation, location: str | None) -> str:
@@ -261,7 +267,7 @@ def _from_result_file(stream: IO[bytes], source: str, facts: RunMetadata) -> His
     try:
         found = format_of(stream, source)
     except InputError as error:
-        raise InputError(describe_unknown_file(head), where=source, fix=ACCEPTED_INPUTS) from error
+        raise InputError(error.what, where=source, fix=ACCEPTED_INPUTS) from error
     results = tuple(found.read(stream, source))
     untimed = sum(1 for result in results if result.wall_s is None and result.outcome == "passed")
     if untimed:

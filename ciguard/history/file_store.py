@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ciguard.errors import InputError
 from ciguard.history.file import NotAHistory
-from ciguard.history.stored_bytes import StoredBytes
 from ciguard.sources import local
 
 if TYPE_CHECKING:
@@ -18,6 +17,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.history.file import DamagedHistory
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBytes:
+    """The bytes, None where there are none yet, and the version that a write must still find."""
+
+    content: bytes | None
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

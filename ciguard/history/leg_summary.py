@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
-from ciguard.history.leg_overheads import end_s, start_s, suite_overheads
-from ciguard.history.runs import HistoryLeg
+from ciguard.history.runs import HistoryLeg, SuiteOverhead
 from ciguard.model import ShardLine, UnitKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ciguard.model import Plan, Record, Shard
+    from ciguard.model import Plan, ProcessEndLine, ProcessLine, Record, Shard
 
 
 def _max_known(numbers: Iterable[float | None]) -> float | None:
@@ -98,3 +99,103 @@ def missing_legs(plan: Plan, legs: Sequence[HistoryLeg]) -> Iterator[HistoryLeg]
             units_planned=len(units),
             lost_units=units,
         )
+
+
+@dataclass(slots=True)
+class _Observed:
+    """What the lines of one process say; grows with them."""
+
+    first_start_s: float | None = None
+    first_rss_bytes: int | None = None
+    last_result_s: float | None = None
+    results: int = 0
+    tests_s: float = 0.0  # with the fixtures that they share
+
+
+def suite_overheads(record: Record) -> tuple[SuiteOverhead, ...]:
+    """What a process of each suite and variant took beside its units."""
+    seen = _observe_processes(record)
+    ends = {line.process: line for line in record.process_ends}
+    by_suite_key: dict[tuple[str, str], list[ProcessLine]] = {}
+    for line in record.processes:
+        by_suite_key.setdefault((line.suite, line.variant), []).append(line)
+    found = []
+    for suite_key in sorted(by_suite_key):
+        cost = _suite_overhead(suite_key, by_suite_key[suite_key], seen, ends)
+        if cost != SuiteOverhead(*suite_key):
+            found.append(cost)
+    return tuple(found)
+
+
+def _observe_processes(record: Record) -> dict[int, _Observed]:
+    found = {line.process: _Observed() for line in record.processes}
+    for start in record.starts:
+        of_start = found.get(start.process) if start.process is not None else None
+        if of_start is not None and of_start.first_start_s is None:
+            of_start.first_start_s = start.at_s
+    for result in record.results:
+        one = found.get(result.process) if result.process is not None else None
+        if one is None:
+            continue
+        if one.first_rss_bytes is None:
+            one.first_rss_bytes = result.rss_before_bytes or None  # 0: nobody had looked yet
+        if result.at_s is not None and result.at_s > (one.last_result_s or 0.0):
+            one.last_result_s = result.at_s
+        one.results += 1
+        one.tests_s += (result.wall_s or 0.0) + (result.setup_s or 0.0)
+    return found
+
+
+def _suite_overhead(
+    suite_key: tuple[str, str],
+    processes: Sequence[ProcessLine],
+    observed: dict[int, _Observed],
+    ends: dict[int, ProcessEndLine],
+) -> SuiteOverhead:
+    setups_s, teardowns_s, between_s = [], [], []
+    for line in processes:
+        one, end = observed[line.process], ends.get(line.process)
+        if line.at_s is None:
+            continue
+        if one.first_start_s is not None:
+            setups_s.append(max(0.0, one.first_start_s - line.at_s))
+        if end is None or end.at_s is None or end.ending != "completed" or not one.results:
+            continue
+        if one.last_result_s is not None:
+            teardowns_s.append(max(0.0, end.at_s - one.last_result_s))
+            if one.first_start_s is not None:
+                gaps_s = one.last_result_s - one.first_start_s - one.tests_s
+                between_s.append(max(0.0, gaps_s) / one.results)
+        elif one.tests_s:
+            # No result has a moment: what is not their time is taken to be behind them.
+            started_s = line.at_s if one.first_start_s is None else one.first_start_s
+            teardowns_s.append(max(0.0, end.at_s - started_s - one.tests_s))
+    bases = (observed[line.process].first_rss_bytes for line in processes)
+    return SuiteOverhead(
+        *suite_key,
+        min((base for base in bases if base is not None), default=None),
+        _median(setups_s),
+        _median(teardowns_s),
+        _median(between_s),
+    )
+
+
+def _median(numbers: Sequence[float]) -> float | None:
+    return round(median(numbers), 6) if numbers else None
+
+
+def start_s(record: Record) -> float | None:
+    """What the leg took before its first process."""
+    return _minimum(line.at_s for line in record.processes)
+
+
+def end_s(record: Record) -> float | None:
+    """What it took behind its last one."""
+    ends = [line.at_s for line in record.process_ends if line.at_s is not None]
+    if record.end is None or record.end.at_s is None or not ends:
+        return None
+    return max(0.0, round(record.end.at_s - max(ends), 6))
+
+
+def _minimum(numbers: Iterable[float | None]) -> float | None:
+    return min((number for number in numbers if number is not None), default=None)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from ciguard.errors import InputError
-from ciguard.history.runs import UNDATED, HistoryRun
+from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryRun
 
 if TYPE_CHECKING:
     from ciguard.model import Record, ShardLine
@@ -92,3 +92,21 @@ def run_of(record: Record, facts: RunMetadata) -> HistoryRun:
         repository=header.repository,
         workflow=header.workflow,
     )
+
+
+def check_is_merged(event: str | None, subject: str, where: str) -> None:
+    """Keep out what is only proposed: it would judge itself by the values that it adds.
+
+    Args:
+        event: of a run, as it says itself; or of the workflow run that is asking or that this one
+            is about, as the platform says, for a job may say what it likes of the runs in it.
+            None where it is not known.
+        subject: the run.
+
+    Raises:
+        InputError: it is a pull request's or a merge group's.
+    """
+    if event in UNMERGED_EVENTS:
+        what = f"{subject} is a run of {event}: what is only proposed enters no history"
+        fix = "add runs of the base branch: if: github.event_name == 'push'"
+        raise InputError(what, where=where, fix=fix)

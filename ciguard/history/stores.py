@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ciguard.errors import CiguardError
     from ciguard.history.file import History
-    from ciguard.history.stored_bytes import StoredBytes
+    from ciguard.history.file_store import StoredBytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ciguard.history.base import cases_of_run, units_planned
-from ciguard.history.query import units
+from ciguard.history.query import cases_of_run, units, units_planned
 from ciguard.model import MovedUnit, UnitKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.history.base import BaseQuery
     from ciguard.history.file import History
+    from ciguard.history.query import BaseQuery
     from ciguard.model import InventorySummary, Plan, Shard, Suite
 
 

@@ -17,7 +17,7 @@ from ciguard.config import PlanConfig, describe_mistake
 from ciguard.errors import ExitCode, UsageError, combine
 from ciguard.github import workflow_commands
 from ciguard.github.events import current_run
-from ciguard.history.base import BaseQuery
+from ciguard.history.query import BaseQuery
 from ciguard.model import LegPolicy, Pool, Suite
 from ciguard.plan import view
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids

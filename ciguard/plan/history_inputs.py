@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ciguard.history.base import BaseQuery
     from ciguard.history.file import History
+    from ciguard.history.query import BaseQuery
     from ciguard.model import Pool, Suite
     from ciguard.plan.base_plan import BaseCount, BasePlan
     from ciguard.plan.inventory import Inventory

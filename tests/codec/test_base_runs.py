@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ciguard.history.base import (
+from ciguard.history.file import CODE_NAMES, History, of_columns
+from ciguard.history.query import (
     BaseQuery,
     KnownFailure,
     base_runs,
@@ -14,7 +15,6 @@ from ciguard.history.base import (
     known_failures,
     units_planned,
 )
-from ciguard.history.file import CODE_NAMES, History, of_columns
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey
 

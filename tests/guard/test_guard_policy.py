@@ -20,7 +20,7 @@ from ciguard.guard.needs import NeededJob
 from ciguard.guard.policy import GuardRules, Policy
 from ciguard.guard.verdict import Finding
 from ciguard.guard.verdict_headline import headline
-from ciguard.history.base import KnownFailure
+from ciguard.history.query import KnownFailure
 from ciguard.model import (
     CaseKey,
     EventLine,

@@ -12,7 +12,7 @@ from guard.fixtures import make_plan
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
 from ciguard.codec.results.formats import FORMATS
-from ciguard.history.unknown_file import ACCEPTED_INPUTS
+from ciguard.history.command import ACCEPTED_INPUTS
 from ciguard.model import EndLine, Line, Result, ShardLine
 
 if TYPE_CHECKING:
@@ -118,10 +118,16 @@ def test_a_zip_is_all_results_in_it(ciguard: Ciguard, tmp_path: Path) -> None:
         (("rec", "--branch", "next"), "the record says 'main', --branch says 'next'"),
         (("rec", "--at", "noon"), "no time: 'noon'"),
         (("cut.xml", "--run-id", "1"), "cut.xml:1:12: malformed XML"),
-        (("odd.txt", "--run-id", "1"), "odd.txt: neither records, nor results, nor durations"),
+        (("odd.txt", "--run-id", "1"), "odd.txt: no format of results is recognised: no XML"),
         (("odd.txt", "--run-id", "1"), f"fix: {ACCEPTED_INPUTS}"),
-        (("none.xml", "--run-id", "1"), f"none.xml: the file is empty\n  fix: {ACCEPTED_INPUTS}"),
-        (("pom.xml", "--run-id", "1"), "XML with the root <project>: neither JUnit XML nor TRX"),
+        (
+            ("none.xml", "--run-id", "1"),
+            f"recognised: it is empty\n  fix: {ACCEPTED_INPUTS}",
+        ),
+        (
+            ("pom.xml", "--run-id", "1"),
+            "recognised: XML with the root <project>",
+        ),
         (("p.toml", "--run-id", "1"), f"column 2 (char 1)\n  fix: {ACCEPTED_INPUTS}"),
         (("rec", "--plan", "plan.json"), "the record is of plan 'p', not "),
         (("empty", "--run-id", "1"), "no record (*.jsonl)"),
@@ -156,7 +162,7 @@ def test_a_pull_request_s_values_never_enter(
     words = ("--event", "pull_request") if reported_by == "the option" else ()
     add = ("history", "add", "r.jsonl", "--history", "h", *words)
     done = ciguard(*add, cwd=tmp_path, expect=3)
-    assert "r.jsonl: run 7 is of a pull request (pull_request): its values are not" in done.stderr
+    assert "r.jsonl: run 7 is a run of pull_request: what is only proposed" in done.stderr
     assert not (tmp_path / "h").exists()
 
 
@@ -188,7 +194,7 @@ def test_what_a_record_says_of_its_run_does_not_outrank_the_platform(
     words = ("history", "add", "r.jsonl", "--history", "h")
     done = ciguard(*words, cwd=tmp_path, expect=code, **environ)
     assert (tmp_path / "h").exists() == (code == 0)
-    assert code == 0 or f"a run of {reported_of or event} writes no history" in done.stderr
+    assert code == 0 or f"is a run of {reported_of or event}: what is only" in done.stderr
 
 
 def test_damage_is_told_and_the_rest_is_added(ciguard: Ciguard, tmp_path: Path) -> None:

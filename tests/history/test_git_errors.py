@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.history.git_errors import advice, is_transient, lost_race, summarize
+from ciguard.history.branch_store import advice, is_transient, lost_race, summarize
 
 LINE = "To https://github.com/o/r\n!\t4f2a:refs/heads/h\t{}\nDone\n"
 RACES = (

@@ -79,13 +79,13 @@ def test_a_proposal_s_job_pushes_nothing(event: str, origin: Path, ciguard: Cigu
     folder = clone(origin, "one")
     (folder / "history.ciguard").write_bytes(encode(one(1)))
     done = ciguard("history", "push", cwd=folder, expect=3, GITHUB_EVENT_NAME=event)
-    assert f"GITHUB_EVENT_NAME: a run of {event} writes no history" in done.stderr
+    assert f"GITHUB_EVENT_NAME: this is a run of {event}: what is only" in done.stderr
     assert "if: github.event_name == 'push'" in done.stderr
     header = ShardLine("p", "01", run_id=7, event="push", branch="main")
     (folder / "r.jsonl").write_bytes(encode_line(header) + encode_line(Result("t", "passed")))
     words = ("history", "add", "r.jsonl", "--history", "branch:ciguard-history")
     done = ciguard(*words, cwd=folder, expect=3, GITHUB_EVENT_NAME=event)
-    assert f"GITHUB_EVENT_NAME: a run of {event} writes no history" in done.stderr
+    assert f"GITHUB_EVENT_NAME: this is a run of {event}: what is only" in done.stderr
     assert git(origin, "for-each-ref", "--format=%(refname:short)") == "main"
 
 

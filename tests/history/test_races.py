@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.history.branch_store import BranchStore
-    from ciguard.history.stored_bytes import StoredBytes
+    from ciguard.history.file_store import StoredBytes
 
 SOON = WriteRetryPolicy(tries=4, wait_s=0.001)
 

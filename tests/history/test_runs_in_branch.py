@@ -145,5 +145,5 @@ def test_a_pull_request_s_run_leaves_the_branch_as_it_was(project: Project) -> N
     project.add(7)
     before = git(project.folder, "ls-remote", "origin", NAME)
     project.leg("01", 8, event="pull_request")
-    assert "run 8 is of a pull request" in project.add(8, expect=3)
+    assert "run 8 is a run of pull_request" in project.add(8, expect=3)
     assert git(project.folder, "ls-remote", "origin", NAME) == before

@@ -7,8 +7,8 @@ from plan.plan_factories import planned, suite
 from plan.test_observations import history
 
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.history.base import BaseQuery
 from ciguard.history.file import History
+from ciguard.history.query import BaseQuery
 from ciguard.history.runs import HistoryLeg, HistoryRun
 from ciguard.model import CaseKey, InventorySummary, MovedUnit, Runner, UnitKey
 from ciguard.plan.base_plan import (
