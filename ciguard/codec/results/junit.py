@@ -111,10 +111,6 @@ class _Reading(XmlReader):
         self.message: str | None = None
         self.tries: list[_Try] = []
 
-    def is_outside(self) -> bool:
-        """Neither suite nor case is open."""
-        return not self.suites and self.case is None
-
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """A case, what it came to, or a suite; everything else is passed over."""
         if tag == "testcase":

@@ -99,10 +99,6 @@ class _Defining(XmlReader):
         self.test = ""
         self.texts: dict[str, str] = {}  # a class's name once, not a method
 
-    def is_outside(self) -> bool:
-        """Where a document may not follow the second reading says so."""
-        return True
-
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """The test, then its method."""
         if tag in _RESULTS:
@@ -165,10 +161,6 @@ class _Reading(XmlReader):
         self.total, self.counted_bad, self.counted_stopped, self.outcome = 0, 0, 0, ""
         self.aborted = ""  # what the run says of its end
         self.error = ""  # the first that no case need explain
-
-    def is_outside(self) -> bool:
-        """Between two runs."""
-        return self.outside
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """A result, a text of it, or what is said of the whole run."""

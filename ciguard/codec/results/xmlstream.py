@@ -1,14 +1,14 @@
 """XML of other programs: bytes -> results, streamed through expat in constant memory. Pure.
 
 What all formats have in common: entities and document types are refused, for they are attacks or
-nothing that a result needs; what precedes an error is given first; a file of several documents, one
-behind the other, is read as one. A file may say of itself that it is not whole (`incomplete`).
+nothing that a result needs; what precedes an error is given first. A file may say of itself that it
+is not whole (`incomplete`).
 """
 
 from __future__ import annotations
 
 import re
-from itertools import islice
+from itertools import chain, islice
 from typing import IO, TYPE_CHECKING, Any, Final
 from xml.parsers import expat
 
@@ -24,7 +24,6 @@ CHUNK_BYTES: Final = 1 << 16
 # Expat reads an unfinished token again with every chunk: one huge tag takes time by its square.
 MAX_TOKEN_BYTES: Final = 4 << 20
 MAX_BYTES: Final = 1 << 32  # unpacked: a gzip bomb ends here
-MAX_DOCUMENTS: Final = 10_000  # in one file; each costs a parser
 MAX_S: Final = 1e9  # 31 years: what claims more was not measured
 MAX_DIGITS: Final = 12  # of a counter
 
@@ -44,7 +43,7 @@ _REFERENCE: Final = re.compile(
 _LONGEST_REFERENCE: Final = 12
 
 # What expat says where one document has ended and another begins, or a declaration comes late.
-_NEXT_DOCUMENT_ERRORS: Final = frozenset(
+_SECOND_DOCUMENT_ERRORS: Final = frozenset(
     {
         expat.errors.codes[expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT],
         expat.errors.codes[expat.errors.XML_ERROR_MISPLACED_XML_PI],
@@ -66,10 +65,6 @@ class XmlReader:
         self.source = source
         self.found_results: list[Result] = []
         self.incomplete: InputError | None = None
-        self.document_offset = (
-            0,
-            0,
-        )  # lines above this document, columns before it in its first line
 
     def attach(self, parser: expat.XMLParserType) -> None:
         """Hear what this parser finds."""
@@ -88,10 +83,6 @@ class XmlReader:
         """An element ends."""
         raise NotImplementedError
 
-    def is_outside(self) -> bool:
-        """Say that no element is open that means anything: another document may follow."""
-        raise NotImplementedError
-
     def finish_open_case(self) -> None:
         """Nothing more can be read: what is known of an open case may be told."""
 
@@ -104,8 +95,7 @@ class XmlReader:
         """Where the parser is: source:line:column, both counted from 1."""
         line = self.parser.CurrentLineNumber if line is None else line
         column = self.parser.CurrentColumnNumber if column is None else column
-        column += self.document_offset[1] if line == 1 else 0
-        return f"{self.source}:{self.document_offset[0] + line}:{column + 1}"
+        return f"{self.source}:{line}:{column + 1}"
 
     def refuse(self, *_: Any) -> None:
         """Refuse a document type or an entity."""
@@ -163,93 +153,62 @@ class _Unclean(Exception):
     """What may be a character that XML forbids."""
 
 
-class _Next(Exception):
-    """Behind `offset` bytes of a document the next one begins."""
-
-    def __init__(self, offset: int) -> None:
-        super().__init__()
-        self.offset = offset
-
-
 def _feed(reading: XmlReader, chunk: bytes, *, cleaned: bool) -> None:
     """Parse a chunk, an empty one being the end.
 
     Raises:
         InputError: what is wrong, with line and column.
-        _Next: another document begins.
         _Unclean: once cleaned it may go on.
     """
     try:
         reading.parser.Parse(chunk, not chunk)
     except expat.ExpatError as error:
-        if (
-            error.code in _NEXT_DOCUMENT_ERRORS
-            and reading.is_outside()
-            and reading.parser.ErrorByteIndex > 0
-        ):
-            raise _Next(reading.parser.ErrorByteIndex) from None
         if error.code in _SKIPPED_ERRORS and not cleaned:
             raise _Unclean from None
         what = f"malformed XML: {expat.ErrorString(error.code)}"
         where = reading.position(error.lineno, error.offset)
-        raise InputError(what, where=where, fix="was its writer killed?") from None
+        fix = "was its writer killed?"
+        if error.code in _SECOND_DOCUMENT_ERRORS:
+            fix = "write a file for each document"
+        raise InputError(what, where=where, fix=fix) from None
     except (LookupError, ValueError) as error:  # an encoding that Python does not know
         raise InputError(f"malformed XML: {error}", where=reading.position()) from None
 
 
-class _Chunks:
-    """A stream by chunks, of which the last two can be taken back from any byte on."""
+def _chunks(
+    stream: IO[bytes], source: str, largest_bytes: int, *, cleaned: bool
+) -> Iterator[bytes]:
+    """A stream by chunks, of which the last is empty; cleaned, without what XML forbids."""
+    pieces = iter(lambda: stream.read(CHUNK_BYTES), b"")
+    remaining_bytes = largest_bytes
+    try:
+        for chunk in _without_forbidden(pieces) if cleaned else pieces:
+            remaining_bytes -= len(chunk)
+            if remaining_bytes < 0:
+                raise InputError("larger than any honest file", where=source, fix="split it")
+            yield chunk
+    except GZIP_ERRORS as error:
+        raise damaged_gzip(error, source) from error
+    yield b""
 
-    def __init__(
-        self, stream: IO[bytes], source: str, largest_bytes: int, *, cleaned: bool
-    ) -> None:
-        self.cleaned = cleaned
-        self.stream, self.source = stream, source
-        self.remaining_bytes = largest_bytes
-        self.fed = 0  # since this document's begin
-        self.last: tuple[bytes, bytes] = (b"", b"")
-        self.pending = b""
-        self.possible_reference = b""  # may be the begin of a reference
-        self.bytewise: bool | None = None  # ASCII is ASCII in it; None before its first chunk
 
-    def read(self) -> bytes:
-        """The next chunk; cleaned, without what XML forbids."""
-        chunk = self.stream.read(CHUNK_BYTES)
-        if not self.cleaned:
-            return chunk
-        if self.bytewise is None:
-            self.bytewise = b"\0" not in chunk[:4]
-        if not self.bytewise:
-            return chunk
-        is_last = not chunk
-        chunk = (self.possible_reference + chunk).translate(_ALLOWED)
-        begin = chunk.rfind(b"&", -_LONGEST_REFERENCE)
-        self.possible_reference = b""
-        if begin > 0 and not is_last:
-            chunk, self.possible_reference = chunk[:begin], chunk[begin:]
-        return _REFERENCE.sub(b"?", chunk) if b"&#" in chunk else chunk
-
-    def next(self) -> bytes:
-        try:
-            chunk = self.pending or self.read()
-        except GZIP_ERRORS as error:
-            raise damaged_gzip(error, self.source) from error
-        self.remaining_bytes -= len(chunk)
-        if self.remaining_bytes < 0:
-            raise InputError("larger than any honest file", where=self.source, fix="split it")
-        self.pending = b""
-        self.fed += len(chunk)
-        self.last = (self.last[1], chunk)
-        return chunk
-
-    def back_to(self, offset: int) -> bool:
-        """Give what came from this byte of the document on again, as a document of its own."""
-        held = b"".join(self.last)
-        begin = offset - (self.fed - len(held))
-        if not 0 <= begin < len(held):
-            return False
-        self.pending, self.fed, self.last = held[begin:], 0, (b"", b"")
-        return True
+def _without_forbidden(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Replace characters that XML forbids; what is not ASCII byte by byte (UTF-16) stays."""
+    is_bytewise: bool | None = None
+    possible_reference = b""
+    for piece in chain(pieces, [b""]):
+        if is_bytewise is None:
+            is_bytewise = b"\0" not in piece[:4]
+        chunk = piece
+        if is_bytewise:
+            chunk = (possible_reference + piece).translate(_ALLOWED)
+            begin = chunk.rfind(b"&", -_LONGEST_REFERENCE)
+            possible_reference = b""
+            if begin > 0 and piece:
+                chunk, possible_reference = chunk[:begin], chunk[begin:]
+            chunk = _REFERENCE.sub(b"?", chunk) if b"&#" in chunk else chunk
+        if chunk:
+            yield chunk
 
 
 def read(
@@ -270,51 +229,31 @@ def read(
     """
     given = 0
     try:
-        for one in _read(
-            make_reader(source), _Chunks(stream, source, largest_bytes, cleaned=False)
-        ):
+        chunks = _chunks(stream, source, largest_bytes, cleaned=False)
+        for one in _read(make_reader(source), chunks, cleaned=False):
             given += 1
             yield one
     except _Unclean:
         stream.seek(0)
-        chunks = _Chunks(stream, source, largest_bytes, cleaned=True)
-        yield from islice(_read(make_reader(source), chunks), given, None)
+        chunks = _chunks(stream, source, largest_bytes, cleaned=True)
+        yield from islice(_read(make_reader(source), chunks, cleaned=True), given, None)
 
 
-def _read(reading: XmlReader, chunks: _Chunks) -> Iterator[Result]:
-    """All documents of a file."""
-    for _ in range(MAX_DOCUMENTS):
-        reading.attach(expat.ParserCreate())
+def _read(reading: XmlReader, chunks: Iterator[bytes], *, cleaned: bool) -> Iterator[Result]:
+    parser = expat.ParserCreate()
+    reading.attach(parser)
+    fed_bytes = 0
+    for chunk in chunks:
+        fed_bytes += len(chunk)
         try:
-            yield from _document(reading, chunks)
-        except _Next as found:
-            yield from reading.drain()
-            lines, columns = reading.document_offset
-            line, column = reading.parser.ErrorLineNumber, reading.parser.ErrorColumnNumber
-            if not chunks.back_to(found.offset):
-                what = "malformed XML: a document behind another begins with a huge tag"
-                raise InputError(what, where=reading.position(line, column)) from None
-            reading.document_offset = (lines + line - 1, column + (columns if line == 1 else 0))
-            continue
-        if reading.incomplete is not None:
-            raise reading.incomplete
-        return
-    what = f"more than {MAX_DOCUMENTS:,} documents in one file"
-    raise InputError(what, where=reading.position(), fix="write a file for each")
-
-
-def _document(reading: XmlReader, chunks: _Chunks) -> Iterator[Result]:
-    parser = reading.parser
-    chunk = b" "
-    while chunk:
-        chunk = chunks.next()
-        try:
-            _feed(reading, chunk, cleaned=chunks.cleaned)
+            _feed(reading, chunk, cleaned=cleaned)
         except InputError:
             reading.finish_open_case()
             yield from reading.drain()
             raise
         yield from reading.drain()
-        if chunks.fed - parser.CurrentByteIndex > MAX_TOKEN_BYTES:
+        if fed_bytes - parser.CurrentByteIndex > MAX_TOKEN_BYTES:
             what = f"more than {MAX_TOKEN_BYTES >> 20} MiB without an end of one tag"
             raise InputError(what, where=reading.position(), fix="no honest result is that long")
+    if reading.incomplete is not None:
+        raise reading.incomplete
