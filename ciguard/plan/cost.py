@@ -76,11 +76,6 @@ def walls_of(shards: Sequence[Shard]) -> dict[str, list[float]]:
     return walls_s
 
 
-def chosen_option(shards: Sequence[Shard], pools: Mapping[str, Pool]) -> ShardCountOption:
-    """The plan itself as a choice."""
-    return option(walls_of(shards), pools, chosen=True)
-
-
 def counts_to_try(count: int, max_count: int) -> list[int]:
     """Numbers of shards to compare with the chosen one, ascending, without it."""
     found = {min(max(1, round(factor * count)), max_count) for factor in FACTORS}

@@ -20,7 +20,7 @@ from ciguard.plan.warnings import plan_warnings
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.model import UnitKey
@@ -89,13 +89,9 @@ def plan_fixed(
         works=list(works.values()),
         bound_s=max(work.bound_s(counts[pool]) for pool, work in works.items()),
     )
-    found = assemble_plan(basis, options, origin, made)
-    warnings = plan_warnings(
-        found, made.spreads, target_wall_s=None, floor_s=0.0, risk=options.risk
-    )
-    return encode_plan(
-        replace(found, warnings=(*origin.notes, *_warnings(assignment, names), *warnings))
-    )
+    draft = assemble_plan(basis, options, origin, made)
+    missed = plan_warnings(draft, made.spreads, None, options.risk)
+    return encode_plan(draft, (*_warnings(assignment, names), *missed))
 
 
 def _shard(
@@ -115,15 +111,10 @@ def _shard(
     return shard, spread
 
 
-def _warnings(assignment: FixedAssignment, planned: Sequence[str]) -> list[PlanNote]:
-    found = []
+def _warnings(assignment: FixedAssignment, planned: Sequence[str]) -> Iterator[PlanNote]:
     several = [key.unit for key, names in assignment.shards.items() if len(names) > 1]
     if several:
-        found.append(PlanNote("tests_in_several_shards", {"tests": several}))
-    named_ones = {name for names in assignment.shards.values() for name in names} | {
-        *assignment.empty
-    }
-    idle = sorted(named_ones - {*planned})
+        yield PlanNote("tests_in_several_shards", {"tests": several})
+    idle = sorted({*assignment.empty} - {*planned})
     if idle:
-        found.append(PlanNote("empty_shards", {"shards": idle}))
-    return found
+        yield PlanNote("empty_shards", {"shards": idle})

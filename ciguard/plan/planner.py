@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec import plan_file as codec
 from ciguard.model import CulpritCandidate, Plan, PlanNote, UnitKey
+from ciguard.plan.allocation import quick_makespans_s
 from ciguard.plan.base_plan import moved, shard_number, with_base_counts
-from ciguard.plan.cost import chosen_option, counts_to_try, option
+from ciguard.plan.cost import counts_to_try, option, walls_of
 from ciguard.plan.problem import MAX_SHARDS
 from ciguard.plan.problem_builder import ProblemBuilder, assign_pools, with_estimates
 from ciguard.plan.risk import overrun_probability
-from ciguard.plan.shard_count import allocate_together_or_apart, apportion, quick_makespans_s
+from ciguard.plan.shard_count import allocate_together_or_apart, apportion
 from ciguard.plan.warnings import plan_warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.model import Pool, Shard, ShardCountOption
+    from ciguard.plan.allocation import PoolAllocation
     from ciguard.plan.base_plan import BaseCount
     from ciguard.plan.problem import PackingProblem
     from ciguard.plan.problem_builder import PlanInputs, PlanOptions
     from ciguard.plan.risk import TimeLimits, WallTimeSpread
-    from ciguard.plan.shard_count import PoolAllocation
 
 DIGITS: Final = 6
 RISK_DIGITS: Final = 4
@@ -56,7 +57,7 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     """Make the plan: every unit in exactly one shard, the same bytes for the same input.
 
     Raises:
-        UsageError: fewer shards are requested than pools are needed.
+        UsageError: fewer shards are requested than there are pools and commands.
     """
     units = with_estimates(basis)
     making = ProblemBuilder(basis, units, options)
@@ -64,28 +65,22 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     works, distributions, bound_s = allocate_together_or_apart(making, pools, options)
     shards = _number_shards(works, distributions, options.limit)
     spreads = [spread for one in distributions for spread in one.spreads]
-    found = assemble_plan(basis, options, origin, ShardSet(shards, spreads, works, bound_s))
-    found = replace(
-        found,
+    made = ShardSet(shards, spreads, works, bound_s)
+    draft = assemble_plan(basis, options, origin, made)
+    draft = replace(
+        draft,
         base=basis.base.name if basis.base else None,
-        alternatives=_choices(works, shards, found.pools),
-        shard_count_limited_by=_stopped_by(works, distributions),
+        alternatives=_alternatives(works, shards, draft.pools),
+        shard_count_limited_by=_limiting_notes(distributions),
         moved_units=moved(basis.base, shards) if basis.base else (),
         culprit_candidates=_culprit_candidates(basis, shards),
     )
-    notes = [
-        *_too_few_units_warning(found, options),
-    ]
-    warnings = plan_warnings(
-        found,
-        spreads,
-        target_wall_s=options.target_wall_s if options.shards is None else None,
-        floor_s=max(work.solo_s(work.floor) for work in works),
-        risk=options.risk,
-    )
-    return encode_plan(
-        replace(found, warnings=(*origin.notes, *notes, *warnings)), _split(works, distributions)
-    )
+    if options.shards not in (None, len(shards)):
+        facts = {"requested": options.shards, "planned": len(shards)}
+        draft = replace(draft, warnings=(*draft.warnings, PlanNote("fewer_shards", facts)))
+    target_wall_s = options.target_wall_s if options.shards is None else None
+    notes = plan_warnings(draft, spreads, target_wall_s, options.risk, _floor_s(works))
+    return encode_plan(draft, notes, _split(works, distributions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,33 +104,42 @@ def assemble_plan(
 ) -> Plan:
     """The plan without its id, its warnings, and what only a plan with a choice of shards has."""
     walls_s = [shard.predicted.wall_s for shard in made.shards]
-    floors = [(work.solo_s(work.floor), -work.floor, work.units) for work in made.works]
-    _, floor, units = max(floors, key=lambda one: one[:2])
+    makespan_s, bound_s = max(walls_s), made.bound_s
+    work = max(made.works, key=lambda one: (one.solo_s(one.floor), -one.floor))
     deadline_s = options.limit.deadline_s
     risk = None
     if basis.estimates.has_history.any():
         risk = round(overrun_probability(deadline_s, walls_s, made.spreads), RISK_DIGITS)
     return Plan(
         id="",
-        suites={name: basis.suites[name] for name in sorted({unit.suite for unit in units})},
+        suites={name: basis.suites[name] for name in sorted({one.suite for one in work.units})},
         pools={name: basis.pools[name] for name in sorted({one.pool for one in made.shards})},
         policy=replace(options.policy, deadline_s=deadline_s),
         shards=made.shards,
-        lower_bound_s=round(made.bound_s, DIGITS),
-        gap=_gap(max(walls_s), made.bound_s),
+        lower_bound_s=round(bound_s, DIGITS),
+        gap=max(0.0, round(makespan_s / bound_s - 1, DIGITS)) if bound_s > 0 else 0.0,
         inventory=with_base_counts(basis.inventory.summary(), origin.base),
-        floor=units[-floor],
+        floor=work.units[work.floor],
         history=origin.history,
         repository=origin.repository,
         workflow=origin.workflow,
         head_sha=origin.head_sha,
         risk=risk,
         job_minutes=options.limit.job_minutes,
+        warnings=origin.notes,
     )
 
 
-def encode_plan(draft: Plan, split: tuple[str, ...] = ()) -> PlanResult:
-    """The plan with its id, and the bytes of its file."""
+def _floor_s(works: Sequence[PackingProblem]) -> float:
+    """What a shard of the floor unit alone takes."""
+    return max(work.solo_s(work.floor) for work in works)
+
+
+def encode_plan(
+    draft: Plan, warnings: Iterable[PlanNote], split: tuple[str, ...] = ()
+) -> PlanResult:
+    """The plan with more warnings and its id, and the bytes of its file."""
+    draft = replace(draft, warnings=(*draft.warnings, *warnings))
     content = codec.encode(draft)
     # The id comes first; to read a large plan back for it would take as long again.
     plan_id = content.split(b'"', 4)[3].decode("ascii")
@@ -154,40 +158,29 @@ def _split(
     return tuple(sorted(names))
 
 
-def _choices(
+def _alternatives(
     works: Sequence[PackingProblem], shards: Sequence[Shard], pools: Mapping[str, Pool]
 ) -> tuple[ShardCountOption, ...]:
     """The chosen number of shards and others, ascending."""
-    taken = chosen_option(shards, pools)
-    most = [work.max_shards for work in works]
-    if sum(len(work.positions) for work in works) > QUICK_ESTIMATE_UNITS:
-        return (taken,)
-    found = [taken]
-    for count in counts_to_try(len(shards), min(MAX_SHARDS, sum(most))):
+    found = [option(walls_of(shards), pools, chosen=True)]
+    is_quick = sum(len(work.positions) for work in works) <= QUICK_ESTIMATE_UNITS
+    max_count = min(MAX_SHARDS, sum(work.max_shards for work in works))
+    for count in counts_to_try(len(shards), max_count) if is_quick else ():
         if count < len(works):
             continue
-        counts = apportion(works, count)
         walls_s: dict[str, list[float]] = {}
-        for work, part in zip(works, counts, strict=True):
+        for work, part in zip(works, apportion(works, count), strict=True):
             walls_s.setdefault(work.pool, []).extend(quick_makespans_s(work, part))
         found.append(option(walls_s, pools, chosen=False))
     return tuple(sorted(found, key=lambda one: one.shards))
 
 
-def _stopped_by(
-    works: Sequence[PackingProblem], distributions: Sequence[PoolAllocation]
-) -> tuple[PlanNote, ...]:
-    """Why there are not more shards: for each suites and pool where they differ in it."""
-    first = distributions[0].limited_by
-    if all(one.limited_by == first for one in distributions):
-        return (first,)
+def _limiting_notes(distributions: Sequence[PoolAllocation]) -> tuple[PlanNote, ...]:
+    """Why there are not more shards, each reason once."""
     found: list[PlanNote] = []
-    for work, one in zip(works, distributions, strict=True):
-        suites = sorted({work.units[place].suite for place in work.positions})
-        facts = {**one.limited_by.facts, "suites": suites, "pool": work.pool}
-        note = PlanNote(one.limited_by.kind, facts)
-        if note not in found:
-            found.append(note)
+    for one in distributions:
+        if one.limited_by not in found:
+            found.append(one.limited_by)
     return tuple(found)
 
 
@@ -233,14 +226,3 @@ def _number_shards(
         replace(found[place], key=f"{place:0{width}}", timeout_minutes=limit.step_minutes)
         for place in sorted(found)
     )
-
-
-def _gap(makespan_s: float, bound_s: float) -> float:
-    return max(0.0, round(makespan_s / bound_s - 1, DIGITS)) if bound_s > 0 else 0.0
-
-
-def _too_few_units_warning(draft: Plan, options: PlanOptions) -> tuple[PlanNote, ...]:
-    number = len(draft.shards)
-    if options.shards is None or number == options.shards:
-        return ()
-    return (PlanNote("fewer_shards", {"requested": options.shards, "planned": number}),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -205,7 +205,6 @@ class ProblemBuilder:
         """All units' work, by pool and command.
 
         A shard holds units of one pool and command: to reproduce it, one program has to be started.
-        Where too few shards are requested, commands of one pool share shards.
 
         Args:
             pools: of each unit.
@@ -219,8 +218,6 @@ class ProblemBuilder:
             command = self._basis.suites[unit.suite].command
             by_command[pools[position], command, suite_key].append(position)
         parts = [(key[0], members) for key, members in sorted(by_command.items())]
-        if self._options.shards is not None:
-            parts = _merge_smallest(parts, self._options.shards)
         return [
             self.for_units(pool, members, self._part_of_cap(pool, members, parts))
             for pool, members in parts
@@ -273,24 +270,6 @@ def _colocated(
     for position, mine in names.items():
         found[root(mine[0])].append(position)
     return tuple(tuple(members) for members in found.values())
-
-
-def _merge_smallest(
-    parts: Sequence[tuple[str, list[int]]], count: int
-) -> list[tuple[str, list[int]]]:
-    found = list(parts)
-    while len(found) > count:
-        pools = Counter(pool for pool, _ in found)
-        crowded = sorted(
-            (part for part in found if pools[part[0]] > 1), key=lambda part: (len(part[1]), part)
-        )
-        if not crowded:
-            break
-        first = crowded[0]
-        second = next(part for part in crowded[1:] if part[0] == first[0])
-        rest = [part for part in found if part not in (first, second)]
-        found = sorted([*rest, (first[0], [*first[1], *second[1]])])
-    return found
 
 
 def _group_key(basis: PlanInputs, group: Grouping) -> GroupKey | None:

@@ -84,10 +84,7 @@ WORDS: Final[Mapping[PlanNoteKind, str]] = {
 
 def note_text(note: PlanNote) -> str:
     """A note in words, without its full stop."""
-    text = WORDS[note.kind].format(**{name: _shown(name, one) for name, one in note.facts.items()})
-    if "suites" in note.facts:
-        return f"{_shown('', note.facts['suites'])} in {note.facts['pool']}: {text}"
-    return text
+    return WORDS[note.kind].format(**{name: _shown(name, one) for name, one in note.facts.items()})
 
 
 def _shown(name: str, value: Any) -> str:

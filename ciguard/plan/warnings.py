@@ -22,25 +22,22 @@ DIGITS: Final = 6
 def plan_warnings(
     plan: Plan,
     spreads: Sequence[WallTimeSpread],
-    *,
     target_wall_s: float | None,
-    floor_s: float,
     risk: float,
-) -> tuple[PlanNote, ...]:
+    floor_s: float = 0.0,
+) -> Iterator[PlanNote]:
     """What the plan cannot meet.
 
     Args:
         spreads: of the shards, in their order.
         target_wall_s: None where the number of shards was given.
-        floor_s: what a shard of the floor unit alone takes.
         risk: accepted P(any shard passes the legs' own deadline).
+        floor_s: what a shard of the floor unit alone takes.
     """
-    return (
-        *_missed_target(plan, target_wall_s, floor_s),
-        *_over_deadline(plan),
-        *_over_risk(plan, spreads, risk),
-        *_over_memory(plan),
-    )
+    yield from _missed_target(plan, target_wall_s, floor_s)
+    yield from _over_deadline(plan)
+    yield from _over_risk(plan, spreads, risk)
+    yield from _over_memory(plan)
 
 
 def _missed_target(plan: Plan, target_wall_s: float | None, floor_s: float) -> Iterator[PlanNote]:

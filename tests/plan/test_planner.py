@@ -275,7 +275,7 @@ def test_each_pool_gets_its_own_shards() -> None:
     for shard in plan.shards:
         assert {pool_of[unit.suite] for unit in shard.units} == {shard.pool}
     assert plan.shards[0].budget_bytes == 63 * GIB
-    with pytest.raises(UsageError, match="1 shards for the units of 2 pools"):
+    with pytest.raises(UsageError, match="1 shard for 2 pools and commands"):
         planned(units, suites=suites, pool_of=pool_of, shards=1)
 
 

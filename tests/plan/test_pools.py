@@ -85,14 +85,15 @@ def test_a_shard_holds_one_command() -> None:
         {"three"},
         {"one", "two"},
     ]
-    only = planned(units, suites=suites, pool_of=pool_of, shards=1).plan
-    assert len(only.shards) == 1, "exactly as asked for"
+    output = "1 shard for 2 pools and commands: three in linux, one in linux"
+    with pytest.raises(UsageError, match=output):
+        planned(units, suites=suites, pool_of=pool_of, shards=1)
 
 
 def test_fewer_shards_than_pools_is_a_mistake() -> None:
     suites = {"one": suite(), "two": suite()}
     units = [(InventoryUnit("u", name), 1.0) for name in suites]
-    with pytest.raises(UsageError, match="1 shards for the units of 2 pools"):
+    with pytest.raises(UsageError, match="1 shard for 2 pools and commands"):
         planned(units, suites=suites, pool_of={"one": "linux", "two": "large"}, shards=1)
 
 

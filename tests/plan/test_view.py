@@ -310,5 +310,3 @@ def test_facts_are_shown_by_their_units_and_the_worst_first() -> None:
         "06 (6 min 00 s), 05 (5 min 00 s), 04 (4 min 00 s), 03 (3 min 00 s) and 2 more; "
         "longest tests: a\\nb (5.00 s)"
     )
-    apart = PlanNote("target_met", {"target_s": 60.0, "suites": ["a", "b"], "pool": "linux"})
-    assert note_text(apart) == "a, b in linux: they meet the target of 1 min 00 s"
