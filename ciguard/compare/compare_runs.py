@@ -21,7 +21,6 @@ from ciguard.compare.renames import NO_RENAMES, match_renames
 from ciguard.compare.run_changes import compare_metrics
 from ciguard.compare.run_columns import from_history
 from ciguard.compare.run_info import NO_CONTEXT, Context
-from ciguard.compare.scatter import sample_pairs
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed, without_outliers
 from ciguard.compare.transitions import ABSENT, transitions, with_excuses, with_failure_rates
@@ -103,7 +102,6 @@ def compare_run(
             lost_units=lost,
             legs=leg_changes(base, candidate, verdicts.speed, shards, verdicts.probe_s),
             totals=totals(base, candidate, complete=complete),
-            scatter_sample=sample_pairs(base, candidate),
             durations=durations,
             memory=memory,
             unjudged_reason=unjudged if base is not None else None,

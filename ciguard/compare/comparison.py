@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.compare.run_changes import NO_METRICS, NO_SUITE_SPEED
-from ciguard.compare.scatter import Sample
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
 from ciguard.compare.test_changes import WORSE_KINDS
 
@@ -71,9 +70,6 @@ class Comparison:
     suite_speed: SuiteSpeed = NO_SUITE_SPEED
     totals_vs_baseline: tuple[TotalVsBaseline, ...] = ()
     metrics: Metrics = NO_METRICS
-    scatter_sample: Sample = field(
-        default=Sample(), compare=False, metadata={"json": False}
-    )  # for a picture
 
     @property
     def can_be_confirmed(self) -> bool:

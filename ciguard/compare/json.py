@@ -39,11 +39,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, CaseKey | UnitKey):
         return value._asdict()
     if is_dataclass(value):
-        return {
-            field.name: _plain(getattr(value, field.name))
-            for field in fields(value)
-            if field.metadata.get("json", True)
-        }
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):

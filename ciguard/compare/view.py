@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
 from ciguard.compare import wording as words
-from ciguard.compare.scatter import scatter
 from ciguard.compare.test_changes import KINDS, MEASURE_NOUN
 from ciguard.compare.wording import NOTHING_SHOWN, Shown, as_sentence, change_verdict, headline
 from ciguard.document import (
     Bullets,
     Cell,
-    Chart,
     Code,
     Column,
     Details,
@@ -355,7 +353,6 @@ def _both_runs(
         summary, (_runs(comparison, links), facts, Bullets((*unlisted, *notes), "note"), table)
     )
     blocks: tuple[Block, ...] = (
-        Chart("scatter", scatter(comparison.scatter_sample)),
         table,
         facts,
         Section("unlisted", (Bullets(unlisted, "note"),), formats=("text",)),

@@ -65,7 +65,7 @@ def as_object(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, NAMES)
     names = list(getattr(kind, "_fields", ()))
     if is_dataclass(kind):
-        names = [field.name for field in fields(kind) if field.metadata.get("json", True)]
+        names = [field.name for field in fields(kind)]
     properties = {name: described(hints[name], known) for name in names}
     if kind is CaseChange:  # from nothing to something there is no ratio
         properties["ratio"] = {"anyOf": [PLAIN[float], PLAIN[type(None)]]}

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from compare.compare_factories import case, run_of
 from guard.fixtures import MIB, World, make_leg, make_plan
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.compare.scatter import PER_CRITERION, Pair, Sample, sample_pairs, scatter
 from ciguard.guard.verdict import Hotspot, Leg
 from ciguard.model import SampleLine
 from ciguard.render.markdown import SizeLimit, utf16_units
@@ -118,34 +116,6 @@ def test_bars_and_stacks() -> None:
     (one,) = charts.hotspot_chart([Hotspot("a.t", timeouts=1, out_of_memory=1, failures=2)])
     assert [part.width for part in one.parts] == [99.0, 99.0, 198.0]
     assert one.parts[1].x == one.parts[0].x + 99.0
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([(0.1, 0.1), (1.0, 1.0)], [(64.0, 420.0), (484.0, 0.0)]),
-        ([(0.1, 1.0), (1.0, 0.1)], [(64.0, 0.0), (484.0, 420.0)]),
-        ([(0.1, 1.0)], None),
-        ([(0.0, 1.0), (1.0, 2.0)], None),
-    ],
-)
-def test_dots_stand_where_their_times_are(
-    values: list[tuple[float, float]], expected: list[tuple[float, float]] | None
-) -> None:
-    shown = tuple(Pair("t", before, after) for before, after in values)
-    found = scatter(Sample(shown, len(shown)))
-    dots = None if found is None else [(dot.x, dot.y) for dot in found.dots]
-    assert dots == expected
-
-
-def test_of_many_tests_the_telling_ones_are_in_the_picture() -> None:
-    names = [f"t{number:04}" for number in range(3000)]
-    base = run_of({"01": [case(name, 0.2) for name in names]})
-    head = run_of({"01": [case(n, 9.0 if n == "t1234" else 0.2) for n in names]}, run_id=2)
-    found = sample_pairs(base, head)
-    assert found.total == 3000
-    assert len(found.shown) <= 3 * PER_CRITERION
-    assert Pair("t1234", 0.2, 9.0) in found.shown
 
 
 def test_files_that_lead_out_have_no_address() -> None:
