@@ -33,7 +33,7 @@ PURE_OF_RUN = ("run.policy",)
 ADAPTED = (
     *("config", "suites_and_pools", "console", "github", "history", "invocation", "sources"),
     *("init.generated_files", "render", "template_loader", "git"),
-    *("compare.ancestry_lookup", "guard.effective_policy"),
+    *("compare.ancestry", "guard.effective_policy"),
 )
 
 # By first folder or file below ciguard/, whose own folder is always allowed to itself; or by the
@@ -73,7 +73,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "suites_and_pools": ("config", "errors", "model", "codec", "hosted_runners", "run.frameworks"),
     "cli": ("__version__", "errors", "console", "invocation"),
     "git": ("errors",),
-    "compare.ancestry_lookup": ("compare.ancestry", "errors", "git.checkout"),
+    "compare.ancestry": ("compare.baseline_selection", "errors", "git.checkout"),
     "guard.effective_policy": (
         *("codec", "config", "errors", "sources.local", "github", "invocation", "model"),
         *("sources.base_files", "git.checkout", "history.file", "history.query"),
@@ -88,7 +88,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # Composes: reads a comparison, runs its suspects, and writes what that confirms.
     "experiment.commits": (
         *(*SHARED, "experiment", "compare.comparison", "compare.confirmation", "compare.json"),
-        "compare.wording",
+        "compare.headline",
     ),
     "history": (*SHARED, "sources.local", "git.commands"),
     "init": (*SHARED, "template_loader"),
@@ -104,7 +104,7 @@ LEG = ("errors", "text", "codec.__init__", "codec.record.lines", "codec.plan_fil
 ADAPTERS = frozenset(
     {"history.stores", "history.file_store", "history.branch_store", "plan.collection"}
     | {"plan.history_inputs"}
-    | {"experiment.process", "guard.effective_policy", "compare.ancestry_lookup"}
+    | {"experiment.process", "guard.effective_policy", "compare.ancestry"}
     | {"init.generated_files"}
 )
 

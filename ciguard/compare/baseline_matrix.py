@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ciguard.compare.baseline_selection import describe_selection
-from ciguard.compare.run_columns import CODE, index_in
-from ciguard.compare.run_info import BaselineInfo, ExcludedValues, RunInfo
+from ciguard.compare.run_columns import CODE, RunInfo, index_in, run_info
 from ciguard.history.query import in_complete_leg, leg_of, newest_values
 
 if TYPE_CHECKING:
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ciguard.compare.baseline_selection import Selection
+    from ciguard.compare.baseline_selection import AncestrySource, ExcludedRun, Selection
     from ciguard.compare.run_columns import Codes, Floats, Run
     from ciguard.history.file import History
 
@@ -28,19 +26,53 @@ _NO_GROUP: Final = -1
 _SHORTEST_S: Final = 0.001
 
 
+# Of tests that did not pass; of legs that did not end by themselves; memory that was measured in
+# another way than the candidate's.
+ExcludedValuesReason = Literal["not_passed", "incomplete_leg", "other_method"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedValues:
+    """Values of baseline runs that are not in the baseline, and why."""
+
+    reason: ExcludedValuesReason
+    values: int
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineInfo:
+    """The runs whose values are the baseline, and how they were chosen.
+
+    Attributes:
+        given_runs: how many of `runs` were given as the base; the others are the history's.
+        ordered_by_date: how many of the history's came before the candidate by date alone.
+        ancestors_of: the commit that all others of the history's are ancestors of; null if unknown.
+        ancestry_source: who said so.
+    """
+
+    runs: tuple[RunInfo, ...]
+    excluded_runs: tuple[ExcludedRun, ...]
+    given_runs: int = 0
+    ordered_by_date: int = 0
+    ancestors_of: str | None = None
+    ancestry_source: AncestrySource | None = None
+    values: int = 0
+    excluded_values: tuple[ExcludedValues, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class BaselineMatrix:
     """Baseline values of the candidate's cases, the newest in the last column.
 
     Attributes:
         wall_s, peak_delta_bytes: (cases, 20), NaN where there are fewer.
-        wall_group, peak_group: whose value it is: a position in `run_of_group`; -1 where none.
+        wall_group: whose value it is: a position in `run_of_group`; -1 where none.
         run_of_group: a group is a leg of a run; the run's position.
-        cut, bad: values that are not here because their leg did not end by itself, or they did not
-            pass.
-        otherwise: by case, values that are not here because their memory was measured in another
-            way.
-        given: by run, how many of the candidate's cases it has a value of.
+        from_incomplete_legs, not_passed: values that are not here because their leg did not end by
+            itself, or they did not pass.
+        other_method: by case, values that are not here because their memory was measured in
+            another way.
+        value_counts: by run, how many of the candidate's cases it has a value of.
         retained_bytes: as `wall_s`; None where the candidate has none.
         is_used, probe_s: of each group, whether it gives a value, and its runner's probe, or NaN.
     """
@@ -240,22 +272,6 @@ def align(run: Run, other: Run) -> Aligned:
     return Aligned(wall_s, peaks, leg)
 
 
-def run_info(run: Run) -> RunInfo:
-    """The run without its values."""
-    return RunInfo(
-        name=run.name,
-        run_id=run.run_id,
-        run_attempt=run.run_attempt,
-        sha=run.sha,
-        branch=run.branch,
-        event=run.event,
-        at=run.at,
-        cases=len(run.keys),
-        complete=run.complete,
-        in_history=run.in_history,
-    )
-
-
 def baseline_info(
     history: History | None, choice: Selection, bases: Sequence[Run], table: BaselineMatrix
 ) -> BaselineInfo:
@@ -283,14 +299,17 @@ def baseline_info(
         for number, run in enumerate(bases)
     ]
     unused = (
-        ExcludedValues("did not pass", table.not_passed),
-        ExcludedValues("of a leg that did not end by itself", table.from_incomplete_legs),
-        ExcludedValues("memory measured in another way", int(table.other_method.sum())),
+        ExcludedValues("not_passed", table.not_passed),
+        ExcludedValues("incomplete_leg", table.from_incomplete_legs),
+        ExcludedValues("other_method", int(table.other_method.sum())),
     )
     return BaselineInfo(
         runs=tuple(names),
         excluded_runs=choice.excluded,
-        selection=describe_selection(choice, len(bases), has_history=history is not None),
+        given_runs=len(bases),
+        ordered_by_date=choice.ordered_by_date,
+        ancestors_of=choice.lineage.of,
+        ancestry_source=choice.lineage.source,
         values=int(table.value_counts.sum()),
         excluded_values=tuple(one for one in unused if one.values),
     )

@@ -6,24 +6,15 @@ that came before, of the same workflow, all of one event.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.ancestry import (
-    PULL_REQUEST,
-    SHORT,
-    UNKNOWN,
-    Ancestry,
-    base_commit,
-    with_parents,
-)
-from ciguard.compare.run_info import ExcludedRun
 from ciguard.history.file import VALUES_PER_KEY
 from ciguard.history.runs import UNDATED
-from ciguard.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ciguard.compare.run_columns import Run
     from ciguard.history.file import History
@@ -34,11 +25,64 @@ if TYPE_CHECKING:
 EVENTS: Final = ("push", "schedule", "workflow_dispatch", "repository_dispatch")
 
 
+PULL_REQUEST: Final = ("pull_request", "pull_request_target")
+# Who knows which commits came before: "runs" is the parents that the history's runs recorded.
+AncestrySource = Literal["git", "github", "runs"]
+ExclusionReason = Literal[
+    "candidate",
+    "pull_request",
+    "merge_group",
+    "other_workflow",
+    "other_repository",
+    "other_branch",
+    "own_push",
+    "not_before",
+    "no_ancestor",
+    "other_event",
+    "too_old",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedRun:
+    """A run of the history that is no baseline, and why."""
+
+    run_id: int
+    reason: ExclusionReason
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestry:
+    """What somebody said of commits; of all others nothing is known.
+
+    Attributes:
+        of: the commit whose ancestors were asked for; it is one of them.
+        ancestors: are known to be.
+        non_ancestors: are known not to be.
+        source: who said so; None where nobody could.
+    """
+
+    of: str | None = None
+    ancestors: frozenset[str] = frozenset()
+    non_ancestors: frozenset[str] = frozenset()
+    source: AncestrySource | None = None
+
+    def is_ancestor(self, sha: str | None) -> bool | None:
+        """Whether a commit came before; None where nobody knows."""
+        if sha is None:
+            return None
+        return True if sha in self.ancestors else False if sha in self.non_ancestors else None
+
+
+UNKNOWN: Final = Ancestry()
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Positions of the history's runs that are a baseline, oldest first, and the others.
 
-    `by_date`: how many of them were chosen by date, as nobody said whether they came before.
+    `ordered_by_date`: how many of them were chosen by date, as no source knows whether they came
+    before.
     """
 
     used: tuple[int, ...] = ()
@@ -53,29 +97,29 @@ class _Criteria:
     branch: str | None
     lineage: Ancestry
 
-    def rejection(self, run: HistoryRun) -> str:
-        """Why a run is no baseline, whatever its event; "" where nothing speaks against it."""
+    def rejection(self, run: HistoryRun) -> ExclusionReason | None:
+        """Why a run is no baseline, whatever its event; None where nothing speaks against it."""
         candidate = self.candidate
         if run.run_id == candidate.run_id:
-            return "it is the candidate itself"
+            return "candidate"
         if run.event in PULL_REQUEST:
-            return "it is a pull request's"
+            return "pull_request"
         if run.event == "merge_group":
-            return "it is a merge group's"
+            return "merge_group"
         if run.workflow and candidate.workflow and run.workflow != candidate.workflow:
-            return f"of another workflow: {run.workflow}"
+            return "other_workflow"
         if run.repository and candidate.repository and run.repository != candidate.repository:
-            return f"of another repository: {run.repository}"
+            return "other_repository"
         if self.branch and run.branch and run.branch != self.branch:
-            return f"on another branch: {run.branch}"
+            return "other_branch"
         before = self.lineage.is_ancestor(run.sha)
         if not before and self._is_own(run):
-            return "it is the pull request's own earlier push"
+            return "own_push"
         if candidate.at is not None and UNDATED < candidate.at <= run.at:
-            return "not before the candidate"
+            return "not_before"
         if before is False:
-            return f"{(run.sha or '')[:SHORT]} is no ancestor of {(self.lineage.of or '')[:SHORT]}"
-        return ""
+            return "no_ancestor"
+        return None
 
     def _is_own(self, run: HistoryRun) -> bool:
         """A push to the branch of the pull request; of a fork's that may be called as the base."""
@@ -111,12 +155,11 @@ def select_baseline(
     for position, (run, reason) in enumerate(zip(history.runs, reasons, strict=True)):
         other = not reason and event is not None and run.event not in (None, event)
         if reason or other:
-            left_out.append(ExcludedRun(run.run_id, reason or f"of another event: {run.event}"))
+            left_out.append(ExcludedRun(run.run_id, reason or "other_event"))
         else:
             used.append(position)
-    old = f"older than the last {VALUES_PER_KEY}"
     left_out.extend(
-        ExcludedRun(history.runs[position].run_id, old) for position in used[:-VALUES_PER_KEY]
+        ExcludedRun(history.runs[position].run_id, "too_old") for position in used[:-VALUES_PER_KEY]
     )
     used = used[-VALUES_PER_KEY:]
     by_date = sum(lineage.is_ancestor(history.runs[position].sha) is None for position in used)
@@ -131,22 +174,34 @@ def _event(candidate: Run, runs: Sequence[HistoryRun]) -> str | None:
     return next((event for event in wanted if event in there), None)
 
 
-def describe_selection(choice: Selection, bases: int, *, has_history: bool) -> str:
-    """The baseline in words, without its number."""
-    given = "the base itself" if bases == 1 else "the runs given as the base"
-    if not choice.used:
-        if bases:
-            return f"only {given}"
-        return "no run of the history can be one" if has_history else "no history, no base"
-    count, of = len(choice.used), (choice.lineage.of or "")[:SHORT]
-    if choice.ordered_by_date == 0:
-        how = f"ancestors of {of}, by {choice.lineage.source}"
-    elif choice.ordered_by_date == count:
-        how = "the history's runs before the candidate, by date"
-    else:
-        known = count - choice.ordered_by_date
-        how = (
-            f"{count_of(known, 'ancestor')} of {of}, by {choice.lineage.source}; "
-            f"{count_of(choice.ordered_by_date, 'run')} before the candidate, by date"
-        )
-    return how + (f", and {given}" if bases else "")
+def base_commit(run: Run) -> str | None:
+    """The commit whose ancestors are a run's baseline; None where its record does not tell.
+
+    GitHub tests a pull request as the merge of its head into the base's tip: then it is the other
+    parent. Where the head itself was checked out, its ancestors on the base branch are those of
+    the merge base. Else it is the tested commit.
+    """
+    if run.is_pull_request and run.head_sha in run.parents and len(run.parents) > 1:
+        return next((parent for parent in run.parents if parent != run.head_sha), None)
+    if run.event in PULL_REQUEST and run.sha != run.head_sha:
+        return None  # some merge, of which nobody knows the parents
+    return run.sha
+
+
+def with_parents(lineage: Ancestry, runs: Iterable[HistoryRun], commit: str | None) -> Ancestry:
+    """Add what the history's own runs say of their parents, as far as that chain is unbroken."""
+    if commit is None:
+        return lineage
+    parents: Mapping[str, set[str]] = defaultdict(set)
+    for run in runs:
+        if run.sha is not None:
+            parents[run.sha].update(run.parents)
+    known = {commit}
+    left = [commit]
+    while left:
+        more = parents.get(left.pop(), set()) - known
+        known |= more
+        left += more
+    known |= lineage.ancestors
+    source = lineage.source or "runs"
+    return Ancestry(commit, frozenset(known), lineage.non_ancestors - known, source)

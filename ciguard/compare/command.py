@@ -10,17 +10,16 @@ import click
 
 from ciguard import console
 from ciguard.codec.quarantine import FILE as QUARANTINE
-from ciguard.compare import fail_conditions
-from ciguard.compare.ancestry import base_commit
-from ciguard.compare.ancestry_lookup import ancestry_of
-from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.ancestry import ancestry_of
+from ciguard.compare.baseline_selection import base_commit
+from ciguard.compare.compare_runs import Context, compare_run
+from ciguard.compare.comparison import exit_code
+from ciguard.compare.headline import headline
 from ciguard.compare.history_match import find_in_history, join_by_name, newest_run_of_branch
 from ciguard.compare.json import as_json
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.compare.run_info import Context
 from ciguard.compare.transitions import quarantined
 from ciguard.compare.view import document
-from ciguard.compare.wording import headline
 from ciguard.errors import CiguardError, InputError, UsageError
 from ciguard.model import FAIL_CONDITIONS
 from ciguard.render.markdown import as_markdown
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.run_columns import Run
-    from ciguard.compare.test_changes import Excuse
+    from ciguard.compare.transitions import Excuse
     from ciguard.history.file import History
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey
@@ -145,7 +144,7 @@ def command(
     else:
         local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
         console.out(headline(comparison).text)
-    return fail_conditions.exit_code(comparison, words, strict=strict)
+    return exit_code(comparison, words, strict=strict)
 
 
 def _fail_on(text: str) -> frozenset[str]:

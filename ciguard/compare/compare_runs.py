@@ -2,42 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matrix, run_info, usable
-from ciguard.compare.baseline_selection import Selection, select_baseline
-from ciguard.compare.comparison import Comparison, has_missing_tests, with_state
+from ciguard.compare.baseline_matrix import align, baseline_info, baseline_matrix, usable
+from ciguard.compare.baseline_selection import UNKNOWN, Selection, select_baseline
+from ciguard.compare.comparison import Comparison, Note, has_missing_tests, with_state
 from ciguard.compare.history_match import match_in_history
 from ciguard.compare.job_changes import cost, job_changes
 from ciguard.compare.leaks import find_leaks
 from ciguard.compare.leg_changes import MIN_OVERLAP, leg_changes, resharded_cases, totals, trends
 from ciguard.compare.measure_changes import confirmable_logs, judge_durations, judge_memory
+from ciguard.compare.metric_changes import compare_metrics
 from ciguard.compare.missing import incompleteness, leg_coverage, lost_units
 from ciguard.compare.normalize import normalize_baseline, normalize_run
 from ciguard.compare.renames import NO_RENAMES, match_renames
-from ciguard.compare.run_changes import compare_metrics
-from ciguard.compare.run_columns import from_history
-from ciguard.compare.run_info import NO_CONTEXT, Context
+from ciguard.compare.run_columns import from_history, run_info
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import judge_suite_speed, probe_adjusted_speed, without_outliers
-from ciguard.compare.transitions import ABSENT, transitions, with_excuses, with_failure_rates
-from ciguard.text import count_of
+from ciguard.compare.transitions import transitions, with_excuses, with_failure_rates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.compare.baseline_matrix import BaselineMatrix
+    from ciguard.compare.baseline_matrix import BaselineInfo, BaselineMatrix
+    from ciguard.compare.baseline_selection import Ancestry
     from ciguard.compare.comparison import UnjudgedReason
+    from ciguard.compare.leaks import Leak
     from ciguard.compare.normalize import NormalizedBaseline
-    from ciguard.compare.run_changes import Leak, SuiteSpeed
     from ciguard.compare.run_columns import Floats, Run
-    from ciguard.compare.run_info import BaselineInfo
-    from ciguard.compare.test_changes import MeasureVerdict, Transition
+    from ciguard.compare.significance import MeasureVerdict
+    from ciguard.compare.suite_speed import SuiteSpeed
+    from ciguard.compare.transitions import Excuse, Transition
     from ciguard.history.file import History
-    from ciguard.model import Plan
+    from ciguard.model import CaseKey, Plan
+    from ciguard.model.jobs import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Each has a value for "nobody said".
+
+    Attributes:
+        branch: the base's.
+        lineage: which commits came before the candidate's base.
+        prices: of a minute, by pool, in USD.
+        jobs_before, jobs_after: of the base and the candidate, as GitHub knows them.
+        excused: failures of the candidate that do not count.
+    """
+
+    branch: str | None = None
+    lineage: Ancestry = UNKNOWN
+    prices: Mapping[str, float] = field(default_factory=dict)
+    jobs_before: tuple[Job, ...] = ()
+    jobs_after: tuple[Job, ...] = ()
+    excused: Mapping[CaseKey, Excuse] = field(default_factory=dict)
+
+
+NO_CONTEXT: Final = Context()
 
 
 def compare_run(
@@ -106,7 +130,9 @@ def compare_run(
             memory=memory,
             unjudged_reason=unjudged if base is not None else None,
             notes=tuple(_notes(candidate, base, found)),
-            jobs=job_changes(base, candidate, context.jobs_before, context.jobs_after),
+            jobs=job_changes(base, candidate, context.jobs_before, context.jobs_after)
+            if base is not None
+            else (),
             # What is gone costs nothing: only whole runs are held against each other.
             cost_before=cost(base, context.jobs_before, context.prices)
             if base_is_complete
@@ -248,18 +274,15 @@ def _why_unjudged(
     return "few baseline runs" if len(baseline.runs) < MIN_BASELINE_RUNS else None
 
 
-def _notes(candidate: Run, base: Run | None, transitions: Sequence[Transition]) -> Iterator[str]:
+def _notes(candidate: Run, base: Run | None, transitions: Sequence[Transition]) -> Iterator[Note]:
     if base is None:
-        yield "There is no base: no transitions are shown."
-    elif not leg_coverage(base).is_complete and any(one.before == ABSENT for one in transitions):
-        yield "The base is incomplete: what is called added may have been lost there."
+        yield Note("no_base")
+    elif not leg_coverage(base).is_complete and any(one.before is None for one in transitions):
+        yield Note("incomplete_base")
     if base is not None:
         resharded, in_both = resharded_cases(base, candidate)
         if in_both - resharded < MIN_OVERLAP * in_both:
-            yield (
-                f"{resharded:,} of {count_of(in_both, 'case')} ran in another leg than on the base:"
-                " walls and peaks of its legs are of other tests."
-            )
+            yield Note("resharded", resharded, in_both)
     unusable = int((~np.isnan(candidate.wall_s) & ~usable(candidate)).sum())
     if unusable:
-        yield f"Not compared: numbers of {count_of(unusable, 'case')} that did not pass."
+        yield Note("not_passed", unusable)

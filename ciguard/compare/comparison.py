@@ -5,35 +5,61 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.compare.run_changes import NO_METRICS, NO_SUITE_SPEED
+from ciguard.compare.metric_changes import NO_METRICS
 from ciguard.compare.statistics import MIN_RUNS_TO_CONFIRM
-from ciguard.compare.test_changes import WORSE_KINDS
+from ciguard.compare.suite_speed import NO_SUITE_SPEED
+from ciguard.compare.transitions import WORSE_KINDS
+from ciguard.errors import ExitCode
+from ciguard.model import FAIL_CONDITIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from ciguard.compare.run_changes import (
-        Cost,
-        JobChange,
-        Leak,
-        LegChange,
-        Metrics,
-        SuiteSpeed,
-        Totals,
-        TotalVsBaseline,
-    )
-    from ciguard.compare.run_info import BaselineInfo, RunInfo
-    from ciguard.compare.test_changes import (
-        CaseChange,
-        LostUnits,
-        MeasureVerdict,
-        Transition,
-        TransitionKind,
-    )
+    from ciguard.compare.baseline_matrix import BaselineInfo
+    from ciguard.compare.job_changes import Cost, JobChange
+    from ciguard.compare.leaks import Leak
+    from ciguard.compare.leg_changes import LegChange, Totals, TotalVsBaseline
+    from ciguard.compare.metric_changes import Metrics
+    from ciguard.compare.missing import IncompleteReason, LostUnits
+    from ciguard.compare.run_columns import RunInfo
+    from ciguard.compare.significance import CaseChange, MeasureVerdict
+    from ciguard.compare.suite_speed import SuiteSpeed
+    from ciguard.compare.transitions import Transition, TransitionKind
+    from ciguard.model import Ending
 
-UNBLOCKED_OUTCOMES: Final = ("cancelled", "success")
 State = Literal["incomplete", "worse", "mixed", "better", "suspect", "same", "inconclusive"]
 UnjudgedReason = Literal["same run", "baseline incomplete", "few baseline runs"]
+
+
+NoteKind = Literal[
+    "no_base",
+    "incomplete_base",
+    "resharded",
+    "not_passed",
+    "confirmation",
+    "confirmation_of_other_commit",
+    "confirmation_failed",
+    "confirmation_by_judged_run",
+    "confirmation_unreadable",
+    "no_previous_run",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a reader must know about how a comparison was judged.
+
+    Attributes:
+        count, total: so many of all tests in both runs, or of all suspects.
+        runs: of each commit, in an experiment.
+        detail: foreign text: an error, a commit.
+    """
+
+    kind: NoteKind
+    count: int = 0
+    total: int = 0
+    runs: int = 0
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +68,10 @@ class Comparison:
 
     Attributes:
         base: whose outcomes are the ones before; None where there is none.
-        reasons: why the candidate is incomplete; empty if nothing says so.
+        incomplete_reasons: empty if nothing says that the candidate is incomplete.
         transitions: by kind, then key.
-        lost: units whose leg gave no result; they are in no transition.
+        lost_units: units whose leg gave no result; they are in no transition.
         unjudged_reason: why no number has a verdict; None where one has.
-        notes: what a reader must know about how this was judged.
     """
 
     state: State
@@ -54,7 +79,7 @@ class Comparison:
     candidate: RunInfo
     previous: RunInfo | None
     baseline: BaselineInfo
-    incomplete_reasons: tuple[str, ...]
+    incomplete_reasons: tuple[IncompleteReason, ...]
     transitions: tuple[Transition, ...]
     lost_units: tuple[LostUnits, ...]
     legs: tuple[LegChange, ...]
@@ -62,7 +87,7 @@ class Comparison:
     durations: MeasureVerdict
     memory: MeasureVerdict
     unjudged_reason: UnjudgedReason | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     jobs: tuple[JobChange, ...] = ()
     cost_before: Cost | None = None
     cost_after: Cost | None = None
@@ -137,7 +162,9 @@ def state_of(comparison: Comparison) -> State:
     worse |= pace == "slower" or "confirmed" in leaks
     # Units that are gone take their failures, time and memory with them: that is no gain.
     better = "fixed" in kinds or "improved" in words or pace == "faster"
-    better |= any((one.before, one.after) == UNBLOCKED_OUTCOMES for one in comparison.jobs)
+    better |= any(
+        one.transition == "unblocked" and one.after == "success" for one in comparison.jobs
+    )
     better &= not has_missing_tests(found)
     if worse:
         return "mixed" if better or "mixed" in words else "worse"
@@ -161,3 +188,63 @@ def state_of(comparison: Comparison) -> State:
 def has_missing_tests(transitions: Sequence[Transition]) -> bool:
     """Say that a case has no result any more; a whole leg may be gone with it."""
     return any(one.kind == "no_longer_run" for one in transitions)
+
+
+_KINDS: Final[Mapping[str, tuple[TransitionKind, ...]]] = {
+    "new-failure": ("newly_failing", "failing_added", "newly_crashed"),
+    "timeout": ("newly_timed_out",),
+    "oom": ("newly_out_of_memory",),
+}
+
+
+_ENDINGS: Final[Mapping[str, tuple[Ending, ...]]] = {
+    "timeout": ("timeout", "deadline"),
+    "oom": ("out_of_memory", "memory_guard"),
+}
+
+
+# Nothing could be said of these.
+_INCONCLUSIVE: Final = (
+    "not enough data", "too noisy to judge", "not measured", "baseline incomplete"
+)  # fmt: skip
+
+
+def triggered(comparison: Comparison, fail_on: Collection[str]) -> tuple[str, ...]:
+    """What of `fail_on` this comparison gives a reason for, as `FAIL_CONDITIONS` are ordered."""
+    leaked = any(leak.tier == "confirmed" for leak in comparison.leaks)
+    slower = comparison.suite_speed.verdict == "slower"
+    found = {
+        "memory": bool(comparison.memory.of_tier("confirmed")) or leaked,
+        "duration": bool(comparison.durations.of_tier("confirmed")) or slower,
+        "incomplete": bool(comparison.incomplete_reasons),
+    }
+    for word, kinds in _KINDS.items():
+        found[word] = any(one.kind in kinds for one in comparison.transitions)
+    for word, endings in _ENDINGS.items():
+        found[word] |= any(_newly(leg, endings) for leg in comparison.legs)
+    return tuple(word for word in FAIL_CONDITIONS if word in fail_on and found[word])
+
+
+def _newly(leg: LegChange, endings: tuple[Ending, ...]) -> bool:
+    return leg.after in endings and leg.before not in endings
+
+
+def exit_code(
+    comparison: Comparison, fail_on: Collection[str], *, strict: bool = False
+) -> ExitCode:
+    """Incomplete outranks failed tests outrank a regression outranks inconclusive.
+
+    Args:
+        strict: end with 12 when memory or durations could not be judged.
+    """
+    found = triggered(comparison, fail_on)
+    if "incomplete" in found:
+        return ExitCode.INCOMPLETE
+    if any(word in _KINDS for word in found):
+        return ExitCode.TESTS_FAILED
+    if found:
+        return ExitCode.REGRESSION
+    verdicts = (comparison.durations, comparison.memory)
+    if strict and any(verdict.verdict in _INCONCLUSIVE for verdict in verdicts):
+        return ExitCode.INCONCLUSIVE
+    return ExitCode.OK

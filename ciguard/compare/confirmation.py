@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ciguard.compare.comparison import with_state
+from ciguard.compare.comparison import Note, with_state
 from ciguard.compare.significance import classify_measure
 from ciguard.errors import InputError
 from ciguard.model import CaseKey
-from ciguard.text import count_of, one_line
+from ciguard.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ciguard.compare.comparison import Comparison
+    from ciguard.compare.significance import MeasureVerdict
     from ciguard.compare.statistics import Tier
-    from ciguard.compare.test_changes import MeasureVerdict
 
 SCHEMA: Final = 1
 MAX_BYTES: Final = 1 << 24  # of 80 suspects some KiB
@@ -107,10 +107,10 @@ def apply_confirmation(comparison: Comparison, confirmed: Confirmation) -> Compa
     """The comparison with its suspects confirmed, or not; what was not judged stays a suspect."""
     candidate = comparison.candidate.sha
     if confirmed.head and candidate and confirmed.head != candidate:
-        note = f"What was run again was {confirmed.head:.12}, another commit, and counts nothing."
-        return replace(comparison, notes=(*comparison.notes, one_line(note)))
+        note = Note("confirmation_of_other_commit", detail=one_line(confirmed.head, 12))
+        return replace(comparison, notes=(*comparison.notes, note))
     if confirmed.failure:
-        note = f"Suspects were run again, and nothing could be judged: {confirmed.failure}."
+        note = Note("confirmation_failed", detail=confirmed.failure)
         return replace(comparison, notes=(*comparison.notes, note))
     tiers = confirmed.tiers
     known = [
@@ -122,10 +122,7 @@ def apply_confirmation(comparison: Comparison, confirmed: Confirmation) -> Compa
     memory, durations = (
         _apply_to_verdict(one, tiers) for one in (comparison.memory, comparison.durations)
     )
-    note = (
-        f"{count_of(confirmed.runs, 'run')} of base and head in turn on one machine: "
-        f"{known.count('confirmed')} of {count_of(len(known), 'suspect')} confirmed."
-    )
+    note = Note("confirmation", known.count("confirmed"), len(known), runs=confirmed.runs)
     return with_state(
         replace(comparison, memory=memory, durations=durations, notes=(*comparison.notes, note))
     )

@@ -15,15 +15,33 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from ciguard.compare import comparison, run_changes, run_info, statistics, test_changes
+from ciguard.compare import (
+    baseline_matrix,
+    baseline_selection,
+    comparison,
+    job_changes,
+    leaks,
+    leg_changes,
+    metric_changes,
+    missing,
+    run_columns,
+    significance,
+    statistics,
+    suite_speed,
+    transitions,
+)
 from ciguard.compare.comparison import Comparison
-from ciguard.compare.wording import headline
+from ciguard.compare.headline import headline
 from ciguard.errors import InputError
-from ciguard.model import CaseKey, Ending, UnitKey
+from ciguard.model import CaseKey, Ending, Outcome, UnitKey
 
 SCHEMA: Final = 1
 
-PARTS: Final = (statistics, test_changes, run_changes, run_info, comparison)
+# The modules whose classes a comparison is made of.
+PARTS: Final = (
+    *(baseline_matrix, baseline_selection, comparison, job_changes, leaks, leg_changes),
+    *(metric_changes, missing, run_columns, significance, statistics, suite_speed, transitions),
+)
 FIX: Final = "make it with `ciguard compare BASE HEAD --format json -o FILE`"
 
 
@@ -82,6 +100,7 @@ def _adapter() -> TypeAdapter[Comparison]:
         **{name: kind for part in PARTS for name, kind in vars(part).items()},
         "CaseKey": CaseKey,
         "Ending": Ending,
+        "Outcome": Outcome,
         "Mapping": Mapping,
         "UnitKey": UnitKey,
         "datetime": datetime,

@@ -6,12 +6,12 @@ keeps most is left out, and what is left must still grow, and more than the same
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from ciguard.compare.baseline_matrix import usable
-from ciguard.compare.run_changes import Leak
 from ciguard.compare.run_columns import index_in
 from ciguard.compare.statistics import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM, count_values, medians
 
@@ -30,6 +30,26 @@ TRIM: Final = 0.1
 # Of one process: the bookkeeping of a framework grows, too, by some KiB a test.
 MIN_BYTES: Final = 16 * 1024 * 1024
 MIN_RATIO: Final = 1.5  # times what the same tests kept before
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """A process whose memory grew from test to test.
+
+    Attributes:
+        growth_bytes: what all of its tests kept together.
+        trimmed_growth_bytes: without the tenth that keeps most, of the tests that the base has too.
+        before_bytes: the same of the baseline; None where it has too few of these tests.
+    """
+
+    shard: str
+    process: int
+    tests: int
+    growth_bytes: int
+    trimmed_growth_bytes: int
+    before_bytes: int | None
+    n: int
+    tier: Tier
 
 
 def find_leaks(

@@ -1,38 +1,93 @@
-"""Whole legs and whole runs: endings, wall, peak, speed, and the tests that each leg had. Pure.
-
-Another plan may move a failing test to another shard: then one leg turns red and one green, and
-nothing has changed. So a leg that failed by its tests alone is held against one of its name only
-where both had the same work.
-"""
+"""Whole legs and whole runs: endings, wall, peak, speed, and how many tests changed legs. Pure."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from ciguard.compare.baseline_matrix import align, usable
-from ciguard.compare.run_changes import LegChange, Totals, TotalVsBaseline
-from ciguard.compare.run_columns import CODE, index_in, leg_from_history
-from ciguard.model import BAD_OUTCOMES
+from ciguard.compare.run_columns import index_in, leg_from_history
+from ciguard.history.query import STEADY_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from ciguard.compare.run_changes import TrendName
     from ciguard.compare.run_columns import Floats, Run, RunLeg
     from ciguard.history.file import History
-    from ciguard.model import Shard, UnitKey
+    from ciguard.model import Ending, Shard
 
-    Units = frozenset[UnitKey]
-
-# Of the units of two legs, those that both have: a change adds and removes a few tests, while
-# another plan of even two shards leaves half.
+# Of the cases of two runs, those that the leg of the same name ran in both: a change adds and
+# removes a few tests, while another plan of even two shards leaves half.
 MIN_OVERLAP: Final = 0.9
-LegKey = Literal["job", "name"]
+DOUBLE: Final = 2.0  # times the sum of before: no runner is half as fast as another
+
+TrendName = Literal["makespan_s", "sum_s", "peak_bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class LegChange:
+    """A leg in both runs, or in one: then the other's values are None.
+
+    `speed` is how slow this runner was: 1.3 took 30 % longer than usual for the same tests;
+    `probe_ratio` is the same of a fixed piece of CPU work, against the baseline's median (the
+    base's without a baseline). `predicted_...` are the candidate's plan's.
+    """
+
+    shard: str
+    before: Ending | None
+    after: Ending | None
+    wall_before_s: float | None = None
+    wall_after_s: float | None = None
+    peak_before_bytes: int | None = None
+    peak_after_bytes: int | None = None
+    budget_bytes: int | None = None
+    memory_bytes: int | None = None
+    speed: float | None = None
+    probe_ratio: float | None = None
+    predicted_wall_s: float | None = None
+    predicted_peak_bytes: int | None = None
+    pool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TotalVsBaseline:
+    """A measure of a whole run, and the median of `n` baseline runs."""
+
+    name: TrendName
+    before: float
+    after: float
+    n: int
+
+    @property
+    def is_doubled(self) -> bool:
+        """Say that the sum is at least twice what it was."""
+        return self.name == "sum_s" and _is_double(self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Whole runs. The makespan is told only of complete ones; the sum over `common` cases that
+    passed in both, as measured."""
+
+    makespan_before_s: float | None = None
+    makespan_after_s: float | None = None
+    common: int = 0
+    sum_before_s: float | None = None
+    sum_after_s: float | None = None
+    peak_before_bytes: int | None = None
+    peak_after_bytes: int | None = None
+
+    @property
+    def is_doubled(self) -> bool:
+        """Say that the sum is at least twice what it was on the base."""
+        before, after = self.sum_before_s, self.sum_after_s
+        return before is not None and after is not None and _is_double(before, after)
+
+
+def _is_double(before_s: float, after_s: float) -> bool:
+    return after_s >= max(DOUBLE * before_s, STEADY_S)
 
 
 def leg_changes(
@@ -164,45 +219,6 @@ def _peak(legs: Sequence[RunLeg]) -> int | None:
     return max((leg.peak_bytes for leg in legs if leg.peak_bytes is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class LegUnits:
-    """The units of all legs of a name, those that went wrong, and whether the legs ended by
-    themselves."""
-
-    units: Units
-    bad: Units
-    ended: bool
-
-
-def units_by_leg(run: Run, key: LegKey) -> dict[str, LegUnits]:
-    """What the legs did, by the name of their job, or their own; without a name by ""."""
-    is_bad = np.isin(run.outcome, [CODE["outcome"][outcome] for outcome in BAD_OUTCOMES])
-    units, bad = _units_of(run, np.ones(len(run.keys), np.bool_)), _units_of(run, is_bad)
-    legs: dict[str, list[int]] = defaultdict(list)
-    for position, leg in enumerate(run.legs):
-        legs[(leg.job if key == "job" else leg.name) or ""].append(position)
-    return {
-        name: LegUnits(
-            _union(units.get(at, frozenset()) for at in places),
-            _union(bad.get(at, frozenset()) for at in places),
-            all(run.legs[at].ending == "completed" for at in places),
-        )
-        for name, places in legs.items()
-    }
-
-
-def _units_of(run: Run, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> dict[int, Units]:
-    """The units of some cases, by the position of their leg."""
-    found: dict[int, set[UnitKey]] = defaultdict(set)
-    for at in np.flatnonzero(which).tolist():
-        found[int(run.leg[at])].add(run.keys[at].unit_key)
-    return {leg: frozenset(units) for leg, units in found.items()}
-
-
-def _union(parts: Iterable[Units]) -> Units:
-    return frozenset(chain.from_iterable(parts))
-
-
 def resharded_cases(base: Run, candidate: Run) -> tuple[int, int]:
     """How many cases another leg of that name ran before, and how many both runs have in legs."""
     if not base.legs or not candidate.legs:
@@ -212,23 +228,3 @@ def resharded_cases(base: Run, candidate: Run) -> tuple[int, int]:
     before, after = (np.array([leg.name for leg in run.legs]) for run in (base, candidate))
     differs = before[base.leg[place[here]]] != after[candidate.leg[here]]
     return int(differs.sum()), len(here)
-
-
-def explained_by_resharding(
-    name: str, before: Mapping[str, LegUnits], after: Mapping[str, LegUnits], *, failed_now: bool
-) -> bool:
-    """Say that a job failed in one run only by tests that the other run gave to another job.
-
-    Args:
-        before, after: all work of both runs; of a job that is no leg nothing is known.
-        failed_now: it did so in the second one.
-    """
-    old, new = before.get(name), after.get(name)
-    if old is None or new is None:
-        return False
-    failed, other_legs = (new, before) if failed_now else (old, after)
-    if not failed.bad or not failed.ended:
-        return False  # it failed by more than its tests
-    if len(old.units & new.units) < MIN_OVERLAP * len(old.units | new.units):
-        return True
-    return failed.bad <= _union(work.units for other, work in other_legs.items() if other != name)

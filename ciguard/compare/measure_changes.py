@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.compare.significance import CaseInput, Effects, classify
+from ciguard.compare.significance import CaseInput, Effects, MeasureVerdict, classify
 from ciguard.compare.statistics import (
     MIB,
     MIN_BASELINE_RUNS,
@@ -24,7 +24,6 @@ from ciguard.compare.statistics import (
     moderated_scale,
     prediction_error,
 )
-from ciguard.compare.test_changes import MeasureVerdict
 from ciguard.history.query import STEADY_S
 
 if TYPE_CHECKING:

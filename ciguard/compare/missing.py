@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Literal
 
-from ciguard.compare.test_changes import LostUnits
 from ciguard.compare.transitions import INTERRUPTED, statuses
-from ciguard.compare.wording import name_some
-from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -18,22 +15,39 @@ if TYPE_CHECKING:
     from ciguard.compare.run_columns import Run
     from ciguard.model import CaseKey, Ending, Plan, UnitKey
 
-# How a leg ended that did not end by itself; of others nobody knows more than that.
-_HOW: Final[Mapping[Ending, str]] = {
-    "completed": "left a damaged record",
-    "timeout": "hit a time limit",
-    "out_of_memory": "ran out of memory",
-    "crash": "crashed",
-    "deadline": "stopped at the deadline",
-    "memory_guard": "stopped before memory ran out",
-    "cancelled": "{was} cancelled",
-    "superseded": "{was} cancelled for a newer run",
-    "lost_runner": "lost the runner",
-    "runner_shutdown": "{was} stopped with the runner",
-    "disk_full": "filled the disk",
-    "setup_failed": "could not be set up",
-    "never_started": "did not start",
-}
+IncompleteKind = Literal["ended", "no_record", "no_result"]
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteReason:
+    """Why a run is incomplete.
+
+    Attributes:
+        kind: shards that ended early or whose record is damaged ("ended"), shards without a record,
+            or planned units of complete shards without a result.
+        shards: by name; "" of a run of result files.
+        ending: of these shards; "completed" where the record is damaged.
+        units: how many have no result.
+    """
+
+    kind: IncompleteKind
+    shards: tuple[str, ...] = ()
+    ending: Ending | None = None
+    units: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LostUnits:
+    """Units without a result whose leg left no record, or did not end by itself.
+
+    Attributes:
+        shards: one where it is known which; else all that gave less than they should.
+        certain: False where no plan says that the units were in these shards.
+    """
+
+    shards: tuple[str, ...]
+    units: tuple[UnitKey, ...]
+    certain: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +56,7 @@ class LegCoverage:
 
     Attributes:
         absent: shards that left no record.
-        cut: names of legs that did not end by themselves, or whose record is damaged.
+        truncated: names of legs that did not end by themselves, or whose record is damaged.
         shard_of: the plan's shard of each unit; None where no plan is known.
     """
 
@@ -72,33 +86,25 @@ def leg_coverage(run: Run, plan: Plan | None = None) -> LegCoverage:
     return LegCoverage(tuple(f"{n:0{width}}" for n in range(1, last + 1) if n not in numbers), cut)
 
 
-def incompleteness(run: Run, legs: LegCoverage) -> Iterator[str]:
-    """Why a run is incomplete, in words: once for all legs that ended in the same way."""
-    cut: dict[str, list[str]] = defaultdict(list)
+def incompleteness(run: Run, legs: LegCoverage) -> Iterator[IncompleteReason]:
+    """Why a run is incomplete: one reason for all legs that ended in the same way."""
+    truncated: dict[Ending, list[str]] = defaultdict(list)
     for leg in run.legs:
         if not leg.complete:
-            cut[_HOW.get(leg.ending, "{was} cut")].append(leg.name)
-    for how, names in cut.items():
-        one = len(names) == 1
-        which = f"{'leg' if one else 'legs'} {name_some([name or '?' for name in names])}"
-        if len(run.legs) == 1 and not names[0]:  # of result files, or of a command
-            which = "its only leg"
-        yield f"{which} {how.format(was='was' if one else 'were')}"
+            truncated[leg.ending].append(leg.name)
+    for ending, names in truncated.items():
+        yield IncompleteReason("ended", tuple(names), ending)
     if legs.absent:
-        word = "shard" if len(legs.absent) == 1 else "shards"
-        yield f"no record of {word} {name_some(legs.absent)}"
+        yield IncompleteReason("no_record", legs.absent)
     if legs.shard_of is not None:
-        have, incomplete_shards = (
-            {key.unit_key for key in run.keys},
-            {*legs.absent, *legs.truncated},
-        )
+        reported = {key.unit_key for key in run.keys}
+        incomplete_shards = {*legs.absent, *legs.truncated}
         silent = sum(
-            unit not in have and shard not in incomplete_shards
+            unit not in reported and shard not in incomplete_shards
             for unit, shard in legs.shard_of.items()
         )
         if silent:
-            has = "has" if silent == 1 else "have"
-            yield f"{count_of(silent, 'planned unit')} of whole shards {has} no result"
+            yield IncompleteReason("no_result", units=silent)
 
 
 def lost_units(
@@ -110,10 +116,10 @@ def lost_units(
     """The units that a run has no result of because their leg gave none.
 
     A plan says in which shard each was. Without one, what the base had and the candidate has not
-    may have been lost or removed, and nobody can tell which: `LostUnits.sure` says so.
+    may have been lost or removed, and nobody can tell which: `LostUnits.certain` says so.
 
     Args:
-        elsewhere: cases of the base that the candidate has under another name.
+        found_elsewhere: cases of the base that the candidate has under another name.
     """
     if legs.is_complete:
         return ()

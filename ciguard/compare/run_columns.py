@@ -126,6 +126,39 @@ class Run:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """Which run it was; None is not known. `values`: of how many cases it is baseline."""
+
+    name: str
+    run_id: int | None = None
+    run_attempt: int | None = None
+    sha: str | None = None
+    branch: str | None = None
+    event: str | None = None
+    at: datetime | None = None
+    cases: int = 0
+    complete: bool = False
+    in_history: bool = False
+    values: int | None = None
+
+
+def run_info(run: Run) -> RunInfo:
+    """The run without its values."""
+    return RunInfo(
+        name=run.name,
+        run_id=run.run_id,
+        run_attempt=run.run_attempt,
+        sha=run.sha,
+        branch=run.branch,
+        event=run.event,
+        at=run.at,
+        cases=len(run.keys),
+        complete=run.complete,
+        in_history=run.in_history,
+    )
+
+
 def index_in(run: Run, other: Run) -> NDArray[np.int64]:
     """Where each case of a run is in another one; -1 where it is not."""
     if run.keys == other.keys:  # as in most pull requests: told in a fifth of the time

@@ -8,12 +8,12 @@ run of the same change repeats is confirmed. A run is never held against itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from ciguard.compare.statistics import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM, t_975
-from ciguard.compare.test_changes import CaseChange, MeasureVerdict
+from ciguard.text import case_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +22,117 @@ if TYPE_CHECKING:
 
     from ciguard.compare.run_columns import Run
     from ciguard.compare.statistics import Flags, Floats, Thresholds, Tier
-    from ciguard.compare.test_changes import Measure, MeasureState
+    from ciguard.model import CaseKey
 
 MAX_SUSPECTS: Final = 40  # largest suspects: nobody reads more
+
+Measure = Literal["wall_s", "peak_delta_bytes"]
+
+
+MEASURE_NOUN: Final[dict[Measure, str]] = {"wall_s": "duration", "peak_delta_bytes": "peak memory"}
+
+
+# "incomplete": an improvement of an incomplete run; "baseline incomplete": measured before only in
+# legs that did not end by themselves.
+MeasureState = Literal[
+    "regressed",
+    "improved",
+    "mixed",
+    "suspects",
+    "no significant difference",
+    "not enough data",
+    "too noisy to judge",
+    "not measured",
+    "incomplete",
+    "baseline incomplete",
+]
+
+
+NAME_WIDTH: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CaseChange:
+    """A number of one case. `before` is the baseline's median, `ratio` the change, 0.25 is +25 %.
+
+    Wall times are at the baseline's speed (the runner's own speed divided out). `low` and `high`
+    are the 95 % interval of the ratio, None where there is no scale to judge by. `n` counts the
+    baseline values. `is_large`: a wall time of 3 times as much and 1 s more, which is named even
+    when it is not confirmed; where only the wall time as measured is so large, `after` is that.
+    """
+
+    key: CaseKey
+    shard: str
+    measure: Measure
+    tier: Tier
+    before: float
+    after: float
+    ratio: float
+    n: int
+    z: float | None = None
+    low: float | None = None
+    high: float | None = None
+    is_large: bool = False
+
+    @property
+    def name(self) -> str:
+        """The case in one line."""
+        return case_name(self.key, NAME_WIDTH)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureVerdict:
+    """One measure over the whole run.
+
+    Attributes:
+        judged: cases with at least 3 baseline values.
+        n: baseline values of a case, in the median.
+        losses, gains: largest first; of durations the 40 largest are kept, `suspects` counts all.
+        measured_otherwise: cases not judged, as memory of their baseline was measured in another
+            way.
+        spread: this run's residual noise over the baseline's; None where it cannot be told.
+    """
+
+    measure: Measure
+    verdict: MeasureState
+    judged_tests: int = 0
+    n: int = 0
+    suspects: int = 0
+    losses: tuple[CaseChange, ...] = ()
+    gains: tuple[CaseChange, ...] = ()
+    noise_ratio: float | None = None
+    measured_otherwise: int = 0
+
+    @property
+    def listed(self) -> tuple[CaseChange, ...]:
+        """What a comment names: of durations what is confirmed or large, the rest is noise."""
+        found = (*self.losses, *self.gains)
+        if self.measure == "peak_delta_bytes":
+            return found
+        return tuple(change for change in found if change.tier == "confirmed" or change.is_large)
+
+    @property
+    def sure(self) -> tuple[CaseChange, ...]:
+        """What is confirmed of all that is named."""
+        return tuple(change for change in self.listed if change.tier == "confirmed")
+
+    @property
+    def unsure(self) -> tuple[CaseChange, ...]:
+        """What is named and not confirmed."""
+        return tuple(change for change in self.listed if change.tier != "confirmed")
+
+    @property
+    def unlisted(self) -> int:
+        """How many unconfirmed changes a comment does not name.
+
+        None over too few baseline runs: without a verdict every test has a change.
+        """
+        judged_changes = [one for one in (*self.losses, *self.gains) if one.tier != "unjudged"]
+        return len(judged_changes) - sum(one.tier != "unjudged" for one in self.listed)
+
+    def of_tier(self, tier: Tier) -> tuple[CaseChange, ...]:
+        """The losses of one tier."""
+        return tuple(change for change in self.losses if change.tier == tier)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

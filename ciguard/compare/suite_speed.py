@@ -9,16 +9,15 @@ seems faster there, and slower on a faster one. So the legs as measured must say
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ciguard.compare.run_changes import SuiteSpeed
 from ciguard.compare.statistics import MIN_BASELINE_RUNS, MIN_RUNS_TO_CONFIRM, t_975
 
 if TYPE_CHECKING:
     from ciguard.compare.normalize import Integers
-    from ciguard.compare.run_changes import SuiteSpeedState
     from ciguard.compare.statistics import Floats
 
 RATIO: Final = 0.05
@@ -31,6 +30,36 @@ AS_MEASURED: Final = len(QUARTILES)  # the column behind them
 MIN_DIFFERENCE: Final = (
     0.025  # half of RATIO: what a suite must have changed with its runners in it
 )
+
+SuiteSpeedState = Literal[
+    "slower",
+    "maybe slower",
+    "faster",
+    "maybe faster",
+    "no significant difference",
+    "unclear",
+    "not enough data",
+    "not measured",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteSpeed:
+    """The suite's own speed, that of the runners taken out by their probes: 0.1 is 10 % slower.
+
+    `low` and `high` are its 95 % interval, `n` the baseline runs with a probe.
+    `measured_ratio`: the same with the runners in it, where that contradicts `ratio`; else None.
+    """
+
+    verdict: SuiteSpeedState
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    measured_ratio: float | None = None
+
+
+NO_SUITE_SPEED: Final = SuiteSpeed("not measured")
 
 
 def without_outliers(probe_s: Floats, baseline_median_s: float | None) -> Floats:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import numpy as np
 
 from ciguard.codec.quarantine import entry_of
 from ciguard.compare.renames import NO_RENAMES
 from ciguard.compare.run_columns import CODE, index_in
-from ciguard.compare.test_changes import EXCUSABLE, KINDS, Excuse, Transition
 from ciguard.history.file import CODE_NAMES
 from ciguard.history.query import bounds
+from ciguard.text import case_name, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from ciguard.codec.quarantine import Entry
     from ciguard.compare.renames import Renames
     from ciguard.compare.run_columns import Codes, Run
-    from ciguard.compare.test_changes import TransitionKind
     from ciguard.history.file import History
-    from ciguard.model import CaseKey, UnitKey
+    from ciguard.model import CaseKey, Ending, Outcome, UnitKey
 
     Statuses = NDArray[np.uint8]
 
@@ -38,9 +37,114 @@ _NEWLY: Final[dict[int, TransitionKind]] = {
     TIMED_OUT: "newly_timed_out",
     OUT_OF_MEMORY: "newly_out_of_memory",
 }
-ABSENT: Final = "absent"
 
+
+TransitionKind = Literal[
+    "newly_out_of_memory",
+    "newly_timed_out",
+    "newly_crashed",
+    "newly_failing",
+    "failing_added",
+    "no_longer_run",
+    "newly_skipped",
+    "failing_on_both",
+    "quarantined",
+    "ignored",
+    "flaky",
+    "fixed",
+    "renamed",
+    "removed",
+    "added",
+]
+
+
+# In the order in which a reader needs them, with their words.
+KINDS: Final[dict[TransitionKind, str]] = {
+    "newly_out_of_memory": "newly out of memory",
+    "newly_timed_out": "newly timed out",
+    "newly_crashed": "newly crashed",
+    "newly_failing": "newly failing",
+    "failing_added": "failing, added",
+    "no_longer_run": "no longer run",
+    "newly_skipped": "newly skipped",
+    "failing_on_both": "failing on both",
+    "quarantined": "quarantined",
+    "ignored": "ignored",
+    "flaky": "flaky",
+    "fixed": "fixed",
+    "renamed": "renamed",
+    "removed": "removed",
+    "added": "added",
+}
+
+
+WORSE_KINDS: Final[tuple[TransitionKind, ...]] = (
+    "newly_out_of_memory",
+    "newly_timed_out",
+    "newly_crashed",
+    "newly_failing",
+    "failing_added",
+)
+
+
+EXCUSABLE: Final[tuple[TransitionKind, ...]] = (*WORSE_KINDS, "failing_on_both")
 RATED_KINDS: Final = (*EXCUSABLE, "flaky")  # kinds shown with their past failure rate
+NAME_WIDTH: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """Why the failure of a test does not count."""
+
+    kind: Literal["quarantined", "ignored"]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CaseState:
+    """The result of a case; its outcome is None where a file of durations has only its time."""
+
+    outcome: Outcome | None
+    ending: Ending | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A case whose result is another than the base's, or is worth a word.
+
+    Attributes:
+        before, after: None where the run does not have the case.
+        shard: the candidate's; "" where the case is in none, or it is unknown in which.
+        renamed_from: its name in the base, where that is another one.
+        baseline_failures: baseline runs in which the case went wrong, of `baseline_runs` that have
+            it; None where they were not counted.
+        perhaps_was: a case of the base with a similar name, which may be this one and is not
+            compared.
+        excuse: why a quarantined or ignored failure does not count.
+    """
+
+    kind: TransitionKind
+    key: CaseKey
+    shard: str
+    before: CaseState | None
+    after: CaseState | None
+    message: str | None = None
+    renamed_from: CaseKey | None = None
+    baseline_failures: int | None = None
+    baseline_runs: int | None = None
+    excuse: str = ""
+    perhaps_was: CaseKey | None = None
+
+    @property
+    def name(self) -> str:
+        """The case in one line."""
+        return case_name(self.key, NAME_WIDTH)
+
+    @property
+    def first_line(self) -> str:
+        """What the message says first, in one line; "" without a message."""
+        lines = (line.strip() for line in (self.message or "").splitlines())
+        return one_line(next((line for line in lines if line), ""), NAME_WIDTH)
 
 
 def statuses(run: Run) -> Statuses:
@@ -67,11 +171,12 @@ def statuses_of(outcome: Codes, ending: Codes) -> Statuses:
     return found
 
 
-def outcome_text(run: Run, position: int) -> str:
-    """ "passed", "died (out of memory)"."""
-    outcome = CODE_NAMES["outcome"][run.outcome[position]] or "measured"
-    ending = CODE_NAMES["ending"][run.ending[position]]
-    return outcome if ending in ("", "completed") else f"{outcome} ({ending.replace('_', ' ')})"
+def case_state(run: Run, position: int) -> CaseState:
+    """The result of one case of a run."""
+    return CaseState(
+        cast("Outcome | None", CODE_NAMES["outcome"][run.outcome[position]] or None),
+        cast("Ending | None", CODE_NAMES["ending"][run.ending[position]] or None),
+    )
 
 
 class _Indexed:
@@ -190,8 +295,8 @@ def _in_candidate(before: _Indexed, after: _Indexed, names: Renames) -> Iterator
                 kind=kind,
                 key=key,
                 shard=after.shard(position),
-                before=ABSENT if old is None else outcome_text(before.run, old),
-                after=outcome_text(after.run, position),
+                before=None if old is None else case_state(before.run, old),
+                after=case_state(after.run, position),
                 message=after.run.messages.get(key),
                 renamed_from=was,
                 perhaps_was=names.perhaps.get(key),
@@ -228,9 +333,8 @@ def _only_in_base(
             died = after.run.outcome[new] == CODE["outcome"]["died"]
             if died or key.case == key.unit:
                 if key.case == key.unit and fate in BAD and after.statuses[new] == GOOD:
-                    after_word = outcome_text(after.run, new)
-                    before_word = outcome_text(before.run, position)
-                    yield Transition("fixed", key, after.shard(new), before_word, after_word)
+                    states = case_state(before.run, position), case_state(after.run, new)
+                    yield Transition("fixed", key, after.shard(new), *states)
                 continue
         if fate == INTERRUPTED:
             continue
@@ -244,8 +348,8 @@ def _only_in_base(
             kind="removed" if removed else "no_longer_run",
             key=key,
             shard=shard,
-            before=outcome_text(before.run, position),
-            after=ABSENT,
+            before=case_state(before.run, position),
+            after=None,
         )
 
 
@@ -254,10 +358,11 @@ def _flaky(
 ) -> Iterator[Transition]:
     for key in after.run.flaky:
         position = after.index_by_key[key]
-        word = outcome_text(after.run, position)
-        added = before.index_of(names.get(key, key)) is None
-        detail = "added, failed in an earlier try" if added else "failed in an earlier try"
-        yield Transition("flaky", key, after.shard(position), detail, word)
+        old = before.index_of(names.get(key, key))
+        state = None if old is None else case_state(before.run, old)
+        yield Transition(
+            "flaky", key, after.shard(position), state, case_state(after.run, position)
+        )
 
 
 def with_failure_rates(

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
 from ciguard.compare import wording as words
-from ciguard.compare.test_changes import KINDS, MEASURE_NOUN
-from ciguard.compare.wording import NOTHING_SHOWN, Shown, as_sentence, change_verdict, headline
+from ciguard.compare.headline import NOTHING_SHOWN, Shown, headline
+from ciguard.compare.significance import MEASURE_NOUN
+from ciguard.compare.transitions import KINDS
+from ciguard.compare.wording import as_sentence, change_verdict
 from ciguard.document import (
     Bullets,
     Cell,
@@ -42,16 +44,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ciguard.compare.comparison import Comparison, State
-    from ciguard.compare.run_changes import JobChange, LegChange, MetricChange
-    from ciguard.compare.run_info import RunInfo
-    from ciguard.compare.test_changes import (
-        CaseChange,
-        LostUnits,
-        Measure,
-        MeasureVerdict,
-        Transition,
-    )
-    from ciguard.compare.wording import Fact
+    from ciguard.compare.headline import Fact
+    from ciguard.compare.job_changes import JobChange
+    from ciguard.compare.leg_changes import LegChange
+    from ciguard.compare.metric_changes import MetricChange
+    from ciguard.compare.missing import LostUnits
+    from ciguard.compare.run_columns import RunInfo
+    from ciguard.compare.significance import CaseChange, Measure, MeasureVerdict
+    from ciguard.compare.transitions import Transition
     from ciguard.document import Block, Content, Row
     from ciguard.model import CaseKey
 
@@ -120,7 +120,7 @@ def sections(
     return (
         Section("runs", (_runs(comparison, links),), formats=("text", "html")),
         _lost(comparison.lost_units if not shown.missing else ()),
-        _jobs([one for one in comparison.jobs if not shown.has_job(one)]),
+        _jobs(comparison.jobs),
         _leaks(comparison, said),
         _transitions([one for one in comparison.transitions if not shown.has(one)], links),
         _measure(comparison, comparison.memory, said, links),
@@ -141,7 +141,7 @@ def _runs(comparison: Comparison, links: Links) -> Facts:
         (name, _run(run, links)) for name, run in found if run is not None
     ]
     baseline = comparison.baseline
-    rows.append(("baseline", f"{count_of(len(baseline.runs), 'run')}: {baseline.selection}"))
+    rows.append(("baseline", words.baseline_text(baseline)))
     if excluded := words.excluded_text(baseline):
         rows.append(("not used", excluded))
     return Facts(tuple(rows))
@@ -175,7 +175,7 @@ def _lost(lost: Sequence[LostUnits]) -> Section:
 def _jobs(jobs: Sequence[JobChange]) -> Section:
     rows = tuple(
         (
-            Link(job.name or "the job", job.url),
+            Link(job.name, job.url),
             job.before or "absent",
             job.after or "absent",
             job.transition or "",
@@ -235,7 +235,8 @@ def _list_of(found: Sequence[Transition]) -> Bullets:
     items = []
     for one in found[:MAX_CASES]:
         shard = f" (shard {one_line(one.shard, 20)})" if one.shard else ""
-        children = [Item(f"{one.before} -> {one.after}{shard}{words.failure_rate_text(one)}")]
+        states = f"{words.before_text(one)} -> {words.state_text(one.after)}"
+        children = [Item(f"{states}{shard}{words.failure_rate_text(one)}")]
         for relation, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
             if other is not None:
                 children.append(Item((f"{relation} ", Code(case_name(other, 60)))))
@@ -255,8 +256,8 @@ def _transition(one: Transition, links: Links) -> Row:
     return (
         KINDS[one.kind],
         name,
-        one.before,
-        f"{one.after}{words.failure_rate_text(one)}",
+        words.before_text(one),
+        f"{words.state_text(one.after)}{words.failure_rate_text(one)}",
         Link(one.shard, links.shard(one.shard)),
         Code(one.first_line) if one.first_line else "",
     )
@@ -357,7 +358,6 @@ def _both_runs(
         facts,
         Section("unlisted", (Bullets(unlisted, "note"),), formats=("text",)),
         Bullets(notes, "note"),
-        _baseline_runs(comparison),
     )
     number = len(legs), "compared shard"
     return (
@@ -420,7 +420,7 @@ def _notes(comparison: Comparison, said: frozenset[Fact]) -> Iterator[str]:
     """What a reader must know; not what the headline has."""
     if comparison.unjudged_reason and "unjudged" not in said:
         yield as_sentence(words.unjudged_text(comparison))
-    yield from comparison.notes
+    yield from map(words.note_text, comparison.notes)
 
 
 def _legs(comparison: Comparison, links: Links) -> Table:
@@ -463,19 +463,3 @@ def _change_of(
 
 def _factor(value: float | None) -> Cell:
     return Cell("-" if value is None else f"{value:.2f}", value)
-
-
-def _baseline_runs(comparison: Comparison) -> Section:
-    """Which runs are the baseline, and why others are not: on a page."""
-    baseline = comparison.baseline
-    items = [Item(words.run_text(run)) for run in baseline.runs]
-    items += [Item(f"not run {one.run_id}: {one.reason}") for one in baseline.excluded_runs]
-    items += [
-        Item(f"not {count_of(one.values, 'value')}: {one.reason}")
-        for one in baseline.excluded_values
-    ]
-    summary = (
-        f"{count_of(len(baseline.runs), 'baseline run')}, {len(baseline.excluded_runs):,} not used"
-    )
-    fold = Details(summary, (Bullets(tuple(items), "run"),))
-    return Section("baseline_runs", (fold,), formats=("html",))

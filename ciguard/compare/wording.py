@@ -2,54 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
-from ciguard.compare.run_changes import NOTABLE_RATIO
+from ciguard.compare.metric_changes import NOTABLE_RATIO
+from ciguard.compare.significance import MEASURE_NOUN
 from ciguard.compare.statistics import MIN_BASELINE_RUNS
 from ciguard.compare.suite_speed import RATIO as MIN_SPEED_RATIO
-from ciguard.compare.test_changes import KINDS, MEASURE_NOUN, WORSE_KINDS
+from ciguard.history.file import VALUES_PER_KEY
 from ciguard.text import count_of, duration, one_line, percent, percents, price, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ciguard.compare.comparison import Comparison, State, UnjudgedReason
-    from ciguard.compare.run_changes import (
-        Cost,
-        JobChange,
-        Leak,
-        LegChange,
-        MetricChange,
-        Metrics,
-        SuiteSpeed,
+    from ciguard.compare.baseline_matrix import BaselineInfo, ExcludedValuesReason
+    from ciguard.compare.baseline_selection import AncestrySource, ExclusionReason
+    from ciguard.compare.comparison import (
+        Comparison,
+        Note,
+        NoteKind,
+        UnjudgedReason,
     )
-    from ciguard.compare.run_info import BaselineInfo, RunInfo
+    from ciguard.compare.job_changes import Cost
+    from ciguard.compare.leaks import Leak
+    from ciguard.compare.leg_changes import LegChange
+    from ciguard.compare.metric_changes import MetricChange, Metrics
+    from ciguard.compare.missing import IncompleteReason, LostUnits
+    from ciguard.compare.run_columns import RunInfo
+    from ciguard.compare.significance import CaseChange, MeasureVerdict
     from ciguard.compare.statistics import Tier
-    from ciguard.compare.test_changes import (
-        CaseChange,
-        LostUnits,
-        MeasureVerdict,
-        Transition,
-        TransitionKind,
-    )
-    from ciguard.model import CaseKey, UnitKey
+    from ciguard.compare.suite_speed import SuiteSpeed
+    from ciguard.compare.transitions import CaseState, Transition
+    from ciguard.model import Ending
 
-# What a headline can say: what is missing, a verdict, the first leak, why nothing is judged.
-Fact = Literal["missing", "wall_s", "peak_delta_bytes", "suite_speed", "leak", "unjudged"]
 
-STATE_TEXT: Final[dict[State, str]] = {
-    "incomplete": "INCOMPLETE",
-    "worse": "WORSE",
-    "mixed": "MIXED",
-    "better": "BETTER",
-    "suspect": "SUSPECT",
-    "same": "NO SIGNIFICANT DIFFERENCE",
-    "inconclusive": "INCONCLUSIVE",
-}
-HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (
-    *WORSE_KINDS, "no_longer_run", "newly_skipped", "fixed", "quarantined", "ignored"
-)  # fmt: skip
 LEAK_TIER_TEXT: Final[dict[Tier, str]] = {
     "confirmed": "confirmed leak",
     "suspect": "possible leak",
@@ -61,106 +47,68 @@ UNJUDGED_TEXT: Final[dict[UnjudgedReason, str]] = {
     "incomplete",
     "few baseline runs": "the comparison of numbers begins with {least} baseline runs, there {are}",
 }
+ANCESTRY_SOURCE_TEXT: Final[dict[AncestrySource, str]] = {
+    "git": "git",
+    "github": "GitHub",
+    "runs": "the recorded parents",
+}
+EXCLUDED_RUN_TEXT: Final[dict[ExclusionReason, str]] = {
+    "candidate": "the candidate itself",
+    "pull_request": "of a pull request",
+    "merge_group": "of a merge group",
+    "other_workflow": "of another workflow",
+    "other_repository": "of another repository",
+    "other_branch": "on another branch",
+    "own_push": "an earlier push of the pull request",
+    "not_before": "not before the candidate",
+    "no_ancestor": "of a commit that is no ancestor",
+    "other_event": "of another event",
+    "too_old": f"older than the last {VALUES_PER_KEY}",
+}
+EXCLUDED_VALUES_TEXT: Final[dict[ExcludedValuesReason, str]] = {
+    "not_passed": "the test did not pass",
+    "incomplete_leg": "the shard did not complete",
+    "other_method": "memory measured in another way",
+}
+NOTE_TEXT: Final[dict[NoteKind, str]] = {
+    "no_base": "There is no base: no transitions are shown.",
+    "incomplete_base": "The base is incomplete: a test that is called added may have been lost "
+    "there.",
+    "resharded": "{count:,} of {total:,} tests ran in another shard than in the base: wall time "
+    "and peak memory of a shard are those of other tests.",
+    "not_passed": "Not compared: numbers of {tests} that did not pass.",
+    "confirmation": "{runs:,} runs of base and head in turn on one machine: {count:,} of "
+    "{suspects} confirmed.",
+    "confirmation_of_other_commit": "The experiment ran commit {detail}, not the candidate: it "
+    "confirms nothing.",
+    "confirmation_failed": "The experiment could not judge the suspects: {detail}.",
+    "confirmation_by_judged_run": "The judged run itself ran the experiment: the result is its own "
+    "claim.",
+    "confirmation_unreadable": "The result of the experiment cannot be read: {detail}.",
+    "no_previous_run": "Nothing can be confirmed: the previous run of this pull request is not "
+    "available ({detail}).",
+}
 MEASURED_OTHERWISE: Final = "not judged: their baseline was measured in another way"
-UNMEASURED: Final = ("not measured", "baseline incomplete")
 MAX_NAMED: Final = 3  # shards in a phrase; the rest is counted
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What the document has above the comparison.
-
-    Attributes:
-        missing: what the run lacks: shards, and tests without a result.
-        excused: failures that are quarantined or forgiven.
-        flaky: units that are named as flaky.
-        failed: failures that are named, with what changed about them.
-        jobs: names and addresses of the jobs that fail by those.
-    """
-
-    missing: bool = False
-    excused: bool = False
-    flaky: frozenset[UnitKey] = frozenset()
-    failed: frozenset[CaseKey] = frozenset()
-    jobs: frozenset[str] = frozenset()
-
-    def has(self, transition: Transition) -> bool:
-        """Say that a transition is named above."""
-        if transition.kind == "flaky":
-            return transition.key.unit_key in self.flaky
-        return transition.key in self.failed or (self.excused and bool(transition.excuse))
-
-    def has_job(self, job: JobChange) -> bool:
-        """Say that a job fails by what is named above."""
-        return job.transition == "newly failing" and not self.jobs.isdisjoint((job.name, job.url))
+def incomplete_text(reason: IncompleteReason) -> str:
+    """ "shards 01, 02: timeout", "no record of shard 03", "2 planned tests without a result"."""
+    if reason.kind == "no_result":
+        return f"{count_of(reason.units, 'planned test')} of complete shards without a result"
+    shards = shards_text(reason.shards)
+    if reason.kind == "no_record":
+        return f"no record of {shards}"
+    ending = reason.ending or "unknown"
+    words: dict[Ending, str] = {"completed": "damaged record", "unknown": "results truncated"}
+    return f"{shards}: {words.get(ending, ending.replace('_', ' '))}"
 
 
-NOTHING_SHOWN: Final = Shown()
-
-
-class Headline(NamedTuple):
-    """The sentence of a comparison, and the facts that it has."""
-
-    text: str
-    facts: frozenset[Fact]
-
-
-def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
-    """The sentence of a comparison, the worst first; nothing that was shown above it."""
-    parts: list[tuple[Fact | None, str]] = []
-    if not (shown.missing and comparison.state == "incomplete"):
-        parts += [("missing", text) for text in _missing(comparison)]
-    parts += [(None, text) for text in _counts(comparison)]
-    parts += _numbers(comparison)
-    if not parts and comparison.unjudged_reason:
-        parts = [("unjudged", unjudged_text(comparison))]
-    elif not parts and comparison.base is None:
-        parts = [(None, f"{count_of(comparison.candidate.cases, 'test')}, no base")]
-    elif not parts:
-        parts = [
-            (one.measure, measure_text(one)) for one in (comparison.memory, comparison.durations)
-        ]
-    text = "; ".join(text for _, text in parts)
-    facts = frozenset(fact for fact, _ in parts if fact is not None)
-    return Headline(f"{STATE_TEXT[comparison.state]}: {text}", facts)
-
-
-def _missing(comparison: Comparison) -> Iterator[str]:
-    yield from comparison.incomplete_reasons
-    sure = [one for one in comparison.lost_units if one.certain]
-    if len(sure) == len(comparison.incomplete_reasons) == 1:
-        yield f"{count_of(len(sure[0].units), 'test')} lost with it"
-    elif len(sure) == 1:
-        yield lost_text(sure[0])
-    elif sure:
-        units = sum(len(one.units) for one in sure)
-        yield f"{count_of(units, 'test')} lost with {len(sure):,} shards"
-    for one in comparison.lost_units:
-        if not one.certain:
-            yield f"{count_of(len(one.units), 'test')} of the base without a result"
-
-
-def _counts(comparison: Comparison) -> Iterator[str]:
-    for word in ("unblocked", "newly cancelled"):
-        if number := sum(one.transition == word for one in comparison.jobs):
-            yield f"{count_of(number, 'job')} {word}"
-    for kind in HEADLINE_KINDS:
-        if number := len(comparison.of_kind(kind)):
-            yield f"{number:,} {KINDS[kind]}"
-
-
-def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
-    """The verdicts; without any, only what has numbers to show."""
-    for leak in comparison.leaks[:1]:
-        more = len(comparison.leaks) - 1
-        yield "leak", leak_text(leak) + (f", and {more} more" if more else "")
-    if comparison.suite_speed.verdict in ("slower", "maybe slower", "faster"):
-        yield "suite_speed", suite_speed_text(comparison.suite_speed)
-    for text in doubled_texts(comparison):
-        yield None, text
-    for verdict in comparison.verdicts:
-        if verdict.verdict not in UNMEASURED or verdict.measured_otherwise:
-            yield verdict.measure, measure_text(verdict, brief=comparison.state == "same")
+def shards_text(names: Sequence[str]) -> str:
+    """ "shard 02", "shards 02, 05, 07 and 3 more"; "the only shard" of a run of result files."""
+    if not any(names):
+        return "the only shard"
+    return f"{'shard' if len(names) == 1 else 'shards'} {name_some(names)}"
 
 
 def name_some(names: Sequence[str]) -> str:
@@ -331,13 +279,28 @@ def cost_text(cost: Cost) -> str:
 
 def lost_text(lost: LostUnits) -> str:
     """ "29 tests lost with shard 02"."""
-    shards = f"{'shard' if len(lost.shards) == 1 else 'shards'} {name_some(lost.shards)}"
-    if not any(lost.shards):
-        shards = "the only shard"
+    shards = shards_text(lost.shards)
     tests = count_of(len(lost.units), "test")
     if lost.certain:
         return f"{tests} lost with {shards}"
     return f"{tests} of the base without a result: lost with {shards}, or removed"
+
+
+def state_text(state: CaseState | None) -> str:
+    """ "passed", "died (out of memory)", "absent"."""
+    if state is None:
+        return "absent"
+    outcome = state.outcome or "measured"
+    if state.ending in (None, "completed"):
+        return outcome
+    return f"{outcome} ({state.ending.replace('_', ' ')})"
+
+
+def before_text(one: Transition) -> str:
+    """How a test ended in the base; of a flaky one, what was before its last try."""
+    if one.kind != "flaky":
+        return state_text(one.before)
+    return f"{'added, ' if one.before is None else ''}failed in an earlier try"
 
 
 def failure_rate_text(one: Transition) -> str:
@@ -397,8 +360,44 @@ def run_text(run: RunInfo) -> str:
     return ", ".join(dict.fromkeys([*parts, count_of(run.cases, "test")]))
 
 
+def baseline_text(baseline: BaselineInfo) -> str:
+    """ "12 runs: on ancestors of a1b2c3d, by git", "2 runs: 1 ...; 1 given as the base"."""
+    of_history = len(baseline.runs) - baseline.given_runs
+    commit = (baseline.ancestors_of or "")[:7]
+    source = ANCESTRY_SOURCE_TEXT[baseline.ancestry_source or "runs"]
+    counts = {
+        f"on ancestors of {commit}, by {source}": of_history - baseline.ordered_by_date,
+        "before the candidate, by date": baseline.ordered_by_date,
+        "given as the base": baseline.given_runs,
+    }
+    parts = {text: number for text, number in counts.items() if number}
+    if not parts:
+        return "none"
+    texts = parts if len(parts) == 1 else [f"{number} {text}" for text, number in parts.items()]
+    return f"{count_of(len(baseline.runs), 'run')}: {'; '.join(texts)}"
+
+
 def excluded_text(baseline: BaselineInfo) -> str:
-    """ "2 runs: it is a pull request's; 18 values: did not pass"; "" where all were used."""
-    parts = [f"{count_of(number, 'run')}: {why}" for why, number in baseline.reasons]
-    parts += [f"{count_of(one.values, 'value')}: {one.reason}" for one in baseline.excluded_values]
+    """ "2 runs: of a pull request; 18 values: the test did not pass"; "" where all were used."""
+    reasons = Counter(one.reason for one in baseline.excluded_runs)
+    parts = [
+        f"{count_of(number, 'run')}: {EXCLUDED_RUN_TEXT[reason]}"
+        for reason, number in sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+    ]
+    parts += [
+        f"{count_of(one.values, 'value')}: {EXCLUDED_VALUES_TEXT[one.reason]}"
+        for one in baseline.excluded_values
+    ]
     return "; ".join(parts)
+
+
+def note_text(note: Note) -> str:
+    """A sentence of `NOTE_TEXT`."""
+    return NOTE_TEXT[note.kind].format(
+        count=note.count,
+        total=note.total,
+        runs=note.runs,
+        detail=note.detail,
+        tests=count_of(note.count, "test"),
+        suspects=count_of(note.total, "suspect"),
+    )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard import console
 from ciguard.codec import inventory_file as inventory_codec
 from ciguard.compare.confirmation import Confirmation, apply_confirmation
+from ciguard.compare.headline import headline
 from ciguard.compare.json import as_json, read_comparison
-from ciguard.compare.wording import headline
 from ciguard.errors import InputError, NothingToDo
 from ciguard.experiment import commit_result, commit_test, loop, measurement, process, unit_plan
 from ciguard.experiment.schedule import Design

@@ -12,14 +12,13 @@ from pydantic import SecretStr
 
 from ciguard import console
 from ciguard.codec.results.result_patterns import HELP
-from ciguard.compare.ancestry import base_commit
-from ciguard.compare.ancestry_lookup import ancestry_of
-from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.ancestry import ancestry_of
+from ciguard.compare.baseline_selection import base_commit
+from ciguard.compare.compare_runs import Context, compare_run
+from ciguard.compare.comparison import Note, exit_code
 from ciguard.compare.confirmation import apply_confirmation, read_confirmation
-from ciguard.compare.fail_conditions import exit_code
 from ciguard.compare.json import as_json
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.compare.run_info import Context
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.confirmation import Confirmation
     from ciguard.compare.run_columns import Run
-    from ciguard.compare.test_changes import Excuse
+    from ciguard.compare.transitions import Excuse
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import RunFacts
     from ciguard.guard.needs import NeededJob
@@ -63,14 +62,6 @@ SUMMARY: Final = SizeLimit(
     1024 * 1024 - 4096, utf8_bytes
 )  # GitHub takes 1 MiB a step, with the notes
 WITHOUT_HISTORY: Final = "the run is judged without past runs"
-NOT_CONFIRMED: Final = (
-    "Nothing could be confirmed: the run of this pull request before this one is not to be had "
-    "({why})."
-)
-
-OWN_CONFIRMATION: Final = (
-    "What was run again was run by the judged run itself: it is its own claim."
-)
 
 
 @click.command()
@@ -246,7 +237,7 @@ def _build_report(
     confirmation: str | None,
 ) -> Report:
     confirmed = _read_confirmation(invocation, confirmation) if confirmation is not None else None
-    note = ""
+    note = None
     needs_argument = (
         local.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
     )
@@ -371,22 +362,22 @@ def _context(
     )
 
 
-def _previous_run(invocation: Invocation, run: ActionsRun) -> tuple[Run | None, str]:
+def _previous_run(invocation: Invocation, run: ActionsRun) -> tuple[Run | None, Note | None]:
     """The run of this pull request before this one, which may confirm it; else why not."""
     token = invocation.environ.get("GITHUB_TOKEN") or invocation.environ.get("GH_TOKEN") or ""
     subject_run_id = run.triggering.id or run.run_id
     if subject_run_id is None or not token:
-        return None, ""
+        return None, None
     try:
         with GitHub(run.api_url, SecretStr(token)) as github:
             found = load_previous_run(github, run, subject_run_id)
     except CiguardError as error:
         console.err(f"warning: the run before this one: {error}")
-        return None, NOT_CONFIRMED.format(why=error.what)
+        return None, Note("no_previous_run", detail=error.what)
     if found is None:
-        return None, ""
+        return None, None
     runs = runs_from_records(found.records, f"run {found.run_id}")
-    return (runs[-1] if runs else None), ""
+    return (runs[-1] if runs else None), None
 
 
 def _write_values(invocation: Invocation, answer: Report, path: str) -> str:
@@ -407,19 +398,23 @@ def _read_confirmation(invocation: Invocation, path: str) -> Confirmation:
     return read_confirmation(local.read(invocation.folder / path), path)
 
 
-def _uploaded_confirmation(subject_run: SubjectRun | None) -> tuple[Confirmation | None, str]:
+def _uploaded_confirmation(
+    subject_run: SubjectRun | None,
+) -> tuple[Confirmation | None, Note | None]:
     """What a run that is named ran again by itself, and whose word that is; else why not.
 
     It is as much its own claim as its records are: whoever made those up could make up this.
     """
     if subject_run is None or subject_run.artifacts is None:
-        return None, ""
+        return None, None
     try:
         found = subject_run.artifacts.confirmation()
-        return (read_confirmation(*found), OWN_CONFIRMATION) if found is not None else (None, "")
+        if found is None:
+            return None, None
+        return read_confirmation(*found), Note("confirmation_by_judged_run")
     except CiguardError as error:
         console.err(f"warning: {error}")
-        return None, f"Suspects were run again, and what came of it cannot be read: {error.what}."
+        return None, Note("confirmation_unreadable", detail=error.what)
 
 
 def _write_comparison(invocation: Invocation, answer: Report, path: str) -> str:

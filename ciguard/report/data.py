@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ciguard.compare.test_changes import Excuse
+from ciguard.compare.transitions import Excuse
 from ciguard.model import repository_path
 from ciguard.report.links import Links
 

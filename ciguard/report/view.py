@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare import view as compare_view
-from ciguard.compare.test_changes import WORSE_KINDS
-from ciguard.compare.wording import Shown
-from ciguard.compare.wording import headline as compare_headline
+from ciguard.compare.headline import Shown
+from ciguard.compare.headline import headline as compare_headline
+from ciguard.compare.transitions import WORSE_KINDS
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
 from ciguard.guard import view as guard_view
 from ciguard.guard.verdict_headline import headline
@@ -133,12 +133,6 @@ def _comparison(data: ReportData, changes: dict[CaseKey, str]) -> tuple[Block, .
         excused=True,
         flaky=frozenset(one.key for one in (*verdict.flaky, *verdict.passed_after_oom)),
         failed=frozenset(key for key in changes if key in failed),
-        jobs=frozenset(
-            name
-            for one in verdict.failures
-            for name in (one.shard, data.links.job(one.shard))
-            if name
-        ),
     )
     links = compare_view.Links(data.links.job, data.links.run_page)
     blocks: tuple[Block, ...] = (

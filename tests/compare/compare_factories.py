@@ -24,7 +24,6 @@ from ciguard.model import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.compare.run_changes import JobChange
     from ciguard.model import Ending
 
 MIB = 1024 * 1024
@@ -112,9 +111,3 @@ def column_run(
         ),
         run_id=run_id,
     )
-
-
-def job_text(change: JobChange) -> str:
-    """ "cancelled -> success (unblocked)"."""
-    found = f"{change.before or 'absent'} -> {change.after or 'absent'}"
-    return f"{found} ({change.transition})" if change.transition else found

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from compare.compare_factories import case, died, run_of
 
-from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.compare_runs import Context, compare_run
+from ciguard.model.jobs import Job
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
     from ciguard.model import Result
 
 HOSTILE = "t.py::x[`|<b>@everyone</b> #1 ${{ x }} ::set-output\n\u202e\U0001f389]"
+
+
+def job(name: str, conclusion: str) -> Job:
+    begin = datetime(2026, 11, 21, 10, tzinfo=UTC)
+    return Job(1, name, 1, "completed", conclusion, begin, begin + timedelta(seconds=10))
+
+
+CONTEXT = Context(
+    jobs_before=(job("lint", "success"), job("docs", "cancelled")),
+    jobs_after=(job("lint", "failure"), job("docs", "success")),
+)
 
 
 def base_legs() -> dict[str, list[Result]]:
@@ -47,7 +60,7 @@ def past(count: int) -> list[Any]:
 def hurt() -> Comparison:
     """One of each, against one run."""
     head = run_of(head_legs(), "head", run_id=9, branch="topic", head_sha="a" * 40)
-    return compare_run(head, None, [run_of(base_legs(), "base")])
+    return compare_run(head, None, [run_of(base_legs(), "base")], context=CONTEXT)
 
 
 def same() -> Comparison:

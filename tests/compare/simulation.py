@@ -22,7 +22,7 @@ from ciguard.compare.compare_runs import compare_run
 
 if TYPE_CHECKING:
     from ciguard.compare.run_columns import Run
-    from ciguard.compare.test_changes import MeasureVerdict
+    from ciguard.compare.significance import MeasureVerdict
     from ciguard.model import CaseKey
 
 Floats = np.ndarray[Any, Any]

@@ -10,10 +10,15 @@ import numpy as np
 import pytest
 from compare.compare_factories import case, column_run, run_of
 
-from ciguard.compare.ancestry import Ancestry, base_commit, with_parents
-from ciguard.compare.baseline_selection import Selection, describe_selection, select_baseline
-from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.run_info import Context
+from ciguard.compare.baseline_selection import (
+    Ancestry,
+    Selection,
+    base_commit,
+    select_baseline,
+    with_parents,
+)
+from ciguard.compare.compare_runs import Context, compare_run
+from ciguard.compare.wording import baseline_text, excluded_text
 from ciguard.history.file import empty
 from ciguard.history.runs import HistoryLeg, HistoryRun
 
@@ -90,17 +95,17 @@ def test_the_commit_whose_ancestors_are_the_baseline(
 
 
 OBJECTIONS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"run_id": 99}, {}, "it is the candidate itself"),
-    ({"event": "pull_request"}, {}, "it is a pull request's"),
-    ({"event": "merge_group"}, {}, "it is a merge group's"),
-    ({"workflow": "nightly.yml"}, {}, "of another workflow: nightly.yml"),
-    ({"repository": "o/fork"}, {}, "of another repository: o/fork"),
-    ({"branch": "release"}, {}, "on another branch: release"),
-    ({"at": BEGIN + timedelta(days=61)}, {}, "not before the candidate"),
-    ({"event": "schedule"}, {}, "of another event: schedule"),
+    ({"run_id": 99}, {}, "candidate"),
+    ({"event": "pull_request"}, {}, "pull_request"),
+    ({"event": "merge_group"}, {}, "merge_group"),
+    ({"workflow": "nightly.yml"}, {}, "other_workflow"),
+    ({"repository": "o/fork"}, {}, "other_repository"),
+    ({"branch": "release"}, {}, "other_branch"),
+    ({"at": BEGIN + timedelta(days=61)}, {}, "not_before"),
+    ({"event": "schedule"}, {}, "other_event"),
     ({"event": "push"}, {"event": "schedule"}, ""),
-    ({"branch": "topic", "sha": sha(400)}, {}, "on another branch: topic"),
-    ({"branch": None, "sha": sha(400)}, {}, "it is the pull request's own earlier push"),
+    ({"branch": "topic", "sha": sha(400)}, {}, "other_branch"),
+    ({"branch": None, "sha": sha(400)}, {}, "own_push"),
 ]
 
 
@@ -116,7 +121,7 @@ def test_why_a_run_is_no_baseline(facts: dict[str, Any], of: dict[str, Any], rea
 def test_a_push_to_the_pull_requests_branch_is_its_own_where_the_base_is_not_known() -> None:
     known = history(past(1), past(2, branch="topic"))
     found = select_baseline(known, candidate())
-    assert reasons(found) == {2: "it is the pull request's own earlier push"}
+    assert reasons(found) == {2: "own_push"}
     forked = select_baseline(
         known, candidate(branch="main"), "main"
     )  # a fork's branch may be called so
@@ -150,11 +155,13 @@ def test_ancestors_are_told_from_other_commits() -> None:
     lineage = Ancestry(sha(3), frozenset({sha(1), sha(2), sha(3)}), frozenset({sha(5)}), "git")
     found = select_baseline(known, candidate(), "main", lineage)
     assert used(found, known) == [1, 2, 3, 4]  # nobody knows of 4
-    assert reasons(found) == {5: "0000000 is no ancestor of 0000000"}
+    assert reasons(found) == {5: "no_ancestor"}
     assert found.ordered_by_date == 1
-    assert describe_selection(found, 0, has_history=True) == (
-        "3 ancestors of 0000000, by git; 1 run before the candidate, by date"
+    baseline = compare_run(candidate(), known, context=Context("main", lineage)).baseline
+    assert baseline_text(baseline) == (
+        "4 runs: 3 on ancestors of 0000000, by git; 1 before the candidate, by date"
     )
+    assert excluded_text(baseline) == "1 run: of a commit that is no ancestor"
 
 
 def test_the_runs_own_parents_tell_as_far_as_they_reach() -> None:
@@ -162,7 +169,7 @@ def test_the_runs_own_parents_tell_as_far_as_they_reach() -> None:
     lineage = with_parents(Ancestry(), runs, sha(5))
     assert {number for number in range(8) if lineage.is_ancestor(sha(number))} == {5, 4, 3}
     assert lineage.is_ancestor(sha(2)) is None
-    assert (lineage.of, lineage.source) == (sha(5), "the runs' own parents")
+    assert (lineage.of, lineage.source) == (sha(5), "runs")
     assert with_parents(Ancestry(), runs, None) == Ancestry()
     assert Ancestry().is_ancestor(None) is None
 
@@ -171,7 +178,7 @@ def test_at_most_twenty_and_the_newest() -> None:
     known = history(*(past(n) for n in range(1, 25)))
     found = select_baseline(known, candidate(), "main")
     assert used(found, known) == list(range(5, 25))
-    assert reasons(found) == dict.fromkeys(range(1, 5), "older than the last 20")
+    assert reasons(found) == dict.fromkeys(range(1, 5), "too_old")
 
 
 def test_which_values_were_used_and_why_others_were_not() -> None:
@@ -186,9 +193,9 @@ def test_which_values_were_used_and_why_others_were_not() -> None:
     assert [run.values for run in found.runs] == [3, 2, 0]
     assert found.values == 5
     assert {one.reason: one.values for one in found.excluded_values} == {
-        "did not pass": 1,
-        "of a leg that did not end by itself": 3,
-        "memory measured in another way": 1,
+        "not_passed": 1,
+        "incomplete_leg": 3,
+        "other_method": 1,
     }
 
 

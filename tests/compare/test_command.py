@@ -53,7 +53,7 @@ def test_a_record_that_is_there_twice_is_named(ciguard: Ciguard, place: Path) ->
     write(place, "both/one", {"01": [case("a", 1.0)]}, started_at="2026-11-20T10:00:00Z")
     write(place, "both/two", {"01": [case("a", 2.0)]}, started_at="2026-11-20T11:00:00Z")
     done = ciguard("compare", "base", "both", cwd=place)
-    assert done.stdout.startswith("INCOMPLETE: leg 01 left a damaged record; ")
+    assert done.stdout.startswith("INCOMPLETE: shard 01: damaged record; ")
     (warning,) = done.stderr.splitlines()
     assert warning.startswith("warning: one/1-1/01/supervisor.jsonl: 2 shard lines that differ")
 
@@ -86,7 +86,9 @@ def test_result_files_that_are_cut_or_none(ciguard: Ciguard, tmp_path: Path) -> 
     (tmp_path / "base.xml").write_text(complete)
     (tmp_path / "cut.xml").write_text(JUNIT.format("a"))
     done = ciguard("compare", "base.xml", "cut.xml", cwd=tmp_path)
-    assert done.stdout.startswith("INCOMPLETE: its only leg was cut; 1 test of the base without a")
+    assert done.stdout.startswith(
+        "INCOMPLETE: the only shard: results truncated; 1 test of the base without a"
+    )
     assert "1 test of the base without a result: lost with the only shard, or removed" in (
         done.stdout
     )
@@ -148,7 +150,7 @@ def test_runs_that_are_not_used_are_told_with_why(ciguard: Ciguard, place: Path)
     early = {"01": [case("a", 1.0, 160)]}
     write(place, "now", early, run_id=20, started_at="2026-11-10T11:00:00Z", branch="topic")
     output = ciguard("compare", "base", "now", "--history", "history", cwd=place).stdout
-    assert "baseline   10 runs: the history's runs before the candidate, by date\n" in output
+    assert "baseline   10 runs: before the candidate, by date\n" in output
     assert "not used   2 runs: not before the candidate\n" in output
 
 
@@ -214,17 +216,17 @@ def test_a_folder_that_is_in_the_history_is_not_counted_twice(
     by_folder = ciguard("compare", "run2", "run3", "--history", "h", cwd=tmp_path).stdout
     by_id = ciguard("compare", "2", "run3", "--history", "h", cwd=tmp_path).stdout
     assert "base       run2, run 2 of the history, 1 test" in by_folder
-    assert "baseline   2 runs: the history's runs before the candidate, by date\n" in by_folder
+    assert "baseline   2 runs: before the candidate, by date\n" in by_folder
     assert by_folder.replace("run2, run 2", "run 2") == by_id
     itself = ciguard("compare", "1", "run2", "--history", "h", cwd=tmp_path).stdout
     assert "candidate  run2, run 2 of the history, 1 test" in itself
-    assert "baseline   1 run: the history's runs before the candidate, by date\n" in itself
+    assert "baseline   1 run: before the candidate, by date\n" in itself
 
 
 def test_a_history_that_is_not_there_is_no_baseline(ciguard: Ciguard, place: Path) -> None:
     done = ciguard("compare", "base", "head", "--history", "nosuch", cwd=place)
     assert done.stderr == "warning: nosuch: there is no history yet\n"
-    assert "baseline   1 run: only the base itself\n" in done.stdout
+    assert "baseline   1 run: given as the base\n" in done.stdout
 
 
 def test_numbers_of_a_leg_without_an_end_are_not_called_unmeasured(

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.comparison import Note
+from ciguard.compare.headline import headline
+from ciguard.compare.missing import IncompleteReason
 from ciguard.compare.run_columns import CODE
-from ciguard.compare.wording import headline, measure_text
+from ciguard.compare.wording import measure_text
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
 from ciguard.history.run_metadata import RunMetadata
@@ -24,7 +27,7 @@ from ciguard.text import percent
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
     from ciguard.compare.run_columns import Run
-    from ciguard.compare.test_changes import CaseChange
+    from ciguard.compare.significance import CaseChange
     from ciguard.history.file import History
 
 TESTS = 60
@@ -375,7 +378,7 @@ def test_what_did_not_pass_is_not_measured() -> None:
     head = run_of({"01": [case("a", 5.0, 500, outcome="failed")]}, run_id=9)
     found = compare_run(head, None, base)
     assert found.durations.verdict == found.memory.verdict == "not measured"
-    assert "Not compared: numbers of 1 case that did not pass." in found.notes
+    assert Note("not_passed", 1) in found.notes
 
 
 def test_values_of_a_leg_that_died_are_no_baseline() -> None:
@@ -474,7 +477,7 @@ def test_a_missing_shard_is_seen_by_its_number() -> None:
     base = run_of({key: [case(key)] for key in ("01", "02", "03", "04")})
     head = run_of({key: [case(key)] for key in ("01", "03", "04")}, run_id=2)
     found = compare_run(head, None, [base])
-    assert found.incomplete_reasons == ("no record of shard 02",)
+    assert found.incomplete_reasons == (IncompleteReason("no_record", ("02",)),)
     (leg,) = [leg for leg in found.legs if leg.shard == "02"]
     assert (leg.before, leg.after) == ("completed", None)
 
@@ -576,17 +579,17 @@ def left_out(found: Comparison) -> dict[int, str]:
 
 def test_runs_that_are_no_baseline_and_why() -> None:
     history = history_runs(3)
-    assert left_out(compare_run(head(run_id=2), history)) == {2: "it is the candidate itself"}
+    assert left_out(compare_run(head(run_id=2), history)) == {2: "candidate"}
     early = compare_run(head(day=2), history)
-    assert left_out(early) == {2: "not before the candidate", 3: "not before the candidate"}
+    assert left_out(early) == {2: "not_before", 3: "not_before"}
     pulls = history_runs(3, event="pull_request")
-    assert set(left_out(compare_run(head(), pulls)).values()) == {"it is a pull request's"}
+    assert set(left_out(compare_run(head(), pulls)).values()) == {"pull_request"}
     rest = history_runs(3, workflow="nightly.yml")
     found = compare_run(head(workflow="tests.yml"), rest)
-    assert set(left_out(found).values()) == {"of another workflow: nightly.yml"}
+    assert set(left_out(found).values()) == {"other_workflow"}
     base = run_of({"01": [case("a", 1.0, 100)]}, run_id=50, branch="release")
     found = compare_run(head(), history, [base])
-    assert set(left_out(found).values()) == {"on another branch: main"}
+    assert set(left_out(found).values()) == {"other_branch"}
     assert [run.run_id for run in found.baseline.runs] == [50]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.confirmation import MAX_BYTES, apply_confirmation, read_confirmation
-from ciguard.compare.wording import measure_text
+from ciguard.compare.wording import measure_text, note_text
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,7 +64,10 @@ def test_a_suspect_and_what_came_of_it(verdict: str, p: float, tier: str, state:
     assert (tiers, now.state) == ([tier], state)
     evaluated = p is not None
     output = f"{1 if tier == 'confirmed' else 0} of {'1 suspect' if evaluated else '0 suspects'}"
-    assert now.notes[-1] == f"5 runs of base and head in turn on one machine: {output} confirmed."
+    assert (
+        note_text(now.notes[-1])
+        == f"5 runs of base and head in turn on one machine: {output} confirmed."
+    )
 
 
 def test_the_number_of_baseline_values_is_that_of_a_typical_test() -> None:
@@ -91,11 +94,11 @@ def test_what_was_no_suspect_becomes_none() -> None:
 @pytest.mark.parametrize(
     ("changes", "output"),
     [
-        ({"head": "d" * 40}, "another commit, and counts nothing"),
-        ({"complete": False, "stopped_because": "budget"}, "nothing could be judged: budget"),
+        ({"head": "d" * 40}, "not the candidate: it confirms nothing"),
+        ({"complete": False, "stopped_because": "budget"}, "could not judge the suspects: budget"),
         (
             {"complete": False, "failure": "a 1: exit 2\n<b>"},
-            "nothing could be judged: a 1: exit 2",
+            "could not judge the suspects: a 1: exit 2",
         ),
     ],
 )
@@ -104,8 +107,8 @@ def test_what_proves_nothing_changes_nothing_and_is_said(
 ) -> None:
     now, tiers = confirmed(answer(("more memory", 0.001), **changes))
     assert (tiers, now.state) == (["suspect"], "suspect")
-    assert output in now.notes[-1]
-    assert "\n" not in now.notes[-1]
+    assert output in note_text(now.notes[-1])
+    assert "\n" not in note_text(now.notes[-1])
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from compare.compare_factories import case, died, run_of
 from compare.test_compare_runs import Past, factor
-from compare.test_leg_changes import BASES, growing, paced
+from compare.test_leaks import growing
+from compare.test_suite_speed import BASES, paced
 
-from ciguard.compare import fail_conditions
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.fail_conditions import exit_code
+from ciguard.compare.comparison import exit_code, triggered
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
@@ -59,19 +59,15 @@ FOUND = [
 def test_each_word_has_its_code_and_is_silent_without_it(
     comparison: Comparison, word: str, code: int
 ) -> None:
-    assert fail_conditions.triggered(comparison, ALL) == (word,)
+    assert triggered(comparison, ALL) == (word,)
     assert exit_code(comparison, {word}) == code
     assert exit_code(comparison, ALL - {word}) == 0
     assert exit_code(comparison, ()) == 0
 
 
 def test_a_leg_that_timed_out_counts_too() -> None:
-    assert fail_conditions.triggered(outcome(case("a"), ending="deadline"), {"timeout"}) == (
-        "timeout",
-    )
-    assert fail_conditions.triggered(outcome(case("a"), ending="out_of_memory"), {"oom"}) == (
-        "oom",
-    )
+    assert triggered(outcome(case("a"), ending="deadline"), {"timeout"}) == ("timeout",)
+    assert triggered(outcome(case("a"), ending="out_of_memory"), {"oom"}) == ("oom",)
 
 
 def test_incomplete_outranks_failed_outranks_regressed_outranks_inconclusive() -> None:
@@ -89,8 +85,8 @@ def test_strict_is_content_where_all_was_judged() -> None:
 
 def test_a_leak_or_a_slower_suite_of_one_run_fails_nothing() -> None:
     bases = [growing(0.01, n) for n in range(1, 13)]
-    assert not fail_conditions.triggered(compare_run(growing(2.0, 20), None, bases), ALL)
-    assert not fail_conditions.triggered(compare_run(paced(20, 1.15, 1.0, 20), None, BASES), ALL)
+    assert not triggered(compare_run(growing(2.0, 20), None, bases), ALL)
+    assert not triggered(compare_run(paced(20, 1.15, 1.0, 20), None, BASES), ALL)
 
 
 def test_a_suspect_fails_nothing() -> None:

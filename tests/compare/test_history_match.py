@@ -10,8 +10,9 @@ from compare.compare_factories import case, files_of, run_of
 
 from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
+from ciguard.compare.headline import headline
 from ciguard.compare.history_match import match_in_history
-from ciguard.compare.wording import headline, run_text
+from ciguard.compare.wording import run_text
 from ciguard.history.file import decode, encode
 from ciguard.history.ingest import history_of
 from ciguard.history.merge import merge
@@ -94,7 +95,7 @@ def test_the_base_is_counted_once_and_gives_no_verdict_that_its_id_would_not(
 ) -> None:
     found = compare_run(by_hand(3), history, [by_hand(2)])
     assert [run.run_id for run in found.baseline.runs] == [1, 2]
-    assert found.baseline.selection == "the history's runs before the candidate, by date"
+    assert found.baseline.ordered_by_date == len(found.baseline.runs)
     assert found.base is not None
     assert run_text(found.base).startswith("run2, run 2 of the history, 2222222, main, ")
     assert found.memory.verdict == "not enough data"
@@ -104,7 +105,7 @@ def test_the_base_is_counted_once_and_gives_no_verdict_that_its_id_would_not(
 def test_the_candidate_is_never_in_its_own_baseline(history: History) -> None:
     found = compare_run(by_hand(2), history, [by_hand(1)])
     assert [run.run_id for run in found.baseline.runs] == [1]
-    assert [one.reason for one in found.baseline.excluded_runs] == ["it is the candidate itself"]
+    assert [one.reason for one in found.baseline.excluded_runs] == ["candidate"]
     alone = compare_run(by_hand(2), history)
     assert alone.base is not None
     assert alone.base.run_id == 1

@@ -11,7 +11,9 @@ from markdown_it import MarkdownIt
 
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.wording import headline, lost_text
+from ciguard.compare.comparison import Note
+from ciguard.compare.headline import headline
+from ciguard.compare.wording import incomplete_text, lost_text
 from ciguard.render.plaintext import COLUMNS
 
 if TYPE_CHECKING:
@@ -44,6 +46,10 @@ def compared(legs: dict[str, list[Result]], *, planned: bool = True, **facts: st
 
 def lost_texts(found: Comparison) -> list[str]:
     return [f"{one.kind} {one.key.unit} {one.shard}".strip() for one in found.transitions]
+
+
+def incomplete_texts(found: Comparison) -> list[str]:
+    return list(map(incomplete_text, found.incomplete_reasons))
 
 
 def test_units_of_a_lost_leg_are_one_line_and_no_transitions() -> None:
@@ -90,18 +96,18 @@ def test_a_leg_that_was_stopped_loses_what_it_had_begun_and_what_it_had_not() ->
 def test_legs_that_ended_in_one_way_are_one_reason() -> None:
     legs = {f"{n:02}": [case(f"t{n}")] for n in range(1, 111)}
     found = compare_run(run_of(legs, run_id=2, ending="cancelled"), None, [run_of(legs)])
-    assert found.incomplete_reasons == ("legs 01, 02, 03 and 107 more were cancelled",)
+    assert incomplete_texts(found) == ["shards 01, 02, 03 and 107 more: cancelled"]
     one = compare_run(run_of({"01": [case("a")]}, run_id=2, ending="out_of_memory"))
-    assert one.incomplete_reasons == ("leg 01 ran out of memory",)
+    assert incomplete_texts(one) == ["shard 01: out of memory"]
     cut = compare_run(run_of({"01": [case("a")]}, run_id=2, ending=None))
-    assert cut.incomplete_reasons == ("leg 01 was cut",)
+    assert incomplete_texts(cut) == ["shard 01: results truncated"]
 
 
 def test_a_whole_leg_that_says_nothing_of_a_unit_is_told_by_name_and_by_its_own_shard() -> None:
     found = compared(head(**{"01": [case("a")]}))
     assert found.lost_units == ()
     assert lost_texts(found) == ["no_longer_run b 01", "removed gone"]
-    assert found.incomplete_reasons == ("1 planned unit of whole shards has no result",)
+    assert incomplete_texts(found) == ["1 planned test of complete shards without a result"]
 
 
 def test_the_table_of_legs_fits_a_terminal_with_a_lost_leg() -> None:
@@ -137,9 +143,8 @@ def test_an_incomplete_base_is_not_taken_for_what_was_there() -> None:
     candidate = run_of({"01": [case("a")], "02": [case("b")]}, "head", run_id=2)
     complete = compare_run(candidate, None, [run_of({"01": [case("a")]})])
     cut = compare_run(candidate, None, [run_of({"01": [case("a")]}, shards=2)])
-    note = "The base is incomplete: what is called added may have been lost there."
-    assert note not in complete.notes
-    assert note in cut.notes
+    assert Note("incomplete_base") not in complete.notes
+    assert Note("incomplete_base") in cut.notes
 
 
 def test_markdown_has_one_table_and_no_holes() -> None:

@@ -8,6 +8,7 @@ from compare.compare_factories import case, run_of
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.renames import match_renames
+from ciguard.compare.wording import state_text
 from ciguard.model import UnitKey
 
 PAIRS: list[tuple[list[str], list[str], dict[str, str]]] = [
@@ -99,7 +100,7 @@ def test_a_test_that_moved_is_held_against_what_it_was(before: str, after: str, 
     head = run_of({"01": [case("b.py::t", outcome=after)]}, run_id=2)
     (found,) = compare_run(head, None, [base]).transitions
     assert (found.kind, found.renamed_from) == (kind, base.keys[0])
-    assert (found.before, found.after) == (before, after)
+    assert (state_text(found.before), state_text(found.after)) == (before, after)
 
 
 def test_what_moved_is_neither_lost_nor_a_gap() -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from compare.compare_factories import case, died, run_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ciguard.compare.transitions import transitions
-from ciguard.model import ENDINGS, OUTCOMES, UnitKey
-
-if TYPE_CHECKING:
-    from ciguard.model import Result
+from ciguard.compare.wording import before_text, state_text
+from ciguard.model import ENDINGS, OUTCOMES, Result, UnitKey
 
 PASSED = case("u")
 SKIPPED = case("u", outcome="skipped")
@@ -88,7 +84,7 @@ def test_what_is_gone_is_in_the_shard_of_the_candidates_plan_never_of_the_base()
     base, head = run_of({"03": [PASSED]}), run_of({"01": [case("v")]})
     (ended, _) = transitions(base, head, {UnitKey("", "", "u"): "02"})
     assert (ended.kind, ended.shard) == ("no_longer_run", "02")
-    assert [one.shard for one in transitions(base, head) if one.after == "absent"] == [""]
+    assert [one.shard for one in transitions(base, head) if one.after is None] == [""]
     (removed, _) = transitions(base, head, {UnitKey("", "", "v"): "01"})
     assert (removed.kind, removed.shard) == ("removed", "")
 
@@ -109,7 +105,7 @@ def test_flaky_is_named_beside_whatever_else_it_is() -> None:
 def test_a_new_flaky_case_is_named_once() -> None:
     rerun = [case("u", outcome="failed", try_number=1), case("u", try_number=2)]
     (found,) = transitions(run_of({"01": [case("v")]}), run_of({"01": [*rerun, case("v")]}))
-    assert (found.kind, found.before) == ("flaky", "added, failed in an earlier try")
+    assert (found.kind, before_text(found)) == ("flaky", "added, failed in an earlier try")
 
 
 CASES = [case("u", case="u[1]"), case("u", case="u[2]")]
@@ -127,7 +123,11 @@ def test_a_case_that_is_gone_while_its_unit_ran() -> None:
 
 def test_words_and_the_message_are_those_of_the_two_results() -> None:
     (found,) = transitions(run_of({"01": [PASSED]}), run_of({"07": [TIMEOUT]}))
-    assert (found.before, found.after, found.shard) == ("passed", "died (timeout)", "07")
+    assert (state_text(found.before), state_text(found.after), found.shard) == (
+        "passed",
+        "died (timeout)",
+        "07",
+    )
     (found,) = transitions(run_of({"01": [PASSED]}), run_of({"01": [FAILED]}))
     assert found.message == "1 != 2"
 

@@ -268,7 +268,7 @@ def test_the_run_before_confirms_what_this_one_shows(
     ]
     server.faults.append(Fault("GET", "/artifacts", status=403, times=9))
     failed = ciguard(*words, cwd=job.folder, **environ)
-    assert "Nothing could be confirmed" in failed.stdout
+    assert "Nothing can be confirmed" in failed.stdout
     assert "1 suspect" in failed.stdout
 
 

@@ -13,11 +13,10 @@ from guard.fixtures import SHARDS, World, make_leg, make_plan, passed
 from markdown_it import MarkdownIt
 
 from ciguard.codec.record.reader import read_records
-from ciguard.compare.compare_runs import compare_run
-from ciguard.compare.fail_conditions import triggered
+from ciguard.compare.compare_runs import NO_CONTEXT, Context, compare_run
+from ciguard.compare.comparison import triggered
+from ciguard.compare.headline import headline as compare_headline
 from ciguard.compare.run_columns import runs_from_records
-from ciguard.compare.run_info import NO_CONTEXT, Context
-from ciguard.compare.wording import headline as compare_headline
 from ciguard.github.sticky_texts import MAX_CHARS
 from ciguard.guard.verdict import Excused
 from ciguard.model import Result

@@ -277,7 +277,7 @@ def test_what_the_run_itself_ran_again_is_told_as_its_own_claim(
     text = unescape(call("report", "--history", "h").stdout)
     assert f"**{head}" in text
     assert f"| {tier} | 20.0 MiB | 40.0 MiB |" in text
-    assert "- What was run again was run by the judged run itself: it is its own claim." in text
+    assert "- The judged run itself ran the experiment: the result is its own claim." in text
 
 
 @pytest.mark.usefixtures("suspected")
@@ -287,7 +287,7 @@ def test_re_runs_that_cannot_be_read_leave_a_suspect_and_say_so(
     add_artifact(server, "ciguard-confirmation-7-1", {"ciguard-confirmation.json": b"{"})
     done = call("report", "--history", "h")
     assert "| suspect | 20.0 MiB | 40.0 MiB |" in unescape(done.stdout)
-    assert "what came of it cannot be read: no confirmation" in done.stdout
+    assert "The result of the experiment cannot be read: no confirmation" in done.stdout
     assert "warning: ciguard-confirmation-7-1/ciguard-confirmation.json: " in done.stderr
 
 
@@ -295,7 +295,7 @@ def test_re_runs_that_cannot_be_read_leave_a_suspect_and_say_so(
 def test_of_an_archive_that_is_refused_as_well(call: Call, server: FakeGitHub) -> None:
     content, _ = HOSTILE["bomb"]
     add_artifact(server, "ciguard-confirmation-7-1", content)
-    assert "what came of it cannot be read" in call("report", "--history", "h").stdout
+    assert "The result of the experiment cannot be read" in call("report", "--history", "h").stdout
 
 
 def test_on_a_terminal_there_is_a_bar(

@@ -13,7 +13,7 @@ from fakegithub.server import serving
 from fakegithub.state import Login
 from pydantic import SecretStr
 
-from ciguard.compare.ancestry_lookup import ancestry_of
+from ciguard.compare.ancestry import ancestry_of
 from ciguard.errors import InputError, UsageError
 from ciguard.github.client import GitHub
 from ciguard.github.run_client import finished_runs, known_ancestors
@@ -239,8 +239,8 @@ def test_where_git_knows_nothing_github_is_asked(tmp_path: Path) -> None:
         return frozenset(shas[:2])
 
     found = ancestry_of(tmp_path, {}, shas[2], shas[:2], query)
-    assert found.source == "GitHub"
+    assert found.source == "github"
     assert found.ancestors == {shas[0], shas[1]}
     assert requested == [(shas[0], shas[2])]
-    assert ancestry_of(tmp_path, {}, None, shas, query).source == ""
-    assert ancestry_of(tmp_path, {}, shas[2], [], query).source == ""
+    assert ancestry_of(tmp_path, {}, None, shas, query).source is None
+    assert ancestry_of(tmp_path, {}, shas[2], [], query).source is None

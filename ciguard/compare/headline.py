@@ -1,0 +1,135 @@
+"""The headline of a comparison: its state, and what led to it, the worst first. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from ciguard.compare.transitions import KINDS, WORSE_KINDS
+from ciguard.compare.wording import (
+    doubled_texts,
+    incomplete_text,
+    leak_text,
+    lost_text,
+    measure_text,
+    suite_speed_text,
+    unjudged_text,
+)
+from ciguard.text import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ciguard.compare.comparison import Comparison, State
+    from ciguard.compare.transitions import Transition, TransitionKind
+    from ciguard.model import CaseKey, UnitKey
+
+# What a headline can say: what is missing, a verdict, the first leak, why nothing is judged.
+Fact = Literal["missing", "wall_s", "peak_delta_bytes", "suite_speed", "leak", "unjudged"]
+
+STATE_TEXT: Final[dict[State, str]] = {
+    "incomplete": "INCOMPLETE",
+    "worse": "WORSE",
+    "mixed": "MIXED",
+    "better": "BETTER",
+    "suspect": "SUSPECT",
+    "same": "NO SIGNIFICANT DIFFERENCE",
+    "inconclusive": "INCONCLUSIVE",
+}
+
+HEADLINE_KINDS: Final[tuple[TransitionKind, ...]] = (
+    *WORSE_KINDS, "no_longer_run", "newly_skipped", "fixed", "quarantined", "ignored"
+)  # fmt: skip
+
+UNMEASURED: Final = ("not measured", "baseline incomplete")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the document has above the comparison.
+
+    Attributes:
+        missing: what the run lacks: shards, and tests without a result.
+        excused: failures that are quarantined or forgiven.
+        flaky: units that are named as flaky.
+        failed: failures that are named, with what changed about them.
+    """
+
+    missing: bool = False
+    excused: bool = False
+    flaky: frozenset[UnitKey] = frozenset()
+    failed: frozenset[CaseKey] = frozenset()
+
+    def has(self, transition: Transition) -> bool:
+        """Say that a transition is named above."""
+        if transition.kind == "flaky":
+            return transition.key.unit_key in self.flaky
+        return transition.key in self.failed or (self.excused and bool(transition.excuse))
+
+
+NOTHING_SHOWN: Final = Shown()
+
+
+class Headline(NamedTuple):
+    """The sentence of a comparison, and the facts that it has."""
+
+    text: str
+    facts: frozenset[Fact]
+
+
+def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
+    """The sentence of a comparison, the worst first; nothing that was shown above it."""
+    parts: list[tuple[Fact | None, str]] = []
+    if not (shown.missing and comparison.state == "incomplete"):
+        parts += [("missing", text) for text in _missing(comparison)]
+    parts += [(None, text) for text in _counts(comparison)]
+    parts += _numbers(comparison)
+    if not parts and comparison.unjudged_reason:
+        parts = [("unjudged", unjudged_text(comparison))]
+    elif not parts and comparison.base is None:
+        parts = [(None, f"{count_of(comparison.candidate.cases, 'test')}, no base")]
+    elif not parts:
+        parts = [
+            (one.measure, measure_text(one)) for one in (comparison.memory, comparison.durations)
+        ]
+    text = "; ".join(text for _, text in parts)
+    facts = frozenset(fact for fact, _ in parts if fact is not None)
+    return Headline(f"{STATE_TEXT[comparison.state]}: {text}", facts)
+
+
+def _missing(comparison: Comparison) -> Iterator[str]:
+    yield from map(incomplete_text, comparison.incomplete_reasons)
+    sure = [one for one in comparison.lost_units if one.certain]
+    if len(sure) == len(comparison.incomplete_reasons) == 1:
+        yield f"{count_of(len(sure[0].units), 'test')} lost with it"
+    elif len(sure) == 1:
+        yield lost_text(sure[0])
+    elif sure:
+        units = sum(len(one.units) for one in sure)
+        yield f"{count_of(units, 'test')} lost with {len(sure):,} shards"
+    for one in comparison.lost_units:
+        if not one.certain:
+            yield f"{count_of(len(one.units), 'test')} of the base without a result"
+
+
+def _counts(comparison: Comparison) -> Iterator[str]:
+    for word in ("unblocked", "newly cancelled"):
+        if number := sum(one.transition == word for one in comparison.jobs):
+            yield f"{count_of(number, 'job')} {word}"
+    for kind in HEADLINE_KINDS:
+        if number := len(comparison.of_kind(kind)):
+            yield f"{number:,} {KINDS[kind]}"
+
+
+def _numbers(comparison: Comparison) -> Iterator[tuple[Fact | None, str]]:
+    """The verdicts; without any, only what has numbers to show."""
+    for leak in comparison.leaks[:1]:
+        more = len(comparison.leaks) - 1
+        yield "leak", leak_text(leak) + (f", and {more} more" if more else "")
+    if comparison.suite_speed.verdict in ("slower", "maybe slower", "faster"):
+        yield "suite_speed", suite_speed_text(comparison.suite_speed)
+    for text in doubled_texts(comparison):
+        yield None, text
+    for verdict in comparison.verdicts:
+        if verdict.verdict not in UNMEASURED or verdict.measured_otherwise:
+            yield verdict.measure, measure_text(verdict, brief=comparison.state == "same")
