@@ -353,7 +353,7 @@ MORE_BREACHES = [
     (leaves_commands_to_the_command_line, "plan.packing", "from ciguard.guard import command"),
     (
         leaves_commands_to_the_command_line,
-        "compare.fail_conditions",
+        "compare.comparison",
         "from ciguard.experiment.command import command",
     ),
     (
