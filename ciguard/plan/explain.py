@@ -10,7 +10,6 @@ import numpy as np
 
 from ciguard.document import Code, Facts, Headline
 from ciguard.errors import InputError
-from ciguard.plan.base_plan import shard_number
 from ciguard.plan.estimates import WINDOW
 from ciguard.plan.inventory import file_of
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES, UNKNOWN_DELTA_BYTES
@@ -47,11 +46,12 @@ class Explained:
     def shard_and_index(self) -> tuple[Shard, int]:
         """Its shard, and its place in it."""
         key = self.basis.inventory.keys[self.position]
-        for shard in self.plan.shards:
-            for place, unit in enumerate(shard.units):
-                if unit.key == key:
-                    return shard, place
-        raise AssertionError(f"{key} is in no shard")
+        return next(
+            (shard, place)
+            for shard in self.plan.shards
+            for place, unit in enumerate(shard.units)
+            if unit.key == key
+        )
 
     @property
     def unit(self) -> PlannedUnit:
@@ -109,7 +109,7 @@ def explanation(case: Explained) -> tuple[Block, ...]:
                 *_overheads(case, shard),
                 *_memory(case),
                 *_group(case),
-                *_base(case, shard),
+                *_base(case),
                 *_candidate(case),
                 *_timeout(case),
             )
@@ -133,21 +133,10 @@ def _time(case: Explained) -> Rows:
             yield "raised", "to the time after which it was stopped"
             return
     if all(flags):
-        yield "estimated", _siblings(case)
-
-
-def _siblings(case: Explained) -> str:
-    """The measured units whose mean its time is."""
-    names = case.basis.inventory.ancestors(case.basis.ancestors)
-    clean = ~case.observations.is_lower_bound & ~np.isnan(case.observations.wall_s)
-    held = [set(names(unit)) for unit in np.unique(case.observations.unit[clean]).tolist()]
-    for name in names(case.position):
-        count = sum(name in of_unit for of_unit in held)
-        if count:
-            text = str(name[-1] if isinstance(name, tuple) else name)
-            where = f"below {text:.40}" if text else "of the suite"
-            return f"mean of {count_of(count, 'measured test')} {where}"
-    return "no timings yet: every test is assumed to take the same time"
+        has_any = case.basis.estimates.has_history.any()
+        estimated = "mean of the nearest similar tests that have timings"
+        equal = "no timings yet: every test is assumed to take the same time"
+        yield "estimated", estimated if has_any else equal
 
 
 def _overheads(case: Explained, shard: Shard) -> Rows:
@@ -187,15 +176,14 @@ def _memory(case: Explained) -> Rows:
 
 
 def _group(case: Explained) -> Rows:
-    unit = case.basis.inventory.units[case.position]
+    unit, inventory = case.basis.inventory.units[case.position], case.basis.inventory
     name = unit.group or file_of(unit)
     if name is None:
         return
     there = {
         one.key
-        for one in case.basis.inventory.units
-        if (one.suite, one.variant) == (unit.suite, unit.variant)
-        and (one.group if unit.group else file_of(one)) == name
+        for one in inventory.units
+        if one.key[:2] == unit.key[:2] and (one.group if unit.group else file_of(one)) == name
     }
     shards = sum(any(one.key in there for one in shard.units) for shard in case.plan.shards)
     where = "in one shard" if shards == 1 else f"divided over {shards} shards"
@@ -203,17 +191,11 @@ def _group(case: Explained) -> Rows:
     yield "group" if unit.group else "file", content
 
 
-def _base(case: Explained, shard: Shard) -> Rows:
+def _base(case: Explained) -> Rows:
     base = case.basis.base
-    if base is None:
-        return
-    before = next((one.key for one in base.shards if case.unit.key in one.units), None)
-    if before is None:
-        yield "base", f"new since {base.name}"
-    elif shard_number(before) == shard_number(shard.key):
-        yield "base", f"in the same shard of {base.name}"
-    else:
-        yield "base", f"in shard {before} of {base.name}"
+    if base is not None:
+        before = next((one.key for one in base.shards if case.unit.key in one.units), None)
+        yield "base", f"in shard {before} of {base.name}" if before else f"new since {base.name}"
 
 
 def _candidate(case: Explained) -> Rows:

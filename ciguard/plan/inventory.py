@@ -9,7 +9,6 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import json
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 MAX_CODE_POINT: Final = "\U0010ffff"  # sorts after every text with the same beginning
 MAX_NAMED: Final = 5  # ids in a message; the rest is counted
-_PARAMETERS: Final = re.compile(r"[\[(]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +221,3 @@ def file_of(unit: InventoryUnit) -> str | None:
         return unit.file
     head, separator, _ = unit.unit.partition("::")
     return head if separator and head else None
-
-
-def class_of(unit: str, ancestors: Sequence[str]) -> str | None:
-    """Its nearest group that is more than its own parameters: a class, else the file."""
-    function = _PARAMETERS.split(unit, maxsplit=1)[0]
-    return next((name for name in ancestors if name not in ("", function)), None)

@@ -86,10 +86,9 @@ def test_a_time_is_raised_or_guessed_or_measured(
     assert [one for one in ("raised", "estimated") if f"\n{one} " in text] == [word] * bool(word)
 
 
-def test_whose_mean_a_new_unit_has() -> None:
+def test_a_new_unit_is_estimated_from_others() -> None:
     reported = past((0, 2.0, False), (3, 8.0, False))
-    assert "mean of 1 measured test below a.py" in explain_unit(reported, "two")
-    assert "mean of 1 measured test below b.py" in explain_unit(reported, "b.py::three")
+    assert "mean of the nearest similar tests that have timings" in explain_unit(reported, "two")
     no_one = explain_unit(no_observations(), "two")
     assert "no timings yet: every test is assumed to take the same time" in no_one
     assert "memory     not measured: 50.0 MiB reserved, above" in no_one

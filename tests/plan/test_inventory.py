@@ -9,7 +9,6 @@ from plan.plan_factories import ancestors, suite
 from ciguard.codec.inventory_file import InventoryUnit, resolve_suites
 from ciguard.errors import InputError, NothingToDo
 from ciguard.plan.inventory import (
-    class_of,
     file_of,
     inventory,
     name_some,
@@ -75,15 +74,6 @@ def test_nothing_to_plan_is_said() -> None:
 )
 def test_the_file_of_a_unit(unit: InventoryUnit, file: str | None) -> None:
     assert file_of(unit) == file
-
-
-@pytest.mark.parametrize(
-    ("unit", "class_"),
-    [("f::C::t[a::b]", "f::C"), ("f::C::t", "f::C"), ("f::t[1]", "f"), ("t", None)],
-)
-def test_the_class_of_a_unit_is_more_than_its_parameters(unit: str, class_: str | None) -> None:
-    names = (unit.partition("[")[0], *ancestors(unit.partition("[")[0]))
-    assert class_of(unit, names) == class_
 
 
 def test_a_listing_may_leave_out_what_there_is_one_of() -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ciguard.model import Plan
     from ciguard.plan.planner import PlanResult
-    from ciguard.plan.svg import Block, Span
+    from ciguard.plan.svg import Block, Lane
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
@@ -105,6 +105,10 @@ def test_it_needs_nothing_from_anywhere(case: str) -> None:
     assert "@import" not in text
 
 
+def rectangles(lane: Lane) -> list[Block]:
+    return [block for block in lane.blocks if block.kind not in ("setup", "late")]
+
+
 def many(units: int, shards: int) -> PlanResult:
     """40 units a file, of which a few are long."""
     walls_s = {
@@ -130,17 +134,17 @@ def test_units_fill_their_lane_in_order(units: int, shards: int) -> None:
     assert [lane.key for lane in found.lanes] == [shard.key for shard in plan.shards]
     for lane, shard in zip(found.lanes, plan.shards, strict=True):
         x = LEFT
-        for block in lane.blocks:
-            assert block.x == pytest.approx(x, abs=0.11 * len(lane.blocks))
+        blocks = rectangles(lane)
+        for block in blocks:
+            assert block.x == pytest.approx(x, abs=0.11 * len(blocks))
             x = block.x + block.width
         # As wide as its time is of the longest lane's, and nothing beyond the frame.
-        first = found.lanes[0]
-        end = (lane.p95_margin or lane.overhead or lane.blocks[-1]).x
-        assert end < lane.end_x
+        first = rectangles(found.lanes[0])
+        assert lane.blocks[-1].x < found.scale.right
         ratio = shard.predicted.wall_s / plan.shards[0].predicted.wall_s
-        drawn = sum(block.width for block in lane.blocks)
-        drawn_first = sum(block.width for block in first.blocks)
-        rounding = 0.05 * (len(lane.blocks) + len(first.blocks))  # each block's, in pixels
+        drawn = sum(block.width for block in blocks)
+        drawn_first = sum(block.width for block in first)
+        rounding = 0.05 * (len(blocks) + len(first))  # each block's, in pixels
         assert drawn == pytest.approx(ratio * drawn_first, rel=0.02, abs=rounding)
 
 
@@ -164,11 +168,9 @@ def test_no_lane_leaves_the_frame(
     )
     found = shard_chart(made.plan)
     for lane in found.lanes:
-        spans = [span for span in (lane.overhead, lane.p95_margin) if span is not None]
-        parts: list[Block | Span] = [*lane.blocks, *spans]
-        assert all(part.width >= 0 and part.x >= LEFT for part in parts)
-        assert all(part.x + part.width <= lane.end_x + 0.2 for part in parts)
-    assert sum(_units_in(lane.blocks) for lane in found.lanes) == len(walls_s)
+        assert all(part.width >= 0 and part.x >= LEFT for part in lane.blocks)
+        assert all(part.x + part.width <= found.scale.right + 0.2 for part in lane.blocks)
+    assert sum(_units_in(rectangles(lane)) for lane in found.lanes) == len(walls_s)
     assert all(LEFT <= mark.x <= WIDTH for mark in (*found.marks, *found.ticks))
 
 
@@ -181,7 +183,7 @@ def _units_in(blocks: Iterable[Block]) -> int:
 def test_neighbours_of_one_file_are_of_one_shade() -> None:
     walls_s = {f"tests/test_{file}.py::test_{n}": 10.0 for file in "abc" for n in range(3)}
     (lane,) = shard_chart(planned(walls_s, shards=1, origin=SEEN, group="file").plan).lanes
-    assert [block.kind for block in lane.blocks] == ["even"] * 3 + ["odd"] * 3 + ["even"] * 3
+    assert [block.kind for block in rectangles(lane)] == ["even"] * 3 + ["odd"] * 3 + ["even"] * 3
 
 
 def test_narrow_neighbours_are_one_rectangle_that_says_what_it_is() -> None:
@@ -189,7 +191,7 @@ def test_narrow_neighbours_are_one_rectangle_that_says_what_it_is() -> None:
     walls_s |= {"b.py::long": 1000.0} | {f"{'cd'[n % 2]}.py::t{n}": 0.01 for n in range(8)}
     peaks = {"a.py::t3": 300 << 20, "a.py::long": 100 << 20}
     (lane,) = shard_chart(planned(walls_s, shards=1, peaks=peaks, origin=SEEN).plan).lanes
-    assert [(block.kind, block.title) for block in lane.blocks] == [
+    assert [(block.kind, block.title) for block in rectangles(lane)] == [
         ("even", "a.py::long\n16 min 40 s, peak 100 MiB"),
         ("even", "9 tests: a.py\n0.09 s together, largest peak 300 MiB"),
         ("odd", "b.py::long\n16 min 40 s, peak not measured"),
@@ -218,7 +220,7 @@ def test_what_was_never_measured_is_marked_and_listed() -> None:
     guessed = replace(shard.units[1], has_history=False)
     plan = replace(made.plan, shards=(replace(shard, units=(shard.units[0], guessed)),))
     (lane,) = shard_chart(plan).lanes
-    assert [block.kind for block in lane.blocks] == ["even", "guessed"]
+    assert [block.kind for block in rectangles(lane)] == ["even", "guessed"]
     assert "1 test without history" in html(plan, ())
 
 
@@ -238,13 +240,13 @@ def test_without_a_deadline_only_the_bound_is_drawn() -> None:
     plan = replace(made.plan, policy=replace(made.plan.policy, deadline_s=None))
     found = shard_chart(plan)
     assert [mark.kind for mark in found.marks] == ["bound"]
-    assert not found.notes
+    assert not found.hidden_deadline
 
 
 def test_classes_stand_for_files_where_ids_name_none() -> None:
     walls_s = {f"Space.{name}.Test{n}": 10.0 for name in ("A", "B") for n in range(2)}
     (lane,) = shard_chart(planned(walls_s, shards=1, origin=SEEN).plan).lanes
-    assert [block.kind for block in lane.blocks] == ["even", "even", "odd", "odd"]
+    assert [block.kind for block in rectangles(lane)] == ["even", "even", "odd", "odd"]
 
 
 @pytest.mark.parametrize(("limit_s", "is_drawn"), [(600.0, True), (6000.0, False)])
@@ -252,17 +254,17 @@ def test_the_deadline_is_drawn_where_it_is_near(limit_s: float, is_drawn: bool) 
     made = planned({"a.py::t": 400.0}, shards=1, limit_s=limit_s, origin=SEEN)
     found = shard_chart(made.plan)
     assert ("deadline" in [mark.kind for mark in found.marks]) is is_drawn
-    assert any("deadline" in note for note in found.notes) is not is_drawn
+    assert bool(found.hidden_deadline) is not is_drawn
     assert made.plan.policy.deadline_s is not None
 
 
 def test_set_up_is_told_from_the_units() -> None:
     made = planned({"a.py::t": 75.0}, shards=1, suites={"": suite(setup_s=25.0)}, origin=SEEN)
     (lane,) = shard_chart(made.plan).lanes
-    assert lane.overhead is not None
-    assert lane.blocks[0].width == pytest.approx(3 * lane.overhead.width, abs=0.5)
-    assert lane.overhead.title == "25 s of set-up and overhead"
-    assert lane.p95_margin is not None, "every shard may take longer than is expected"
+    test, setup, late = lane.blocks
+    assert test.width == pytest.approx(3 * setup.width, abs=0.5)
+    assert (setup.kind, setup.title) == ("setup", "25 s of set-up and overhead")
+    assert late.kind == "late", "every shard may take longer than is expected"
 
 
 def luminance(colour: str) -> float:
