@@ -20,7 +20,10 @@ from ciguard.codec.record.lines import (
     Field,
     LineError,
     LineSchema,
-    flag,
+    by_name,
+    each,
+    expect_object,
+    one_of,
 )
 from ciguard.errors import InputError
 from ciguard.model import (
@@ -102,50 +105,7 @@ def encode(plan: Plan) -> bytes:
     return f'{{"id":"{_hash(content)}",{content[1:]}\n'.encode("ascii")
 
 
-def _text_in(allowed: tuple[str, ...]) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
-        if value not in allowed:
-            raise LineError(f"expected one of {', '.join(allowed)}; found {value!r:.40}")
-        return str(value)
-
-    return check
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise LineError(f"expected an object, found {value!r:.40}")
-    return value
-
-
-def _by_name(shape: LineSchema) -> Callable[[Any], dict[str, Any]]:
-    def check(value: Any) -> dict[str, Any]:
-        found = {}
-        for name, item in _object(value).items():
-            try:
-                found[name] = shape.build(item)
-            except LineError as error:
-                raise LineError(f"{name}: {error}") from None
-        return found
-
-    return check
-
-
-def _each(shape: LineSchema) -> Callable[[Any], tuple[Any, ...]]:
-    def check(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list):
-            raise LineError(f"expected a list, found {value!r:.40}")
-        found = []
-        for index, item in enumerate(value):
-            try:
-                found.append(shape.build(item))
-            except LineError as error:
-                raise LineError(f"[{index}]: {error}") from None
-        return tuple(found)
-
-    return check
-
-
-def _units_of_columns(columns: dict[str, Any]) -> tuple[Any, ...]:
+def _units_of_columns(columns: dict[str, Any]) -> Any:
     """The units of columns; a plan has 100,000, and row by row that takes five times as long."""
     if not all(isinstance(column, list) for column in columns.values()):
         raise LineError("expected a list a column")
@@ -179,34 +139,30 @@ def _checked_column(field: Field, column: list[Any] | None) -> Iterable[Any] | N
 
 _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     **CHECKS,
-    "bool": flag,
     "Any": lambda value: value,
-    "Mapping[str, Any]": _object,
-    "GuardRail": _text_in(GUARD_RAILS),
+    "Mapping[str, Any]": expect_object,
+    "GuardRail": one_of(GUARD_RAILS),
 }
 _UNIT: Final = LineSchema(PlannedUnit, _CHECKS)
-_UNITS: Final = _each(_UNIT)
+_UNITS: Final = each(_UNIT.build)
 
 
-def _units(value: Any) -> tuple[Any, ...]:
+def _units(value: Any) -> Any:
     return _units_of_columns(value) if isinstance(value, dict) else _UNITS(value)
 
 
-_CHECKS["Mapping[str, Variant]"] = _by_name(LineSchema(Variant, _CHECKS))
-_CHECKS["Mapping[str, Suite]"] = _by_name(LineSchema(Suite, _CHECKS))
-_CHECKS["Mapping[str, Pool]"] = _by_name(LineSchema(Pool, _CHECKS))
-_CHECKS["LegPolicy"] = LineSchema(LegPolicy, _CHECKS).build
-_CHECKS["Prediction"] = LineSchema(Prediction, _CHECKS).build
-_CHECKS["PlannedUnit | None"] = _UNIT.build
+_CHECKS["PlannedUnit"] = _UNIT.build
 _CHECKS["tuple[PlannedUnit, ...]"] = _units
-_CHECKS["tuple[Exclusion, ...]"] = _each(LineSchema(Exclusion, _CHECKS))
-_CHECKS["tuple[ShardCountOption, ...]"] = _each(LineSchema(ShardCountOption, _CHECKS))
-_CHECKS["tuple[MovedUnit, ...]"] = _each(LineSchema(MovedUnit, _CHECKS))
-_CHECKS["tuple[CulpritCandidate, ...]"] = _each(LineSchema(CulpritCandidate, _CHECKS))
 _CHECKS["PlanNoteKind"] = _CHECKS["str"]
-_CHECKS["tuple[PlanNote, ...]"] = _each(LineSchema(PlanNote, _CHECKS))
-_CHECKS["InventorySummary"] = LineSchema(InventorySummary, _CHECKS).build
-_CHECKS["tuple[Shard, ...]"] = _each(LineSchema(Shard, _CHECKS))
+_kind: Any
+for _kind in (  # each after those that it holds
+    *(Variant, Suite, Pool, LegPolicy, Prediction, Exclusion, ShardCountOption, MovedUnit),
+    *(CulpritCandidate, PlanNote, InventorySummary, Shard),
+):
+    _build = LineSchema(_kind, _CHECKS).build
+    _CHECKS[_kind.__name__] = _build
+    _CHECKS[f"tuple[{_kind.__name__}, ...]"] = each(_build)
+    _CHECKS[f"Mapping[str, {_kind.__name__}]"] = by_name(_build)
 _PLAN: Final = LineSchema(Plan, _CHECKS)
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from ciguard.codec.record.lines import CHECKS, LineError, LineSchema, flag
+from ciguard.codec.record.lines import CHECKS, LineError, LineSchema, each, expect_list
 from ciguard.model import Ending, Runner, UnitKey
 
 # When nobody said when a run was: before every run with a date, so that real ones outlive it.
@@ -108,35 +108,19 @@ def _at(value: Any) -> datetime:
     return at.astimezone(UTC)
 
 
-def _unit_keys(value: Any) -> tuple[UnitKey, ...]:
-    if not isinstance(value, list):
-        raise LineError(f"expected a list, found {value!r:.40}")
-    text = CHECKS["str"]
-    found = []
-    for item in value:
-        if not isinstance(item, list) or len(item) != len(UnitKey._fields):
-            raise LineError(f"expected suite, variant and unit, found {item!r:.40}")
-        found.append(UnitKey(*map(text, item)))
-    return tuple(found)
-
-
-def _each(shape: LineSchema) -> Any:
-    def check(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list):
-            raise LineError(f"expected a list, found {value!r:.40}")
-        return tuple(shape.build(item) for item in value)
-
-    return check
+def _unit_key(value: Any) -> UnitKey:
+    if len(expect_list(value)) != len(UnitKey._fields):
+        raise LineError(f"expected suite, variant and unit, found {value!r:.40}")
+    return UnitKey(*map(CHECKS["str"], value))
 
 
 _CHECKS: Final = {
     **CHECKS,
-    "bool": flag,
     "datetime": _at,
-    "tuple[UnitKey, ...]": _unit_keys,
+    "tuple[UnitKey, ...]": each(_unit_key),
 }
-_CHECKS["tuple[SuiteOverhead, ...]"] = _each(LineSchema(SuiteOverhead, _CHECKS))
-_CHECKS["tuple[HistoryLeg, ...]"] = _each(LineSchema(HistoryLeg, _CHECKS))
+_CHECKS["tuple[SuiteOverhead, ...]"] = each(LineSchema(SuiteOverhead, _CHECKS).build)
+_CHECKS["tuple[HistoryLeg, ...]"] = each(LineSchema(HistoryLeg, _CHECKS).build)
 _RUN: Final = LineSchema(HistoryRun, _CHECKS)
 
 
@@ -163,7 +147,7 @@ def runs_of_json(content: Any) -> tuple[HistoryRun, ...]:
     Raises:
         LineError: a value is not what its key says, or the runs are not sorted or not unique.
     """
-    runs: tuple[HistoryRun, ...] = _each(_RUN)(content)
+    runs: tuple[HistoryRun, ...] = each(_RUN.build)(content)
     if any(after.order < before.order for before, after in pairwise(runs)):
         raise LineError("runs out of order")
     if len({run.run_id for run in runs}) != len(runs):

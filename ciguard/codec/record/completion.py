@@ -1,4 +1,4 @@
-"""Times of results whose program measured none: when the leg heard of them. Pure.
+"""What a leg saw of results whose program measured nothing itself: times and memory. Pure.
 
 A leg looks every 40 ms, and hears of several results at once where they are shorter: those share
 the time since what it had heard before, so that a process's times add up to its life.
@@ -17,7 +17,7 @@ from ciguard.model import CaseKey
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.model import EventLine, ProcessLine, Record, Result, StartLine
+    from ciguard.model import EventLine, PeakLine, ProcessLine, Record, Result, StartLine
 
     _Timed = ProcessLine | StartLine | Result | EventLine
 
@@ -81,3 +81,29 @@ def _with_times(
         return result
     at_s, wall_s = waiting.popleft()
     return replace(result, at_s=at_s, wall_s=wall_s)
+
+
+def fill_peaks(results: Sequence[Result], peaks: Sequence[PeakLine]) -> tuple[Result, ...]:
+    """Give each result without memory the next line of its case and process; in order."""
+    waiting: dict[tuple[int | None, CaseKey], deque[PeakLine]] = defaultdict(deque)
+    for peak in peaks:
+        key = CaseKey(peak.suite, peak.variant, peak.unit, peak.case or peak.unit)
+        waiting[peak.process, key].append(peak)
+    return tuple(_with_peak(result, waiting) for result in results) if peaks else tuple(results)
+
+
+def _with_peak(
+    result: Result, waiting: dict[tuple[int | None, CaseKey], deque[PeakLine]]
+) -> Result:
+    measured = (result.peak_bytes, result.peak_lower_bytes, result.peak_upper_bytes)
+    found = waiting.get((result.process, result.key))
+    if not found or result.outcome == "died" or any(size is not None for size in measured):
+        return result
+    peak = found.popleft()
+    return replace(
+        result,
+        rss_before_bytes=peak.rss_before_bytes,
+        peak_lower_bytes=peak.peak_lower_bytes,
+        peak_upper_bytes=peak.peak_upper_bytes,
+        concurrent=result.concurrent or peak.concurrent,
+    )

@@ -33,9 +33,7 @@ from ciguard.model import (
 )
 
 ESCAPED: Final = 12  # bytes of one character in JSON at most: two halves of a pair
-ROOM_BYTES: Final = (
-    64 << 10
-)  # of a line, for all that is no id: 4 KiB of message, escaped, and more
+ROOM_BYTES: Final = 64 << 10  # of a line, for all but ids: 4 KiB of message, escaped, and more
 MAX_LINE_BYTES: Final = 1 << 20  # a message is cut at 4 KiB when written: longer is an attack
 MAX_INTEGER: Final = 1 << 62  # what every column of the history can hold
 _JSON_NAME: Final[dict[str, str]] = {"try_number": "try"}
@@ -67,25 +65,47 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def expect_object(value: Any) -> dict[str, Any]:
+    """Check an object. Raises LineError."""
+    if not isinstance(value, dict):
+        raise LineError(f"expected an object, found {value!r:.40}")
+    return value
+
+
+def expect_list(value: Any) -> list[Any]:
+    """Check a list. Raises LineError."""
     if not isinstance(value, list):
-        raise LineError(f"expected a list of texts, found {value!r:.40}")
-    return tuple(_text(item) for item in value)
+        raise LineError(f"expected a list, found {value!r:.40}")
+    return value
 
 
-def _text_by_text(value: Any) -> Mapping[str, str]:
-    if not isinstance(value, dict):
-        raise LineError(f"expected an object, found {value!r:.40}")
-    return {_text(key): _text(item) for key, item in value.items()}
+Check = Callable[[Any], Any]  # gives the value that JSON says, or raises LineError
 
 
-def _integer_by_text(value: Any) -> Mapping[str, int]:
-    if not isinstance(value, dict):
-        raise LineError(f"expected an object, found {value!r:.40}")
-    return {_text(key): _integer(item) for key, item in value.items()}
+def each(check: Check) -> Check:
+    """Check a list of values."""
+    return lambda value: tuple(
+        _at_place(f"[{index}]", check, item) for index, item in enumerate(expect_list(value))
+    )
 
 
-def _one_of(allowed: tuple[str, ...]) -> Callable[[Any], str]:
+def by_name(check: Check) -> Check:
+    """Check an object of values of one kind."""
+    return lambda value: {
+        name: _at_place(name, check, item) for name, item in expect_object(value).items()
+    }
+
+
+def _at_place(place: str, check: Check, item: Any) -> Any:
+    try:
+        return check(item)
+    except LineError as error:
+        raise LineError(f"{place}: {error}") from None
+
+
+def one_of(allowed: tuple[str, ...]) -> Check:
+    """Check a text that is one of a few."""
+
     def check(value: Any) -> str:
         if value not in allowed:
             raise LineError(f"expected one of {', '.join(allowed)}; found {value!r:.40}")
@@ -94,28 +114,36 @@ def _one_of(allowed: tuple[str, ...]) -> Callable[[Any], str]:
     return check
 
 
-def flag(value: Any) -> bool:
-    """Check a truth value. Raises LineError."""
+def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise LineError(f"expected true or false, found {value!r:.40}")
     return value
 
 
-CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
+# By annotation, without "| None": null is an absent key.
+CHECKS: Final[dict[str, Check]] = {
     "str": _text,
     "EventKind": _text,  # also one that another program made up
-    "str | None": _text,
     "int": _integer,
-    "int | None": _integer,
     "float": _number,
-    "float | None": _number,
-    "bool | None": flag,
-    "tuple[str, ...]": _texts,
-    "Mapping[str, str]": _text_by_text,
-    "Mapping[str, int]": _integer_by_text,
-    "Outcome": _one_of(OUTCOMES),
-    "Ending": _one_of(ENDINGS),
-    "MeasuredBy | None": _one_of(MEASURED_BY),
+    "bool": _flag,
+    "tuple[str, ...]": each(_text),
+    "Mapping[str, str]": by_name(_text),
+    "Mapping[str, int]": by_name(_integer),
+    "Outcome": one_of(OUTCOMES),
+    "Ending": one_of(ENDINGS),
+    "MeasuredBy": one_of(MEASURED_BY),
+}
+_EXACT: Final[dict[str, Any]] = {
+    "int": int,
+    "float": float,
+    "bool": bool,
+    **dict.fromkeys(("str", "EventKind", "Outcome", "Ending", "MeasuredBy"), str),
+}
+_ALLOWED: Final[dict[str, frozenset[str]]] = {
+    "Outcome": frozenset(OUTCOMES),
+    "Ending": frozenset(ENDINGS),
+    "MeasuredBy": frozenset(MEASURED_BY),
 }
 
 
@@ -124,32 +152,11 @@ class Field(NamedTuple):
 
     name: str
     json_name: str
-    check: Callable[[Any], Any]
+    check: Check
     exact: Any  # a value of this very type needs no check but its range; None: always check
     default: Any  # MISSING where there is none, or one is made for each value
     allowed: frozenset[str] | None  # a text of these needs none either
     not_negative: bool
-
-
-_EXACT: Final[dict[str, Any]] = {
-    "str": str,
-    "EventKind": str,
-    "str | None": str,
-    "int": int,
-    "int | None": int,
-    "float": float,
-    "float | None": float,
-    "bool": bool,
-    "bool | None": bool,
-    "Outcome": str,
-    "Ending": str,
-    "MeasuredBy | None": str,
-}
-_ALLOWED: Final[dict[str, frozenset[str]]] = {
-    "Outcome": frozenset(OUTCOMES),
-    "Ending": frozenset(ENDINGS),
-    "MeasuredBy | None": frozenset(MEASURED_BY),
-}
 
 
 class LineSchema:
@@ -162,23 +169,9 @@ class LineSchema:
             decides how it is read.
     """
 
-    def __init__(self, kind: Callable[..., Any], checks: Mapping[str, Callable[[Any], Any]]):
+    def __init__(self, kind: Callable[..., Any], checks: Mapping[str, Check]):
         self.kind = kind
-        self.fields = tuple(
-            Field(
-                name=field.name,
-                json_name=_JSON_NAME.get(field.name, field.name),
-                check=checks[cast("str", field.type)],
-                exact=_EXACT.get(cast("str", field.type)),
-                default=field.default,
-                allowed=_ALLOWED.get(cast("str", field.type)),
-                # Only what a test leaves behind may be less than nothing.
-                not_negative=field.name.endswith(("_s", "_bytes"))
-                and field.name != "retained_bytes"
-                and not cast("str", field.type).startswith("Mapping"),
-            )
-            for field in fields(cast("Any", kind))
-        )
+        self.fields = tuple(_field(field, checks) for field in fields(cast("Any", kind)))
         self._by_json_name = {field.json_name: field for field in self.fields}
         self._required = frozenset(
             field.name
@@ -195,10 +188,8 @@ class LineSchema:
         Raises:
             LineError: with the path to the key that is missing or wrong.
         """
-        if not isinstance(content, dict):
-            raise LineError(f"expected an object, found {content!r:.40}")
         values: dict[str, Any] = {}
-        for word, item in content.items():
+        for word, item in expect_object(content).items():
             field = self._by_json_name.get(word)
             if field is None or item is None:
                 continue
@@ -220,6 +211,22 @@ class LineSchema:
             if self.kind is Result and not values.get("case"):
                 values["case"] = values["unit"]
         return self.kind(**values)
+
+
+def _field(field: Any, checks: Mapping[str, Check]) -> Field:
+    annotation = field.type[: -len(" | None")] if field.type.endswith(" | None") else field.type
+    return Field(
+        name=field.name,
+        json_name=_JSON_NAME.get(field.name, field.name),
+        check=checks[annotation],
+        exact=_EXACT.get(annotation),
+        default=field.default,
+        allowed=_ALLOWED.get(annotation),
+        # Only what a test leaves behind may be less than nothing.
+        not_negative=field.name.endswith(("_s", "_bytes"))
+        and field.name != "retained_bytes"
+        and not annotation.startswith("Mapping"),
+    )
 
 
 def _checked(field: Field, item: Any) -> Any:

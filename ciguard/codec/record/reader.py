@@ -14,10 +14,9 @@ from io import BytesIO
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.codec.record.completion import fill_times
+from ciguard.codec.record.completion import fill_peaks, fill_times
 from ciguard.codec.record.fast_reader import FAST_READER_FROM_BYTES, reader
 from ciguard.codec.record.lines import LineError, encode
-from ciguard.codec.record.peak_completion import fill_peaks
 from ciguard.codec.results.base import FILE, RESULTS_LEFT_OUT, UnpackBudget
 from ciguard.model import (
     DefaultsLine,

@@ -198,7 +198,7 @@ INVALID_LINES = [
     (b'{"type":"end","ending":"tired"}', "ending: expected one of completed"),
     (b'{"type":"end","ending":"completed","counts":{"passed":"3"}}', "expected an integer"),
     (b'{"type":"end","ending":"completed","counts":[3]}', "counts: expected an object"),
-    (b'{"type":"shard","tested_parents":"abc"}', "expected a list of texts"),
+    (b'{"type":"shard","tested_parents":"abc"}', "expected a list"),
     (b'{"type":"shard","runner":3}', "runner: expected an object"),
     (b'{"type":"shard","runner":{"cpus":"4"}}', "runner: cpus: expected an integer"),
     (b'{"type":"shard","schema":2}', "schema 2 is newer than 1"),
