@@ -7,45 +7,84 @@
     issue = 4711                        # or its address
     until = 2026-12-01                  # at most 30 days ahead
 
-An entry with a mistake holds nothing, and is a problem that somebody has to mend.
+An entry with a mistake holds nothing, and is a problem that somebody has to fix.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from dataclasses import dataclass
+from datetime import date, timedelta
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+)
 
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ciguard.model import UnitKey
 
 FILE: Final = "quarantine.toml"
-MAX_PERIOD: Final = timedelta(days=30)  # what is not mended by then is to be decided about again
-KEYS: Final = ("unit", "suite", "variant", "reason", "issue", "until")
+MAX_PERIOD: Final = timedelta(days=30)  # what is not fixed by then is to be decided about again
+_ISSUE: Final = re.compile(r"#?[1-9][0-9]*|https?://\S+")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+def _unit(value: str) -> str:
+    if re.fullmatch(r"[*?]+", value):
+        raise ValueError("would quarantine every unit: name those that are meant")
+    return value
+
+
+def _issue(value: object) -> str:
+    text = "" if isinstance(value, bool) else str(value).strip()
+    if not _ISSUE.fullmatch(text):
+        raise ValueError("expected the number of an issue, or its address")
+    return f"#{text}" if text.isdigit() else text
+
+
+def _until(value: object, info: ValidationInfo) -> object:
+    """A date, also as text; in a file that is read, at most `MAX_PERIOD` ahead."""
+    until = value
+    if isinstance(value, str):
+        until = date.fromisoformat(value)
+    if type(until) is date and info.context is not None:
+        today: date = info.context["today"]
+        latest = f"{(today + MAX_PERIOD).isoformat()} is the latest"
+        if until < today:
+            raise ValueError(f"expired on {until}: fix its tests, or renew the entry")
+        if until > today + MAX_PERIOD:
+            raise ValueError(f"{until} is more than {MAX_PERIOD.days} days ahead: {latest}")
+    return until
+
+
+class Entry(BaseModel):
     """Units that are quarantined; a suite or variant of None is any."""
 
-    unit: str
-    reason: str
-    issue: str
-    until: date
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    unit: Annotated[str, Field(pattern=r"\S"), AfterValidator(_unit)]
+    reason: Annotated[str, Field(pattern=r"\S"), AfterValidator(str.strip)]
+    issue: Annotated[str, BeforeValidator(_issue)]
+    until: Annotated[date, BeforeValidator(_until)]
     suite: str | None = None
     variant: str | None = None
 
     @property
     def name(self) -> str:
         """What a person calls it."""
-        return _name({"unit": self.unit, "suite": self.suite, "variant": self.variant})
+        return _name(self.model_dump())
 
     @property
     def reason_text(self) -> str:
@@ -88,18 +127,17 @@ def decode(content: bytes, today: date, source: str = FILE) -> Quarantine:
         raise InputError(f"unknown key {min(found)!r:.60}", where=source, fix=fix)
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise InputError("`quarantine` is no list of tables", where=source, fix=fix)
-    quarantine = Quarantine()
+    entries, problems = [], []
     for table in listed:
-        problems = tuple(
-            f"{source}: {_name(table)} {problem}" for problem in _problems(table, today)
-        )
-        entries = () if problems else (_entry(table),)
-        quarantine = replace(
-            quarantine,
-            entries=(*quarantine.entries, *entries),
-            problems=(*quarantine.problems, *problems),
-        )
-    return quarantine
+        try:
+            entries.append(Entry.model_validate(table, context={"today": today}))
+        except ValidationError as error:
+            problems += [
+                f"{source}: {_name(table)}: {'.'.join(map(str, one['loc']))}: "
+                + one["msg"].removeprefix("Value error, ")
+                for one in error.errors()
+            ]
+    return Quarantine(tuple(entries), tuple(problems))
 
 
 def _name(table: dict[str, Any]) -> str:
@@ -107,72 +145,6 @@ def _name(table: dict[str, Any]) -> str:
     unit = table.get("unit")
     named = unit if isinstance(unit, str) and unit else "an entry without a unit"
     return f"{named:.120}" + (f" of {'/'.join(suite_key):.60}" if suite_key else "")
-
-
-def _entry(table: dict[str, Any]) -> Entry:
-    issue = str(table["issue"]).strip()
-    return Entry(
-        unit=table["unit"],
-        reason=table["reason"].strip(),
-        issue=f"#{issue}" if issue.isdigit() else issue,
-        until=_date(table["until"]) or date.min,
-        suite=table.get("suite"),
-        variant=table.get("variant"),
-    )
-
-
-def _date(value: object) -> date | None:
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return value
-    try:
-        return date.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-
-
-def _problems(table: dict[str, Any], today: date) -> Iterator[str]:
-    unknown = sorted(table.keys() - set(KEYS))
-    if unknown:
-        yield f"has the unknown key {unknown[0]!r:.40}; there are {', '.join(KEYS)}"
-    unit = table.get("unit")
-    if not _is_text(unit):
-        yield "says no unit: name one, or a pattern"
-    elif re.fullmatch(r"[*?]+", str(unit)):
-        yield "would quarantine every unit: name those that are meant"
-    for key in ("suite", "variant"):
-        if key in table and not isinstance(table[key], str):
-            yield f"has a {key} that is no text"
-    if not _is_text(table.get("reason")):
-        yield "gives no reason"
-    if not _is_issue(table.get("issue")):
-        yield "names no issue: give its number, or its address"
-    yield from _until_problems(table.get("until"), today)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _is_issue(value: object) -> bool:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value > 0
-    return isinstance(value, str) and bool(
-        re.fullmatch(r"#?[1-9][0-9]*|https?://\S+", value.strip())
-    )
-
-
-def _until_problems(value: object, today: date) -> Iterator[str]:
-    until = _date(value)
-    latest = today + MAX_PERIOD
-    if until is None:
-        yield f"has no last day: until = {latest.isoformat()} is the latest"
-    elif until < today:
-        yield f"has expired on {until.isoformat()}: fix its tests, or renew the entry"
-    elif until > latest:
-        yield (
-            f"holds until {until.isoformat()}, more than {MAX_PERIOD.days} days ahead: "
-            f"{latest.isoformat()} is the latest"
-        )
 
 
 def is_changed(base: Sequence[Entry], own: Sequence[Entry]) -> bool:

@@ -76,7 +76,14 @@ class Run:
         needs = [Needed(name, result) for name, result in self.needs.items()]
         evaluated = FakeJudgedRun(Listed(listed=tuple(self.jobs)), self.attempt)
         entries = tuple(
-            Entry(unit, "known", "#7", date(2026, 12, 1), suite, variant)
+            Entry(
+                unit=unit,
+                reason="known",
+                issue="#7",
+                until=date(2026, 12, 1),
+                suite=suite,
+                variant=variant,
+            )
             for suite, variant, unit in sorted(self.quarantined)
         )
         platform = query_jobs(plan, records, evaluated) if self.jobs else None

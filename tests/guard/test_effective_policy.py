@@ -275,7 +275,7 @@ def test_an_expired_entry_fails_until_somebody_mends_it(policy_checkout: PolicyC
     (finding,) = job.applied().policy.findings
     assert (finding.level, finding.kind) == ("failed", "quarantine")
     assert finding.message.startswith(
-        f"quarantine.toml: a.t::* has expired on {YESTERDAY}: fix its"
+        f"quarantine.toml: a.t::*: until: expired on {YESTERDAY}: fix its"
     )
     (job.folder / "quarantine.toml").write_text(quarantine("a.t::*"))
     found = job.applied()

@@ -47,7 +47,9 @@ UNTIL = date(2026, 12, 1)
 
 
 def entry(unit: str, **more: Any) -> Entry:
-    return Entry(unit, "the mail server answers late", "#4711", UNTIL, **more)
+    return Entry(
+        unit=unit, reason="the mail server answers late", issue="#4711", until=UNTIL, **more
+    )
 
 
 def known(unit: str) -> dict[CaseKey, KnownFailure]:
