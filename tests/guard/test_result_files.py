@@ -118,7 +118,7 @@ def test_a_file_that_was_not_written_is_not_whole_in_a_zip_either(cut: bytes) ->
         (
             {"a/03/r.xml": junit(SHARDS["03"], total=638)},
             13,
-            "a/03/r.xml:4:1: its counters say tests=638, and it holds 3",
+            "a/03/r.xml:4:1: its counters say 638 tests, and it holds 3",
         ),
         ({"a/03/r.xml": b"<coverage/>"}, 13, "XML with the root <coverage>"),
         ({"a/03/r.xml": b"PK\x03\x04cut"}, 13, "a/03/r.xml: damaged zip"),

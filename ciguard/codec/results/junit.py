@@ -280,14 +280,8 @@ class _Reading(XmlReader):
             killed = f"Vitest's worker of {suite.name:.120} was killed"
             self.set_incomplete(f"{killed}: no result for {self.never_ran:,} of {cases:,} tests")
             self.never_ran = 0
-        if suite.tests > cases:
-            self.set_incomplete(f"its counters say tests={suite.tests:,}, and it holds {cases:,}")
-        elif suite.bad > (bad := self.bad - suite.bad_before):
-            found = f"{bad:,} of its cases" if bad else "no case in it"
-            verb = "say" if bad > 1 else "says"
-            self.set_incomplete(
-                f"its counters say that {suite.bad:,} failed, and {found} {verb} so"
-            )
+        bad = self.bad - suite.bad_before
+        self.compare_counters(("tests", suite.tests, cases), ("failed", suite.bad, bad))
 
 
 def _is_not_run_by_ctest(case: dict[str, str], message: str) -> bool:

@@ -280,21 +280,16 @@ class _Reading(XmlReader):
             why = f"its counters say so of {self.counted_stopped:,}"
         if why:
             self.set_incomplete(f"its run did not come to its end: {' '.join(why.split()):.300}")
-        elif self.total > self.results:
-            self.set_incomplete(
-                f"its counters say {self.total:,} results, and it holds {self.results:,}"
-            )
-        elif few := [one for one in _GOOD_COUNTERS if self.counted_good[one] > self.good[one]]:
-            counted, found_count = self.counted_good[few[0]], self.good[few[0]]
-            self.set_incomplete(
-                f"its counters say {counted:,} {few[0]}, and it holds {found_count:,}"
-            )
-        elif self.counted_bad > self.all_bad > 0:
-            bad = f"{self.all_bad:,} of its cases {'say' if self.all_bad > 1 else 'says'}"
-            self.set_incomplete(f"its counters say that {self.counted_bad:,} failed, and {bad} so")
-        elif not self.bad and (self.counted_bad or self.error or self.outcome == "Failed"):
+        elif not self.bad and (self.error or self.outcome == "Failed"):
             why = f": {' '.join(self.error.split()):.300}" if self.error else ""
             self.set_incomplete(f"its run failed, and no case in it says so{why}")
+        else:
+            good = ((one, self.counted_good[one], self.good[one]) for one in _GOOD_COUNTERS)
+            self.compare_counters(
+                ("results", self.total, self.results),
+                *good,
+                ("failed", self.counted_bad, self.all_bad),
+            )
 
 
 _NOTHING: Final = Definition("", "")

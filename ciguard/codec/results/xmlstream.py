@@ -132,6 +132,17 @@ class XmlReader:
             )
         return int(digits or 0)
 
+    def compare_counters(self, *counters: tuple[str, int, int]) -> None:
+        """Remember the first counter that is larger than what was found.
+
+        Args:
+            counters: what is counted, the counter, and how many were found.
+        """
+        for word, counted, found in counters:
+            if counted > found:
+                self.set_incomplete(f"its counters say {counted:,} {word}, and it holds {found:,}")
+                return
+
     def set_incomplete(self, what: str) -> None:
         """Remember that the file itself says it is not whole; the last, outermost word counts."""
         fix = "look at the log of its job: was the writer of this file stopped? Run it again"

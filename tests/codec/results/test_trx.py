@@ -143,7 +143,7 @@ def run_info(outcome: str, text: str) -> str:
         (
             '<Results><UnitTestResult testName="t" outcome="Failed"/></Results>'
             '<ResultSummary outcome="Failed"><Counters failed="1" error="2"/></ResultSummary>',
-            "3 failed, and 1 of its cases says so",
+            "3 failed, and it holds 1",
         ),
         *(
             (f"{PASSED}<ResultSummary><Counters total='1' {name}/></ResultSummary>", says)
@@ -153,7 +153,7 @@ def run_info(outcome: str, text: str) -> str:
                 ("passed='1' warning='1'", "its counters say 2 passed, and it holds 1"),
                 ("notExecuted='1'", "its counters say 1 skipped, and it holds 0"),
                 ("inconclusive='1'", "its counters say 1 skipped, and it holds 0"),
-                ("notRunnable='1'", "its run failed, and no case in it says so"),
+                ("notRunnable='1'", "its counters say 1 failed, and it holds 0"),
                 ("failed='?'", "the counter failed='?' is no number"),
             )
         ),
