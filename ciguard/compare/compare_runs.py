@@ -13,7 +13,7 @@ from ciguard.compare.comparison import Comparison, Note, has_missing_tests, with
 from ciguard.compare.history_match import match_in_history
 from ciguard.compare.job_changes import cost, job_changes
 from ciguard.compare.leaks import find_leaks
-from ciguard.compare.leg_changes import MIN_OVERLAP, leg_changes, resharded_cases, totals, trends
+from ciguard.compare.leg_changes import MIN_OVERLAP, leg_changes, resharded_cases, totals
 from ciguard.compare.measure_changes import confirmable_logs, judge_durations, judge_memory
 from ciguard.compare.metric_changes import compare_metrics
 from ciguard.compare.missing import incompleteness, leg_coverage, lost_units
@@ -82,7 +82,7 @@ def compare_run(
             all are baseline runs, unless they are proposals and the history has better ones.
             Without any, the history's newest usable run is the base.
         previous: an earlier run of the same change: what both show is confirmed.
-        plan: of the candidate, where it is known: what should have run, and the memory budgets.
+        plan: of the candidate, where it is known: what should have run.
     """
     if history is not None:
         candidate = match_in_history(candidate, history)
@@ -108,7 +108,6 @@ def compare_run(
     durations, memory = (
         _no_gain_if_incomplete(one, complete) for one in (verdicts.durations, verdicts.memory)
     )
-    shards = {shard.key: shard for shard in plan.shards} if plan else {}
     known_runs = baseline_info(history, choice, more, table)
     base_is_complete = base is not None and leg_coverage(base).is_complete
     unjudged: UnjudgedReason | None = (
@@ -124,8 +123,8 @@ def compare_run(
             incomplete_reasons=why,
             transitions=found,
             lost_units=lost,
-            legs=leg_changes(base, candidate, verdicts.speed, shards, verdicts.probe_s),
-            totals=totals(base, candidate, complete=complete),
+            legs=leg_changes(base, candidate, verdicts.speed, verdicts.probe_s),
+            totals=totals(base, candidate, history, choice.used, more, complete=complete),
             durations=durations,
             memory=memory,
             unjudged_reason=unjudged if base is not None else None,
@@ -141,7 +140,6 @@ def compare_run(
             leaks=verdicts.leaks,
             suite_speed=verdicts.pace,
             metrics=compare_metrics(base, candidate),
-            totals_vs_baseline=trends(candidate, history, choice.used, more, complete=complete),
         )
     )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ciguard.compare.baseline_matrix import BaselineInfo
     from ciguard.compare.job_changes import Cost, JobChange
     from ciguard.compare.leaks import Leak
-    from ciguard.compare.leg_changes import LegChange, Totals, TotalVsBaseline
+    from ciguard.compare.leg_changes import LegChange, Total
     from ciguard.compare.metric_changes import Metrics
     from ciguard.compare.missing import IncompleteReason, LostUnits
     from ciguard.compare.run_columns import RunInfo
@@ -83,7 +83,7 @@ class Comparison:
     transitions: tuple[Transition, ...]
     lost_units: tuple[LostUnits, ...]
     legs: tuple[LegChange, ...]
-    totals: Totals
+    totals: tuple[Total, ...]
     durations: MeasureVerdict
     memory: MeasureVerdict
     unjudged_reason: UnjudgedReason | None = None
@@ -93,7 +93,6 @@ class Comparison:
     cost_after: Cost | None = None
     leaks: tuple[Leak, ...] = ()
     suite_speed: SuiteSpeed = NO_SUITE_SPEED
-    totals_vs_baseline: tuple[TotalVsBaseline, ...] = ()
     metrics: Metrics = NO_METRICS
 
     @property
@@ -110,8 +109,7 @@ class Comparison:
 
         Never over too few baseline runs: then no number has a verdict, and nothing denies it.
         """
-        sums = (self.totals.is_doubled, *(one.is_doubled for one in self.totals_vs_baseline))
-        return self.unjudged_reason is None and any(sums)
+        return self.unjudged_reason is None and any(one.is_doubled for one in self.totals)
 
     @property
     def is_incomplete(self) -> bool:
@@ -129,11 +127,6 @@ class Comparison:
         """Losses that one run made suspect; of memory, the more certain measure, first."""
         verdicts = (self.memory, self.durations)
         return tuple(change for one in verdicts for change in one.of_tier("suspect"))
-
-    @property
-    def has_budgets(self) -> bool:
-        """Say that a plan gives the legs a budget: without one there is no column for it."""
-        return any(leg.budget_bytes is not None for leg in self.legs)
 
     @property
     def has_probes(self) -> bool:

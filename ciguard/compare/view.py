@@ -46,14 +46,13 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison, State
     from ciguard.compare.headline import Fact
     from ciguard.compare.job_changes import JobChange
-    from ciguard.compare.leg_changes import LegChange
+    from ciguard.compare.leg_changes import LegChange, TotalName
     from ciguard.compare.metric_changes import MetricChange
     from ciguard.compare.missing import LostUnits
     from ciguard.compare.run_columns import RunInfo
     from ciguard.compare.significance import CaseChange, Measure, MeasureVerdict
     from ciguard.compare.transitions import Transition
     from ciguard.document import Block, Content, Row
-    from ciguard.model import CaseKey
 
 PAGE_STATES: Final[dict[State, doc.State]] = {
     "worse": "failed",
@@ -67,6 +66,12 @@ MEASURES: Final[dict[Measure, tuple[str, str, int]]] = {
     "peak_delta_bytes": ("memory", "Peak memory of tests", 7),
     "wall_s": ("durations", "Durations of tests", 8),
 }
+TOTALS: Final[dict[TotalName, str]] = {
+    "makespan_s": "slowest shard",
+    "sum_s": "sum of the shards",
+    "tests_s": "sum of the tests",
+    "peak_bytes": "largest peak",
+}
 MAX_NAMED: Final = 3  # lost tests by name in a text: they say less than their number
 MAX_OPEN: Final = 5  # large changes that are not confirmed; more of them are folded
 MAX_CASES: Final = 10  # of a kind by name in a text
@@ -79,12 +84,10 @@ def _no_link(*_: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Addresses, "" where there is none: of a shard's job, of a run by id and attempt, of the
-    source of a test."""
+    """Addresses, "" where there is none: of a shard's job, of a run by id and attempt."""
 
     shard: Callable[[str], str] = _no_link
     run: Callable[[int | None, int | None], str] = _no_link
-    test: Callable[[CaseKey], str] = _no_link
 
 
 NO_LINKS: Final = Links()
@@ -249,7 +252,7 @@ def _list_of(found: Sequence[Transition]) -> Bullets:
 
 
 def _transition(one: Transition, links: Links) -> Row:
-    name: tuple[doc.Span, ...] = (Link(Code(one.name), links.test(one.key)),)
+    name: tuple[doc.Span, ...] = (Code(one.name),)
     for relation, other in (("was", one.renamed_from), ("perhaps was", one.perhaps_was)):
         if other is not None:
             name = (*name, f", {relation} ", Code(case_name(other, 120)))
@@ -311,7 +314,7 @@ def _changes(changes: Sequence[CaseChange], links: Links) -> Table:
 def _change(one: CaseChange, links: Links) -> Row:
     show = duration if one.measure == "wall_s" else size
     return (
-        Link(Code(one.name), links.test(one.key)),
+        Code(one.name),
         change_verdict(one),
         Cell(show(one.before), one.before),
         Cell(show(one.after), one.after),
@@ -367,36 +370,17 @@ def _both_runs(
 
 
 def _totals(comparison: Comparison, said: frozenset[Fact]) -> Facts:
-    found, trends = comparison.totals, {one.name: one for one in comparison.totals_vs_baseline}
     rows: list[tuple[str, Content]] = []
-
-    def add(term: str, text: str) -> None:
-        if text:
-            rows.append((term, text))
-
-    def before_and_after(
-        name: str, before: float | None, after: float | None, show: Callable[[float | None], str]
-    ) -> str:
-        for trend in (one for one in comparison.totals_vs_baseline if one.name == name):
-            return f"{show(trend.before)} -> {show(trend.after)} (n={trend.n})"
-        if before is None and after is None:
-            return ""
-        return f"{show(before)} -> {_placeholder(comparison) if after is None else show(after)}"
-
-    makespan = found.makespan_before_s, found.makespan_after_s
-    add("slowest shard", before_and_after("makespan_s", *makespan, duration))
-    if "sum_s" in trends:
-        add("sum of the shards", before_and_after("sum_s", None, None, duration))
-    if found.sum_before_s is not None:
-        both = f"{duration(found.sum_before_s)} -> {duration(found.sum_after_s)}"
-        tests = count_of(found.common, "test")
-        add("sum of the tests", f"{both}, as measured, of {tests} that passed in both")
-    peak = found.peak_before_bytes, found.peak_after_bytes
-    add("largest peak", before_and_after("peak_bytes", *peak, size))
-    add("billed", _costs(comparison))
+    for one in comparison.totals:
+        show = size if one.name == "peak_bytes" else duration
+        after = _placeholder(comparison) if one.after is None else show(one.after)
+        n = f"{count_of(one.n, 'test')} that passed in both" if one.name == "tests_s" else ""
+        rows.append((TOTALS[one.name], f"{show(one.before)} -> {after} ({n or f'n={one.n}'})"))
+    if cost := _costs(comparison):
+        rows.append(("billed", cost))
     known = comparison.suite_speed.verdict not in ("not measured", "not enough data")
     if known and "suite_speed" not in said:
-        add("suite speed", words.suite_speed_text(comparison.suite_speed))
+        rows.append(("suite speed", words.suite_speed_text(comparison.suite_speed)))
     return Facts(tuple(rows))
 
 
@@ -424,21 +408,16 @@ def _notes(comparison: Comparison, said: frozenset[Fact]) -> Iterator[str]:
 
 
 def _legs(comparison: Comparison, links: Links) -> Table:
-    """A row a shard; a limit or a probe has a column where there is one."""
-    optional = {"budget": comparison.has_budgets, "CPU probe": comparison.has_probes}
+    """A row a shard; the CPU probe has a column where there is one."""
     columns = (
         Column("shard"), Column("ending"), Column("wall time"), Column("peak memory"),
-        Column("budget", "right", 2), Column("runner memory", "right", 3),
-        Column("speed", "right", 1), Column("CPU probe", "right", 4),
+        Column("runner memory", "right", 3), Column("speed", "right", 1),
+        Column("CPU probe", "right", 4),
     )  # fmt: skip
-    places = [n for n, column in enumerate(columns) if optional.get(column.title, True)]
+    width = len(columns) if comparison.has_probes else len(columns) - 1
     names = distinct_lines([leg.shard or "-" for leg in comparison.legs], 40)
     rows = [_leg(name, leg, links) for name, leg in zip(names, comparison.legs, strict=True)]
-    return Table(
-        tuple(columns[n] for n in places),
-        tuple(tuple(row[n] for n in places) for row in rows),
-        "shard",
-    )
+    return Table(columns[:width], tuple(row[:width] for row in rows), "shard")
 
 
 def _leg(name: str, leg: LegChange, links: Links) -> Row:
@@ -447,7 +426,6 @@ def _leg(name: str, leg: LegChange, links: Links) -> Row:
         words.endings_text(leg),
         _change_of(leg.wall_before_s, leg.wall_after_s, duration),
         _change_of(leg.peak_before_bytes, leg.peak_after_bytes, size),
-        Cell(size(leg.budget_bytes), leg.budget_bytes),
         Cell(size(leg.memory_bytes), leg.memory_bytes),
         _factor(leg.speed),
         _factor(leg.probe_ratio),

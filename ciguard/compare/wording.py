@@ -252,16 +252,15 @@ def leak_text(leak: Leak) -> str:
 
 def doubled_texts(comparison: Comparison) -> Iterator[str]:
     """Sums of times that are at least twice what they were."""
-    found = comparison.totals
     if not comparison.is_doubled:
         return
-    if found.is_doubled:
-        tests, base = count_of(found.common, "test"), duration(found.sum_before_s)
-        yield f"{tests} that passed in both took {duration(found.sum_after_s)}, {base} on the base"
-    for trend in comparison.totals_vs_baseline:
-        if trend.is_doubled:
-            before = duration(trend.before)
-            yield f"the shards took {duration(trend.after)} in sum, {before} usually"
+    for one in comparison.totals:
+        if one.is_doubled and one.name == "tests_s":
+            tests, before = count_of(one.n, "test"), duration(one.before)
+            yield f"{tests} that passed in both took {duration(one.after)}, {before} in the base"
+        elif one.is_doubled:
+            before = duration(one.before)
+            yield f"the shards took {duration(one.after)} in sum, {before} in the baseline"
 
 
 def endings_text(leg: LegChange) -> str:

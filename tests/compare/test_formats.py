@@ -23,6 +23,7 @@ from markdown_it import MarkdownIt
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.json import as_json
+from ciguard.compare.leg_changes import Total
 from ciguard.compare.wording import leak_text, measure_text, suite_speed_text
 from ciguard.render.plaintext import COLUMNS
 
@@ -113,11 +114,16 @@ def test_totals_of_a_run_without_a_leg_of_the_base_are_not_shown() -> None:
     legs = {"01": [case("a")], "02": [case("b")]}
     base, head = run_of(legs), run_of({"01": legs["01"]}, run_id=2)
     output = {shape: render(compare_run(head, None, [base])) for shape, render in FORMATS.items()}
-    assert "10 s -> not shown: the run is incomplete\n" in output["text"]
-    assert "500 MiB -> not shown: the run is incomplete\n" in output["text"]
+    assert "10 s -> not shown: the run is incomplete (n=1)\n" in output["text"]
+    assert "500 MiB -> not shown: the run is incomplete (n=1)\n" in output["text"]
     assert "10 s → not shown: the run is incomplete" in output["html"]
     assert "10 s &#8594; not shown: the run is incomplete" in output["markdown"]
-    assert json.loads(output["json"])["totals"]["makespan_after_s"] is None
+    assert json.loads(output["json"])["totals"][0] == {
+        "name": "makespan_s",
+        "before": 10.0,
+        "after": None,
+        "n": 1,
+    }
 
 
 @pytest.mark.parametrize("planned", [True, False])
@@ -129,24 +135,9 @@ def test_a_removed_test_leaves_a_whole_run_with_a_plan_and_without(*, planned: b
     plan = make_plan({"01": ("a",)}) if planned else None
     found = compare_run(head, None, [base], plan=plan)
     assert [one.kind for one in found.transitions] == ["removed" if planned else "no_longer_run"]
-    assert found.totals.makespan_after_s == 10.0
+    assert found.totals[0] == Total("makespan_s", 10.0, 10.0, 1)
     assert found.cost_after is not None
     assert "10 s -> 10 s" in FORMATS["text"](found)
-
-
-def test_budget_and_memory_have_one_meaning_each_and_its_name() -> None:
-    head, base = (run_of({"01": [case("a")]}, run_id=n) for n in (2, 1))
-    plan = make_plan({"01": ("a",)})
-    budgeted = replace(plan, shards=tuple(replace(s, budget_bytes=7 << 30) for s in plan.shards))
-    for known, has_budget in ((None, False), (plan, False), (budgeted, True)):
-        found = compare_run(head, None, [base], plan=known)
-        for shape in ("text", "markdown"):
-            text = FORMATS[shape](found)
-            (heading,) = [line for line in text.splitlines() if "speed" in line]
-            if shape == "markdown":
-                assert "runner memory" in heading
-                assert "16.0 GiB" in text
-            assert ("budget" in heading, "7.00 GiB" in text) == (has_budget, has_budget)
 
 
 def test_why_nothing_is_judged_yet_is_said_once() -> None:

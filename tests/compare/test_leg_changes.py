@@ -6,20 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from compare.compare_factories import case, run_of
-from guard.fixtures import make_plan
 
 from ciguard.compare.compare_runs import Context, compare_run
 from ciguard.compare.wording import measure_text, note_text
 
 if TYPE_CHECKING:
     from ciguard.compare.run_columns import Run
-
-
-def test_a_plans_prediction_stands_beside_what_came() -> None:
-    head = run_of({"01": [case("a")]}, run_id=2)
-    (leg,) = compare_run(head, None, [run_of({"01": [case("a")]})], plan=make_plan()).legs[:1]
-    assert leg.predicted_wall_s is not None
-    assert leg.wall_after_s == 10.0
 
 
 def test_legs_of_other_work_are_called_that() -> None:
@@ -44,7 +36,7 @@ def lasting(run_id: int, wall_s: float, **facts: Any) -> Run:
 
 def test_whole_runs_are_shown_beside_the_median_of_the_baseline() -> None:
     runs = [lasting(n, wall) for n, wall in enumerate((21.58, 23.64, 34.04, 34.48), 1)]
-    slowest, total = compare_run(lasting(20, 28.0), None, runs).totals_vs_baseline[:2]
+    slowest, total = compare_run(lasting(20, 28.0), None, runs).totals[:2]
     assert slowest.before == pytest.approx(28.84)
     assert (slowest.name, round(slowest.before), slowest.after, slowest.n) == (
         "makespan_s",
@@ -57,9 +49,10 @@ def test_whole_runs_are_shown_beside_the_median_of_the_baseline() -> None:
 
 def test_only_complete_runs_have_a_trend() -> None:
     runs = [lasting(1, 100.0), lasting(2, 50.0, ending="deadline"), lasting(3, 102.0)]
-    (found, *_) = compare_run(lasting(20, 101.0), None, runs).totals_vs_baseline
+    (found, *_) = compare_run(lasting(20, 101.0), None, runs).totals
     assert found.n == 2
-    assert not compare_run(lasting(20, 10.0, ending="deadline"), None, runs).totals_vs_baseline
+    cut = compare_run(lasting(20, 10.0, ending="deadline"), None, runs).totals
+    assert [one.name for one in cut if one.after is not None] == ["tests_s"]
 
 
 def test_a_gain_of_a_run_that_is_not_whole_is_none() -> None:
