@@ -250,9 +250,7 @@ def history_of_durations(
         "wall_s": np.array([item.wall_s for item in found], np.float64),
     }
     spellings = {
-        key: item.spelling
-        for key, item in zip(case_keys, found, strict=True)
-        if item.level != "unit"
+        key: item.spelling for key, item in zip(case_keys, found, strict=True) if item.is_file_total
     }
     keys = tuple(sorted(set(case_keys)))
     return merge(empty(), _one_run_history(run, keys, case_keys, columns, spellings))

@@ -313,7 +313,7 @@ def test_with_the_plan_what_never_began_is_lost_too() -> None:
 def test_durations_tell_no_outcome_and_totals_keep_their_spelling() -> None:
     found = [
         Duration("a.py::t", 0.5),
-        Duration("spec/a.rb", 3.0, "file", file="spec/a.rb"),
+        Duration("spec/a.rb", 3.0, is_file_total=True),
     ]
     history = history_of_durations(found, "d.json", RunMetadata(run_id=1, suite="s"))
     assert history.runs[0].at == UNDATED

@@ -115,9 +115,9 @@ def test_another_programs_spelling_is_joined() -> None:
 
 
 def test_a_total_is_divided_over_the_units_that_have_no_time_of_their_own() -> None:
-    """A class's 6 s for three units is 2 s each, but for one that was measured by itself."""
-    spelled = {"total": ExternalName("a.C", None)}
-    rows = [("total", 0, 6.0), ("a.py::C::x", 0, 0.5)]
+    """A file's 6 s for three units is 2 s each, but for one that was measured by itself."""
+    spelled = {"a.py": ExternalName(file="a.py")}
+    rows = [("a.py", 0, 6.0), ("a.py::C::x", 0, 0.5)]
     found, share = join_history(
         history(rows, spelled=spelled, peak_delta_bytes=[5, 9]),
         there("a.py::C::x", "a.py::C::y", "a.py::C::z"),

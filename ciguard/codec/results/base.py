@@ -46,7 +46,7 @@ class ResultFormat(Protocol):
 
 
 class ExternalName(NamedTuple):
-    """How a file of another program spells a key. Without a name: the total of a class or file."""
+    """How a file of another program spells a key. Without a name: the total of a file."""
 
     classname: str | None = None
     name: str | None = None

@@ -1,13 +1,11 @@
-"""Durations that other programs recorded: JSON -> seconds of units, classes or files. Pure.
+"""Durations that other programs recorded: JSON -> seconds of units or files. Pure.
 
     {"a.py::t": 0.1}  or  [["a.py::t", 0.1]]    units (`.test_durations`, any {id: seconds})
     {"spec/a_spec.rb": 3.2}                     files, where every key looks like one (knapsack)
-    {"test_ops": {"TestOps": 3.2}}              classes by file
     {job: {configuration: {file: s}}}           files (PyTorch's test-times)
-    {job: {configuration: {file: {class: s}}}}  classes by file (PyTorch's test-class-times)
 
 Of several jobs and configurations the entry called "default" is read; where there is none, a file
-or class takes the mean over those that have it. A duration that none can be (negative, NaN, over
+takes the mean over those that have it. A duration that none can be (negative, NaN, over
 31 years, no number) is an error that names its key: whoever wrote the file wrote others wrongly.
 """
 
@@ -16,37 +14,32 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from ciguard.codec.results.base import ExternalName, read_limited
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-Level = Literal["unit", "class", "file"]
+    from collections.abc import Iterable, Iterator
 
 MAX_BYTES: Final = 1 << 28
 MAX_S: Final = 1e9
 DEFAULT: Final = "default"
 _FILE: Final = re.compile(r"[^\s:]*[^\s:/\\]\.[A-Za-z][A-Za-z0-9]{0,4}")
-_LEVELS: Final[Mapping[int, Level]] = {2: "class", 3: "file", 4: "class"}  # by depth of nesting
 
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """One entry: a unit's own time, or the total of a class or of a file."""
+    """One entry: a unit's own time, or the total of a file."""
 
     unit: str  # what stands for it where no inventory is known
     wall_s: float
-    level: Level = "unit"
-    classname: str | None = None
-    file: str | None = None
+    is_file_total: bool = False
 
     @property
     def spelling(self) -> ExternalName:
-        """How the other program spells it; without a name, as it is a total."""
-        return ExternalName(self.classname, None, self.file)
+        """How the other program spells it; a total has no name."""
+        return ExternalName(None, None, self.unit if self.is_file_total else None)
 
 
 def sniff(head: bytes) -> bool:
@@ -65,18 +58,12 @@ def read(stream: IO[bytes], source: str) -> tuple[Duration, ...]:
         content = _of_pairs(content, source)
     if not isinstance(content, dict):
         raise _unknown_form(source, f"found {content!r:.40}")
-    depth = _depth(content)
-    if depth == 1:
-        return tuple(_flat(content, source))
-    if depth not in _LEVELS:
-        raise _unknown_form(source, f"found objects {depth} deep")
-    level = _LEVELS[depth]
-    entries: dict[tuple[str, ...], list[float]] = {}
-    for path, value in _iter_leaves(_default_job(content, depth), (), depth, source):
-        entries.setdefault(path[-1:] if level == "file" else path[-2:], []).append(
-            _seconds(value, path, source)
-        )
-    return tuple(_nested(path, sum(times) / len(times)) for path, times in entries.items())
+    if any(isinstance(item, dict) for item in content.values()):
+        return tuple(_of_jobs(content, source))
+    files = all(map(_FILE.fullmatch, content))
+    return tuple(
+        Duration(key, _seconds(value, (key,), source), files) for key, value in content.items()
+    )
 
 
 def _parsed(content: bytes, source: str) -> Any:
@@ -92,8 +79,8 @@ def _parsed(content: bytes, source: str) -> Any:
 
 
 def _unknown_form(source: str, what: str) -> InputError:
-    forms = "{id: seconds}, {file: {class: seconds}} or {job: {configuration: {file: seconds}}}"
-    return InputError(f"no durations: {what}", where=source, fix=f"give {forms}")
+    fix = "give {id: seconds} or {job: {configuration: {file: seconds}}}"
+    return InputError(f"no durations: {what}", where=source, fix=fix)
 
 
 def _of_pairs(content: list[Any], source: str) -> dict[str, Any]:
@@ -105,37 +92,28 @@ def _of_pairs(content: list[Any], source: str) -> dict[str, Any]:
     return pairs
 
 
-def _depth(content: Any) -> int:
-    """How deep the first branch is nested; the others are checked against it."""
-    depth = 0
-    while isinstance(content, dict):
-        depth += 1
-        content = next((item for item in content.values() if item != {}), None)
-    return depth
+def _of_jobs(content: dict[str, Any], source: str) -> Iterator[Duration]:
+    times: dict[str, list[float]] = {}
+    for job, inner in _default_entry(content, (), source).items():
+        for configuration, files in _default_entry(inner, (job,), source).items():
+            for file, value in _object(files, (job, configuration), source).items():
+                seconds = _seconds(value, (job, configuration, file), source)
+                times.setdefault(file, []).append(seconds)
+    for file, found in times.items():
+        yield Duration(file, sum(found) / len(found), is_file_total=True)
 
 
-def _default_job(content: dict[str, Any], depth: int) -> Any:
-    """The job and configuration called "default", where there are such."""
-    if depth <= 2:  # noqa: PLR2004  # file and class
-        return content
-    found = {DEFAULT: content[DEFAULT]} if isinstance(content.get(DEFAULT), dict) else content
-    return {
-        job: {DEFAULT: inner[DEFAULT]} if isinstance(inner, dict) and DEFAULT in inner else inner
-        for job, inner in found.items()
-    }
+def _default_entry(content: Any, path: tuple[str, ...], source: str) -> dict[str, Any]:
+    """The entry called "default", where there is one; else all."""
+    found = _object(content, path, source)
+    return {DEFAULT: found[DEFAULT]} if isinstance(found.get(DEFAULT), dict) else found
 
 
-def _iter_leaves(
-    content: Any, path: tuple[str, ...], depth: int, source: str
-) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(content, dict) != (len(path) < depth):
-        where = " > ".join(path)
-        raise _unknown_form(source, f"{where!r:.200} is not nested as the others are")
+def _object(content: Any, path: tuple[str, ...], source: str) -> dict[str, Any]:
     if not isinstance(content, dict):
-        yield path, content
-        return
-    for key, item in content.items():
-        yield from _iter_leaves(item, (*path, key), depth, source)
+        where = " > ".join(path)
+        raise _unknown_form(source, f"{where!r:.200} is {content!r:.40}")
+    return content
 
 
 def _seconds(value: Any, path: Iterable[str], source: str) -> float:
@@ -147,19 +125,3 @@ def _seconds(value: Any, path: Iterable[str], source: str) -> float:
             what, where=f"{source}: {key:.200}", fix="fix the program that wrote the file"
         )
     return float(value)
-
-
-def _flat(content: Mapping[str, Any], source: str) -> Iterator[Duration]:
-    files = all(map(_FILE.fullmatch, content))
-    for key, value in content.items():
-        seconds = _seconds(value, (key,), source)
-        if files:
-            yield Duration(key, seconds, "file", file=key)
-        else:
-            yield Duration(key, seconds)
-
-
-def _nested(path: tuple[str, ...], seconds: float) -> Duration:
-    if len(path) == 1:
-        return Duration(path[0], seconds, "file", file=path[0])
-    return Duration("::".join(path), seconds, "class", classname=path[1], file=path[0])

@@ -2,8 +2,8 @@
 
 First by unit id; else by a normalised key that makes `pkg/mod.py::Class::t[x]` and the pair
 (`pkg.mod.Class`, `t[x]`) the same, where exactly one unit has it. An entry without a name is the
-total of a class or of a file, and belongs in equal parts to all units of it. Never across suites
-or variants. O(units + entries).
+total of a file, and belongs in equal parts to all units of it. Never across suites or variants.
+O(units + entries).
 """
 
 from __future__ import annotations
@@ -64,7 +64,6 @@ class _Index:
 
     by_id: Mapping[_NormalizedKey, int]
     by_key: Mapping[_NormalizedKey, list[int]]
-    by_class: Mapping[_NormalizedKey, list[int]]
     by_file: Mapping[_NormalizedKey, list[int]]
 
     def find(self, suite: str, variant: str, unit: str, spelling: ExternalName) -> tuple[int, ...]:
@@ -73,8 +72,8 @@ class _Index:
         if position is not None:
             return (position,)
         # Our own records say in which file a unit is, and are no file's total for that.
-        if spelling.name is None and (spelling.classname or spelling.file == unit):
-            return self._group(suite, variant, spelling)
+        if spelling.name is None and spelling.file == unit:
+            return tuple(self.by_file.get((suite, variant, _to_dotted(unit)), ()))
         for text in _texts(unit, spelling):
             found = self.by_key.get((suite, variant, text), ())
             if len(found) == 1:
@@ -83,14 +82,6 @@ class _Index:
         if spelling.file:
             position = self.by_id.get((suite, variant, spelling.file))
         return () if position is None else (position,)
-
-    def _group(self, suite: str, variant: str, spelling: ExternalName) -> tuple[int, ...]:
-        file = _to_dotted(spelling.file or "")
-        if not spelling.classname:
-            return tuple(self.by_file.get((suite, variant, file), ()))
-        name = spelling.classname.replace("::", ".")
-        text = f"{file}.{name}" if file else name
-        return tuple(self.by_class.get((suite, variant, text), ()))
 
 
 def _texts(unit: str, spelling: ExternalName) -> tuple[str, ...]:
@@ -107,19 +98,15 @@ def _texts(unit: str, spelling: ExternalName) -> tuple[str, ...]:
 def _index(units: Sequence[InventoryUnit]) -> _Index:
     by_id: dict[_NormalizedKey, int] = {}
     by_key: dict[_NormalizedKey, list[int]] = defaultdict(list)
-    by_class: dict[_NormalizedKey, list[int]] = defaultdict(list)
     by_file: dict[_NormalizedKey, list[int]] = defaultdict(list)
     for position, unit in enumerate(units):
         suite_key = (unit.suite, unit.variant)
         by_id.setdefault((*suite_key, unit.unit), position)
         text = _normalize(unit.unit)
         by_key[(*suite_key, text)].append(position)
-        file, separator, _ = unit.unit.partition("::")
-        by_file[(*suite_key, _to_dotted(unit.file or file))].append(position)
-        class_name = text.partition("[")[0].rpartition(".")[0]
-        if separator and class_name:
-            by_class[(*suite_key, class_name)].append(position)
-    return _Index(by_id, by_key, by_class, by_file)
+        file = unit.file or unit.unit.partition("::")[0]
+        by_file[(*suite_key, _to_dotted(file))].append(position)
+    return _Index(by_id, by_key, by_file)
 
 
 def match_units(
@@ -129,7 +116,7 @@ def match_units(
 ) -> Matches:
     """Find the inventory's units for a history's keys.
 
-    A unit that has an entry of its own is still part of its class's or file's total: whoever
+    A unit that has an entry of its own is still part of its file's total: whoever
     shares a total out divides by all of the group.
 
     Args:

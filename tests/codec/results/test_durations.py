@@ -29,7 +29,7 @@ def test_samples(case: Path, golden: Golden) -> None:
     content = (case / "input.json").read_bytes()
     assert durations.sniff(content)
     found = [
-        [item.unit, item.wall_s, item.level, list(item.spelling)]
+        [item.unit, item.wall_s, item.is_file_total, list(item.spelling)]
         for item in read(gzip.compress(content))
     ]
     golden("".join(json.dumps(line) + "\n" for line in found), case / "expected.json")
@@ -55,6 +55,7 @@ def test_a_duration_that_none_can_be_is_named(value: str) -> None:
         b"[1]",
         b'{"a": {"b": {"c": {"d": {"e": 1}}}}}',
         b'{"a": {"b": 1}, "c": 2}',
+        b'{"a": {"b": {"c": {"d": 1}}}}',
         b'{"a": {"b": 1}, "c": {"d": {"e": 1}}}',
         b'{"a": ' * 100_000,
         b'{"a": 1' + b"0" * 5000 + b"}",

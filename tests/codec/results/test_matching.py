@@ -38,7 +38,6 @@ def found(unit: str, spelling: ExternalName | None = None, suite_key: str = "/")
         ("x", ExternalName("Cart", "adds one", "web/cart.spec.ts"), "web/", (3,)),
         ("pkg/test_a.py", ExternalName(file="pkg/test_a.py"), "/", (0, 1, 2)),
         ("pkg/test_a", ExternalName(file="pkg/test_a"), "/", (0, 1, 2)),
-        ("x", ExternalName("TestX", None, "pkg/test_a"), "/", (0, 1)),
         ("src/CartTests.cs", ExternalName(file="src/CartTests.cs"), "net/v1", (4,)),
         ("pkg/test_a.py::test_gone", ExternalName(file="pkg/test_a.py"), "/", ()),  # no total of it
         ("x", ExternalName(file="web/cart.spec.ts"), "web/", (3,)),
