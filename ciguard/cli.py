@@ -27,7 +27,7 @@ VERBS: Final = {
     "run": "run one shard, or any command, under supervision",
     "guard": "prove that every planned test ran, and name why a job died",
     "compare": "compare two runs: memory, timeouts, durations, transitions",
-    "report": "publish guard and compare as a comment, a summary and a page",
+    "report": "publish the results of guard and compare as a comment or a page",
     "history": "add runs to the history, show it, export it",
     "experiment": "measure two commands or two commits against each other",
 }

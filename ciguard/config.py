@@ -159,7 +159,7 @@ class PlanConfig(_Section):
         ),
     )
     risk: float = Field(
-        0.01, gt=0, lt=1, description="accepted probability that any shard exceeds its time limit"
+        0.01, gt=0, lt=1, description="accepted probability that any shard exceeds its deadline"
     )
     processes: int = Field(
         1, ge=1, le=256, description="largest number of concurrent test processes in a job"

@@ -40,9 +40,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 @click.command()
 @click.option("--a", "a", metavar="CMD", help="First command, run by `sh -c`.")
-@click.option(
-    "--b", "b", metavar="CMD", help="Second command; the answer says how it differs from the first."
-)
+@click.option("--b", "b", metavar="CMD", help="Second command; the verdict describes this one.")
 @click.option("--base", metavar="COMMIT", help="First commit.")
 @click.option("--head", metavar="COMMIT", help="Second commit.")
 @click.option(
@@ -56,7 +54,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 @click.option(
     "--runs",
     type=click.IntRange(1, 1000),
-    help="Measured runs per side (default: 10; with --budget as many as fit; commits: 5).",
+    help="Measured runs per side (default: 10, for commits 5; with --budget alone as many as fit).",
 )
 @click.option(
     "--warmup",

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     "--inventory",
     "listed",
     metavar="FILE|-",
-    help="File with the tests, one a line or as JSON (default: collected).",
+    help="File with the tests, one per line or as JSON (default: the framework lists them).",
 )
 @click.option(
     "--history",
@@ -77,7 +77,9 @@ if TYPE_CHECKING:
 @click.option("--shards", metavar="N", help="Exact number of shards, 1 to 256.")
 @click.option("--target-wall", metavar="TIME", help="Wall time that decides the number of shards.")
 @click.option("--limit", metavar="TIME", help="Time limit of a shard's step.")
-@click.option("--risk", metavar="P", help="Accepted probability that any shard exceeds its limit.")
+@click.option(
+    "--risk", metavar="P", help="Accepted probability that any shard exceeds its deadline."
+)
 @click.option("--processes", metavar="N", help="Concurrent test processes in a shard.")
 @click.option("--pool", "pools", metavar="NAME", multiple=True, help="Pool to use; repeatable.")
 @click.option(

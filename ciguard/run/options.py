@@ -49,7 +49,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar = "GLOB" if name == "--results" else "DIR"
         parser.add_argument(name, metavar=metavar, action="append", default=[], help=help_text)
     for name, help_text in (
-        ("--unless-ended", "with --resume-from: run all tests again if the last attempt completed"),
+        (
+            "--unless-ended",
+            "with --resume-from: run the whole shard again if its last attempt completed",
+        ),
         ("--github", "set the output `state` of the step; end with 0 at a checkpoint"),
     ):
         parser.add_argument(name, action="store_true", help=help_text)
@@ -107,10 +110,10 @@ def selection_of(options: argparse.Namespace) -> Selection:
     if continued:
         words.append("--continue")
     if len(words) > 1:
-        raise UsageError(f"{' and '.join(words)}: one of them", fix="leave one of them out")
+        raise UsageError(f"{' and '.join(words)} exclude each other", fix="remove one of them")
     if given["unless_ended"] and not resumed:
-        fix = "pass --resume-from DIR as well, or leave it out"
-        raise UsageError("--unless-ended says something of earlier attempts", fix=fix)
+        fix = "pass --resume-from DIR as well, or remove --unless-ended"
+        raise UsageError("--unless-ended is valid only with --resume-from", fix=fix)
     return Selection(
         until=until or "",
         earlier=(*resumed, *continued),

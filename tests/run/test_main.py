@@ -105,7 +105,7 @@ def test_a_wrapped_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> N
     [
         (("--help",), 0, "--record DIR"),
         (("--record", "r"), 2, "nothing to run"),
-        (("--record", "r", "--plan", "p", "--", "true"), 2, "one of them"),
+        (("--record", "r", "--plan", "p", "--", "true"), 2, "exclude each other"),
         (("--record", "r", "--until", "u", "--", "true"), 2, "no units to choose from"),
         (
             ("--record", "r", "--results", "../*", "--", "true"),
@@ -113,7 +113,7 @@ def test_a_wrapped_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> N
             "no pattern of result files: '../*'",
         ),
         ((*SHARD, "--results", "r/*.xml"), 2, "--results is for a command"),
-        ((*SHARD, "--unless-ended"), 2, "--unless-ended says something of earlier attempts"),
+        ((*SHARD, "--unless-ended"), 2, "--unless-ended is valid only with --resume-from"),
         (("--record", "r", "--", "no-such-program"), 2, "no program 'no-such-program'"),
         (SHARD, 3, "plan.json: cannot be read: No such file or directory"),
         ((), 2, "the following arguments are required"),

@@ -89,7 +89,7 @@ def test_the_words_of_the_command_line() -> None:
         with pytest.raises(UsageError, match=f"{word} is empty"):
             scope(word, "")
     for words in (("--until", "u", "--continue", "a"), ("--resume-from", "a", "--continue", "b")):
-        with pytest.raises(UsageError, match="one of them"):
+        with pytest.raises(UsageError, match="exclude each other"):
             scope(*words)
 
 
