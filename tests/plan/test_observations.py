@@ -119,7 +119,7 @@ def test_a_total_is_divided_over_the_units_that_have_no_time_of_their_own() -> N
     spelled = {"a.py": ExternalName(file="a.py")}
     rows = [("a.py", 0, 6.0), ("a.py::C::x", 0, 0.5)]
     found, share = join_history(
-        history(rows, spelled=spelled, peak_delta_bytes=[5, 9]),
+        history(rows, spelled=spelled, peak_delta_bytes=[9, 5]),
         there("a.py::C::x", "a.py::C::y", "a.py::C::z"),
     )
     assert found.unit.tolist() == [0, 1, 2]
