@@ -105,7 +105,7 @@ def test_a_wrapped_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> N
     [
         (("--help",), 0, "--record DIR"),
         (("--record", "r"), 2, "nothing to run"),
-        (("--record", "r", "--plan", "p", "--", "true"), 2, "exclude each other"),
+        (("--record", "r", "--plan", "p", "--", "true"), 2, "one of them"),
         (("--record", "r", "--until", "u", "--", "true"), 2, "no units to choose from"),
         (
             ("--record", "r", "--results", "../*", "--", "true"),
