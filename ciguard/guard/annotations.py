@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.guard.failure_groups import summary_line
 from ciguard.guard.verdict_headline import headline
-from ciguard.guard.view import MAX_NAMED, describe_result
+from ciguard.guard.view import describe_result
+from ciguard.guard.wording import MAX_NAMED, finding_message
 from ciguard.model import repository_path
 from ciguard.text import one_line, unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ciguard.guard.verdict import Failure, FailureGroup, Verdict
+    from ciguard.guard.verdict import Failure, FailureGroup, Finding, Verdict
     from ciguard.model import Result, Suite, UnitKey
 
 
@@ -42,7 +43,11 @@ def annotations_of(verdict: Verdict, suites: Mapping[str, Suite]) -> tuple[Annot
         suites: of the plan, by name.
     """
     errors = [
-        Annotation("error", "\n".join([finding.message, *name_units(finding.units)]), finding.level)
+        Annotation(
+            "error",
+            "\n".join([finding_message(finding), *name_units(finding.units)]),
+            finding.level,
+        )
         for finding in verdict.findings
         if finding.level != "warning"
     ]
@@ -55,7 +60,7 @@ def annotations_of(verdict: Verdict, suites: Mapping[str, Suite]) -> tuple[Annot
         hidden = len(errors) - SHOWN + 1
         errors[SHOWN - 1 :] = [Annotation("error", f"and {hidden:,} more: see the step's log")]
     warnings = [
-        Annotation("warning", finding.message)
+        Annotation("warning", finding_message(finding))
         for finding in verdict.findings
         if finding.level == "warning"
     ]
@@ -97,6 +102,11 @@ def outputs_of(verdict: Verdict) -> dict[str, str]:
         "quarantined": str(len(verdict.quarantined)),
         "failing_on_base": str(len(verdict.failing_on_base)),
     }
+
+
+def text_with_units(finding: Finding) -> str:
+    """Its message, and the first few of its units below it."""
+    return "\n".join([finding_message(finding), *name_units(finding.units)])
 
 
 def name_units(keys: Sequence[UnitKey], width: int = 72) -> list[str]:

@@ -12,10 +12,10 @@ from ciguard import console
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.errors import CiguardError, InputError
 from ciguard.github.workflow_commands import annotation, outputs
-from ciguard.guard import needs as jobs
 from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.effective_policy import effective_policy
 from ciguard.guard.github_facts import query_jobs
+from ciguard.guard.job_checks import decode_needs
 from ciguard.guard.json import as_json
 from ciguard.guard.prove import prove
 from ciguard.guard.result_files import records_from_files
@@ -91,7 +91,7 @@ def command(
     needs_argument = (
         local.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
     )
-    needed = None if needs_argument is None else jobs.decode(*needs_argument)
+    needed = None if needs_argument is None else decode_needs(*needs_argument)
     with open_inputs(invocation, Sources(plan_path, records, results, run, repo)) as inputs:
         plan, arrived = inputs.plan, inputs.read_inputs
         if isinstance(plan, InputError):

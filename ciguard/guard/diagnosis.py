@@ -1,29 +1,26 @@
-"""Why a leg died: its job's facts and its record's last lines -> one ending, with evidence. Pure.
+"""How a leg ended: by its record; if that does not say why, by its job, with evidence. Pure.
 
-The rules are tried in order, and each needs something that was said or measured: what no rule
-knows stays unknown. docs/reference/endings.md has the table.
+The rules on a job are tried in order, and each needs something that was said or measured: what no
+rule knows stays unknown. docs/reference/endings.md has the table.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
+from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
-from ciguard.guard.leg_endings import ADVICE, LegEnd, in_flight_units, last_events, memory_trend
-from ciguard.guard.log_patterns import (
-    DISK_OF_RUNNER,
-    KILLED_CODES,
-    Evidence,
-    exit_code,
-    first_match,
-)
-from ciguard.text import duration
+from ciguard.guard.log_patterns import DISK_OF_RUNNER, KILLED_CODES, exit_code, first_match
+from ciguard.guard.verdict import Evidence, Reason
+from ciguard.model import UnitKey
+from ciguard.run.policy.rules import memory_thresholds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
-    from ciguard.model import Ending, Record
+    from ciguard.guard.verdict import Kind
+    from ciguard.model import Ending, EventLine, Record
     from ciguard.model.jobs import Job
 
 # All that GitHub says of a job that ended (REST, "conclusion"); another word needs a decision.
@@ -38,22 +35,11 @@ _EXPLAINED_EXIT_CODES: Final = KILLED_CODES | {
 RECORD_ARTIFACT: Final = "ciguard-record-"
 TESTS_STEP: Final = "Run the shard"  # as templates/steps.yml.j2 calls it
 RUNNER_STEPS: Final = ("Set up job", "Set up runner", "Initialize containers")
+LOW_HEADROOM_RATIO: Final = 0.5  # a machine that is always short of memory did not die of that
+_MEMORY_EVENTS: Final = ("memory_low", "memory_not_reclaimable", "memory_guard", "signal")
 
 # Endings that a leg writes down without knowing why it was told to end.
 ENDED_BY_REQUEST: Final[tuple[Ending, ...]] = ("unknown", "cancelled")
-
-ENDING_DIAGNOSIS_TEXT: Final[Mapping[Ending, str]] = {
-    "timeout": "its job hit its time limit",
-    "superseded": "a newer run took its place",
-    "cancelled": "its job was cancelled",
-    "lost_runner": "GitHub lost its runner",
-    "runner_shutdown": "its runner was shut down",
-    "out_of_memory": "its machine ran out of memory",
-    "disk_full": "its disk was full",
-    "setup_failed": "a step before its tests failed",
-    "never_started": "its job did not start",
-    "unknown": "nothing says why it died",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +48,8 @@ class JobEvidence:
 
     Attributes:
         job: in the attempt in which it ran last; None where the run has no such job.
-        shard, name: of the leg, and what its job was looked for by.
-        annotations: None where they are not known; then `untold` says why.
+        name: that its job was looked for by.
+        annotations: None where they are not known; then `not_fetched` says why.
         log: its end, "" where it is not known or was not needed.
         limit_s: of the job; None where the plan does not say.
         artifacts: names of all that the run uploaded; None where that is not known.
@@ -78,17 +64,144 @@ class JobEvidence:
     shard: str = ""
     artifacts: tuple[str, ...] | None = None
     of_run: tuple[str, ...] = ()
-    not_fetched: tuple[str, ...] = ()
+    not_fetched: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """One ending, what shows it, and what is to be done about it."""
+class LegEnd:
+    """How a leg ended, and what shows it.
+
+    `problem` is why it does not count as ended by itself, None if it does; `cause` is the reason
+    for that, where its job tells it. `ending` is unknown where nothing says it. `culprits` are the
+    units that had begun and not ended.
+    """
 
     ending: Ending
+    problem: Reason | None = None
+    cause: Reason | None = None
     evidence: tuple[Evidence, ...] = ()
-    fix: str = ""
-    text: str = ""
+    culprits: tuple[UnitKey, ...] = ()
+
+
+def leg_end(record: Record) -> LegEnd:
+    """Say how a leg ended: by its last line, if there is one, and nothing else."""
+    if record.end is None:
+        return LegEnd("unknown", _unended(record))
+    ending = record.end.ending
+    if ending != "completed":
+        return LegEnd(ending, _own_reason(record, ending))
+    code = record.end.exit_code
+    if code not in (None, ExitCode.OK, ExitCode.TESTS_FAILED, ExitCode.INCOMPLETE):
+        return LegEnd(ending, Reason("exit_code", {"exit_code": code}))
+    return LegEnd(ending)
+
+
+def _unended(record: Record) -> Reason:
+    if is_from_result_files(record) and record.damage:
+        more = len(record.damage) - 1 or None
+        return Reason("result_file_damaged", {"damage": record.damage[0], "more": more})
+    if not (record.starts or record.results or record.processes):
+        return Reason("empty_record")
+    if _ends_at_checkpoint(record):
+        return Reason("checkpoint")
+    return Reason("truncated", {"last_s": record.wall_s})
+
+
+def is_from_result_files(record: Record) -> bool:
+    """Say that it was made of result files alone, which jobs of the user's own wrote.
+
+    Those of a leg's own are of a process.
+    """
+    return not (record.starts or record.processes) and any(
+        one.kind == FILE and one.process is None for one in record.events
+    )
+
+
+def _ends_at_checkpoint(record: Record) -> bool:
+    """Say that no other step began after the last one that paused."""
+    steps = [event for event in record.events if event.kind in ("paused", "resumed")]
+    last = max(steps, key=lambda one: (one.at_s or 0.0, one.kind == "resumed"), default=None)
+    return last is not None and last.kind == "paused"
+
+
+def last_line(text: str) -> str:
+    """The last line that says something, without the ruler that may be drawn around it."""
+    lines = (line.strip().strip("=!-_* ") for line in text.splitlines())
+    return "".join([line for line in lines if line][-1:])
+
+
+def _own_reason(record: Record, ending: Ending) -> Reason:
+    """The leg's own word, with what its processes said where they kept it from going on."""
+    kind: Kind = cast("Kind", ending)
+    event_kind = ""
+    if ending in ("setup_failed", "crash"):
+        event_kind = "last_output"
+    elif ending == "unknown":
+        event_kind = "internal_error"
+    outputs = [last_line(one.detail) for one in record.events if one.kind == event_kind]
+    if ending == "unknown" and outputs:
+        kind = "internal_error"
+    return Reason(kind, {"output": outputs[-1]} if outputs else {"output": None})
+
+
+def in_flight_units(record: Record) -> tuple[UnitKey, ...]:
+    """The units that had begun and have no result, by their start: one of them may be to blame.
+
+    A unit with several cases is open until its process ends or the next one of it begins.
+    """
+    ended_processes = {line.process for line in record.process_ends}
+    reported = {
+        (line.process or 0, UnitKey(line.suite, line.variant, line.unit)) for line in record.results
+    }
+    last: dict[UnitKey, tuple[int, float]] = {}
+    for line in record.starts:
+        key = UnitKey(line.suite, line.variant, line.unit)
+        last[key] = (line.process or 0, line.at_s or 0.0)
+    found = [
+        (at_s, key)
+        for key, (process, at_s) in last.items()
+        if process not in ended_processes and (process, key) not in reported
+    ]
+    return tuple(key for _, key in sorted(found))
+
+
+def memory_trend(record: Record | None) -> Evidence | None:
+    """How little memory was left when the record ends, and that it had been more; None if not so.
+
+    The machine's headroom fell below what the leg itself calls low, and to less than half of the
+    most that was seen.
+    """
+    if record is None:
+        return None
+    seen = [
+        (line.at_s, left)
+        for line in record.samples
+        if (left := line.available_bytes if line.headroom_bytes is None else line.headroom_bytes)
+        is not None
+    ]
+    if not seen:
+        return None
+    memory = record.header.runner.memory_bytes if record.header is not None else None
+    at_s, left = max(seen)
+    most_at_s, most = max(seen, key=lambda pair: pair[1])
+    if left >= memory_thresholds(memory or 0)[0] or left >= LOW_HEADROOM_RATIO * most:
+        return None
+    facts = {"most_bytes": most, "most_at_s": most_at_s, "left_bytes": left, "at_s": at_s}
+    return Evidence("memory", {**facts, "memory_bytes": memory or None})
+
+
+def _record_evidence(record: Record | None) -> tuple[Evidence, ...]:
+    """What of its memory and the last signals, at most three, the newest last."""
+    if record is None:
+        return ()
+    events = [line for line in record.events if line.kind in _MEMORY_EVENTS]
+    events.sort(key=lambda line: line.at_s or 0.0)
+    trend = memory_trend(record)
+    return (*([trend] if trend else ()), *map(_event_evidence, events[-3:]))
+
+
+def _event_evidence(line: EventLine) -> Evidence:
+    return Evidence("event", {"event": line.kind, "at_s": line.at_s, "detail": line.detail})
 
 
 def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None) -> LegEnd:
@@ -98,34 +211,44 @@ def with_diagnosis(end: LegEnd, record: Record | None, facts: JobEvidence | None
         end: by its record alone; one without a problem is returned as it is.
         facts: None where GitHub was not asked.
     """
-    if not end.problem:
+    if end.problem is None:
         return end
     culprits = in_flight_units(record) if record is not None else ()
-    seen = _record_evidence(record)
-    if end.ending not in ENDED_BY_REQUEST:
-        return replace(end, evidence=seen, culprits=culprits)
-    if facts is None:
-        return replace(end, evidence=seen, culprits=culprits)
+    own = replace(end, evidence=_record_evidence(record), culprits=culprits)
+    if end.ending not in ENDED_BY_REQUEST or facts is None:
+        return own
     death = diagnose(facts, record)
-    if end.ending == "cancelled" and death.ending == "unknown":
-        death = replace(death, ending="cancelled", fix="", text="it was told to end")
-    evidence = tuple(dict.fromkeys((*death.evidence, *seen)))
-    words = death.text or ENDING_DIAGNOSIS_TEXT[death.ending]
-    return LegEnd(
-        ending=death.ending,
-        problem=f"{end.problem}: {words}",
-        text=words,
-        fix=death.fix or ADVICE[death.ending],
-        evidence=(*evidence, *(Evidence("not known", why) for why in facts.not_fetched)),
-        culprits=culprits,
-    )
+    ending = end.ending if death.ending == "unknown" else death.ending
+    is_known = death.cause is None or death.cause.kind == end.problem.kind
+    evidence = (*_distinct((*death.evidence, *own.evidence)), *facts.not_fetched)
+    return replace(own, ending=ending, cause=None if is_known else death.cause, evidence=evidence)
 
 
-def _record_evidence(record: Record | None) -> tuple[Evidence, ...]:
-    if record is None:
-        return ()
-    texts = [memory_trend(record), *last_events(record)]
-    return tuple(Evidence("record", text) for text in texts if text)
+def _distinct(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    found: list[Evidence] = []
+    for one in evidence:
+        if one not in found:
+            found.append(one)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """An ending, what shows it, and why it came to that, where that is more than the ending."""
+
+    ending: Ending
+    evidence: tuple[Evidence, ...] = ()
+    cause: Reason | None = None
+
+
+def _diagnosis(
+    ending: Ending,
+    *evidence: Evidence,
+    kind: Kind | None = None,
+    facts: dict[str, object] | None = None,
+) -> Diagnosis:
+    """Its cause is of the kind, else the ending itself."""
+    return Diagnosis(ending, evidence, Reason(kind or cast("Kind", ending), facts or {}))
 
 
 def is_explained(facts: JobEvidence, record: Record | None) -> bool:
@@ -138,17 +261,16 @@ def diagnose(facts: JobEvidence, record: Record | None) -> Diagnosis:
     """The ending of a leg that did not end by itself."""
     job = facts.job
     if job is None:
-        what = f'no job of this run is called "{facts.name}"'
-        fix = "was the matrix made from this plan, unchanged? Look at the job that makes it"
-        return Diagnosis("never_started", (Evidence("jobs", what),), fix)
+        return _diagnosis("never_started", kind="no_job", facts={"name": facts.name})
     seen = job_line(job, facts.limit_s)
     if job.status == "completed" and job.conclusion not in CONCLUSIONS:
-        words = "its job ended in a word that this version does not know"
-        return Diagnosis("unknown", (seen,), "update ciguard, and look at its job", words)
+        return _diagnosis(
+            "unknown", seen, kind="conclusion_unknown", facts={"conclusion": f"{job.conclusion}"}
+        )
     for rule in (_logged, _never_started, _cancelled, _setup_failed, _killed):
         found = rule(facts, job, record)
         if found is not None:
-            return replace(found, evidence=tuple(dict.fromkeys((*found.evidence, seen))))
+            return replace(found, evidence=_distinct((*found.evidence, seen)))
     return _unknown(facts, job, seen)
 
 
@@ -158,62 +280,58 @@ def _logged(facts: JobEvidence, job: Job, record: Record | None) -> Diagnosis | 
     if found is None:
         return None
     pattern, evidence = found
-    witness = witnesses.get(pattern.ending) if evidence.source == "log" else None
-    return Diagnosis(pattern.ending, (evidence, *((witness,) if witness else ())), pattern.fix)
+    witness = witnesses.get(pattern.ending) if evidence.kind == "log" else None
+    return _diagnosis(pattern.ending, evidence, *([witness] if witness else ()), kind=pattern.cause)
 
 
 def _corroborations(
-    evidence: JobEvidence, job: Job, record: Record | None
+    facts: JobEvidence, job: Job, record: Record | None
 ) -> dict[Ending, Evidence | None]:
     """What else shows an ending whose text may be a test's print; None for the text's own mark."""
     if job.conclusion != "failure":
         return {}
     found: dict[Ending, Evidence | None] = {}
-    code = exit_code(evidence.annotations or (), evidence.log)
-    trend = memory_trend(record) if record is not None else ""
-    is_killed = code is not None and code[0] in KILLED_CODES
-    if code is not None and is_killed:
+    code = exit_code(facts.annotations or (), facts.log)
+    trend = memory_trend(record)
+    if code is not None and code[0] in KILLED_CODES:
         found["out_of_memory"] = code[1]
-    elif trend:
-        found["out_of_memory"] = Evidence("record", trend)
-    if DISK_OF_RUNNER.search(evidence.log):
+    elif trend is not None:
+        found["out_of_memory"] = trend
+    if DISK_OF_RUNNER.search(facts.log):
         found["disk_full"] = None
     elif (
         record is not None
         and record.end is None
         and (code is None or code[0] not in _EXPLAINED_EXIT_CODES)
     ):
-        found["disk_full"] = Evidence("record", "it stops, and nothing killed its leg")
+        found["disk_full"] = Evidence("stops")
     return found
 
 
 def _never_started(_: JobEvidence, job: Job, record: Record | None) -> Diagnosis | None:
     if record is not None:
         return None
-    waiting = job.status in WAITING
-    if not waiting and job.conclusion != "skipped":
-        return None
-    fix = "look why no runner took it" if waiting else "look at its `if:` and the jobs it needs"
-    return Diagnosis("never_started", (), f"{fix}, and run it again")
+    if job.status in WAITING:
+        return _diagnosis("never_started", kind="queued")
+    return _diagnosis("never_started", kind="skipped") if job.conclusion == "skipped" else None
 
 
 def _cancelled(facts: JobEvidence, job: Job, record: Record | None) -> Diagnosis | None:
     limit_s, wall_s = facts.limit_s or DEFAULT_LIMIT_S, job.wall_s
     if job.conclusion == "timed_out":
-        return Diagnosis("timeout")
+        return _diagnosis("timeout")
     if job.conclusion != "cancelled":
         return None
     if wall_s is not None and wall_s >= limit_s and (job.steps or record is not None):
         # The annotation may be missing (no `checks: read`); 20-40 s over the limit are usual.
-        return Diagnosis("timeout", text="its job was cancelled at its time limit")
+        return _diagnosis("timeout", kind="cancelled_at_limit")
     match = first_match(facts.of_run, run_wide=True)
     if match is not None:
         pattern, evidence = match
-        whose = Evidence(f"{evidence.source} of another job", evidence.text)
-        return Diagnosis(pattern.ending, (whose,), pattern.fix)
+        return _diagnosis(pattern.ending, replace(evidence, kind="other_job"), kind=pattern.cause)
     if not job.steps and record is None:
-        return Diagnosis("never_started", text="its job was cancelled before it started")
-    return Diagnosis("cancelled", text="its job was cancelled, and nothing says by whom")
+        return _diagnosis("never_started", kind="cancelled_before_start")
+    return _diagnosis("cancelled", kind="cancelled_by_unknown")
 
 
 def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> Diagnosis | None:
@@ -224,61 +342,54 @@ def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> Diagnosis 
     before = bool(tests) and failed.number < tests[0].number
     if not before and failed.name not in RUNNER_STEPS:
         return None
-    fix = f'look at the step "{failed.name}" in the log of its job'
-    return Diagnosis("setup_failed", (Evidence("step", f"{failed.name}: failure"),), fix)
+    seen = Evidence("step", {"name": failed.name, "conclusion": failed.conclusion})
+    return _diagnosis("setup_failed", seen, kind="step_failed", facts={"step": failed.name})
 
 
 def _killed(facts: JobEvidence, job: Job, record: Record | None) -> Diagnosis | None:
     """Exit codes of kills prove nothing alone: memory that ran out is the second witness."""
     code = exit_code(facts.annotations or (), facts.log)
-    trend = memory_trend(record) if record is not None else ""
+    trend = memory_trend(record)
     if code is None or code[0] not in KILLED_CODES or not trend or job.conclusion != "failure":
         return None
-    return Diagnosis("out_of_memory", (code[1], Evidence("record", trend)))
+    return _diagnosis("out_of_memory", code[1], trend)
 
 
 def _unknown(facts: JobEvidence, job: Job, job_evidence: Evidence) -> Diagnosis:
     """What there is, quoted; no ending is made of it."""
     code = exit_code(facts.annotations or (), facts.log)
     failed = [
-        Evidence("step", f"{step.name}: {step.conclusion}")
+        Evidence("step", {"name": step.name, "conclusion": step.conclusion})
         for step in job.steps
         if step.conclusion not in ("success", "skipped", None)
     ]
-    uploaded, upload_fix = _upload(facts, job)
     match = first_match((), facts.log)  # without a witness, else it had decided
-    evidence = (*([code[1]] if code else ()), *([match[1]] if match else ()), *failed[:3])
-    evidence = (*evidence, *uploaded, job_evidence)
+    seen = (*([code[1]] if code else ()), *([match[1]] if match else ()), *failed[:3])
+    uploaded = _upload(facts, job)
+    evidence = (*seen, *([uploaded] if uploaded else ()), job_evidence)
+    cause: Reason | None = None
     if job.status != "completed":
-        return Diagnosis("unknown", evidence, "wait until it has ended, and run this again")
-    if job.conclusion == "success":
-        words = "its job says success"
-        fix = upload_fix or "look at the step that uploads its record, and run it again"
-        return Diagnosis("unknown", evidence, fix, words)
-    if code is not None and code[0] in KILLED_CODES:
-        words = f"something killed it (exit code {code[0]}), and nothing says what"
-        return Diagnosis("unknown", evidence, text=words)
-    if code is not None and code[0] not in (0, 1):
-        words = f"its tests ended with exit code {code[0]}"
-        fix = upload_fix or "look at the step that uploads its record, and run it again"
-        return Diagnosis("unknown", evidence, fix, words)
-    return Diagnosis("unknown", evidence, upload_fix)
+        cause = Reason("job_open")
+    elif uploaded is not None and uploaded.kind == "uploaded":
+        cause = Reason("not_downloaded")
+    elif job.conclusion == "success":
+        cause = Reason("job_succeeded")
+    elif code is not None and code[0] not in (0, 1):
+        kind: Kind = "killed" if code[0] in KILLED_CODES else "tests_exited"
+        cause = Reason(kind, {"exit_code": code[0]})
+    return Diagnosis("unknown", evidence, cause)
 
 
-def _upload(facts: JobEvidence, job: Job) -> tuple[tuple[Evidence, ...], str]:
+def _upload(facts: JobEvidence, job: Job) -> Evidence | None:
     """Whether a leg's record was uploaded, where all artifacts are known and are called as ours."""
     records = [name for name in facts.artifacts or () if name.startswith(RECORD_ARTIFACT)]
     if not records:
-        return (), ""
-    end = f"-{facts.shard}-{job.run_attempt}"
-    own = [name for name in records if name.endswith(end)]
-    if not own:
-        none = f"none of the run's {len(records):,} records ends"
-        none = none if len(records) > 1 else "the run's one record does not end"
-        what = f"{none} in {end}: nothing was uploaded"
-        return (Evidence("artifacts", what),), ""
-    fix = "look at the step that downloads the records: it was uploaded and is not here"
-    return (Evidence("artifacts", f"{own[0]} was uploaded"),), fix
+        return None
+    suffix = f"-{facts.shard}-{job.run_attempt}"
+    own = [name for name in records if name.endswith(suffix)]
+    if own:
+        return Evidence("uploaded", {"name": own[0]})
+    return Evidence("not_uploaded", {"records": len(records), "suffix": suffix})
 
 
 Consistency = Literal["agrees", "open", "contradicts", "unknown"]
@@ -300,10 +411,19 @@ def consistency(job: Job, *, failed: bool) -> Consistency:
     return "agrees" if agrees else "contradicts"
 
 
+def conclusion_of(job: Job) -> str:
+    """GitHub's word for how a job ended, else for where it is."""
+    return f"{job.conclusion if job.status == 'completed' else job.status}"[:40]
+
+
 def job_line(job: Job, limit_s: float | None) -> Evidence:
-    """What GitHub lists of a job, in one line."""
-    word = job.conclusion if job.status == "completed" else job.status
-    took = f" after {duration(job.wall_s)}" if job.wall_s is not None and job.steps else ""
-    limit = f", its limit is {duration(limit_s)}" if limit_s is not None and took else ""
-    attempt = f" in attempt {job.run_attempt}" if job.run_attempt > 1 else ""
-    return Evidence("job", f"{job.name}: {word}{took}{limit}{attempt}", job.url)
+    """What GitHub lists of a job."""
+    wall_s = job.wall_s if job.steps else None
+    facts = {
+        "name": job.name,
+        "conclusion": conclusion_of(job),
+        "wall_s": wall_s,
+        "limit_s": limit_s if wall_s is not None else None,
+        "attempt": job.run_attempt if job.run_attempt > 1 else None,
+    }
+    return Evidence("job", facts, job.url)

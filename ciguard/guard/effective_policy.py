@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ciguard.config import Config
     from ciguard.github.events import ActionsRun
+    from ciguard.guard.policy import PolicySource
     from ciguard.history.file import History
     from ciguard.history.query import BaseQuery, KnownFailure
     from ciguard.invocation import Invocation
@@ -44,12 +45,13 @@ _HARMLESS_SUITE_KEYS: Final = frozenset({"timeout", "timeout_ratio", "pool"})
 class EffectivePolicy:
     """What holds: the guard's policy, and which findings of the comparison fail the run.
 
-    `source` says whose it is; `footer` is its text at the end of a report.
+    `source` is where it is from, `commit` the base's; `footer` is its text at the end of a report.
     """
 
     policy: Policy
     fail_on: tuple[str, ...]
-    source: str = "what is checked out"
+    source: PolicySource = "checkout"
+    commit: str = ""
     footer: str = ""
 
 
@@ -57,7 +59,6 @@ class EffectivePolicy:
 class _PolicyFiles:
     config: Config
     quarantine: Quarantine
-    source: str = "what is checked out"
     commit: str = ""
 
 
@@ -74,7 +75,7 @@ def effective_policy(
     Args:
         ignore_base_failures: the command line asks for it; the configuration may as well.
         history: gives the past runs that lie at a place, where somebody asks for them.
-        place: where that is, as the command line says; None leaves it to the configuration, of a
+        location: where that is, as the command line says; None leaves it to the configuration, of a
             proposal to that of its base.
         count: also ask them for the units of the base, lest a plan that says nothing of them hides
             how many are gone.
@@ -85,14 +86,16 @@ def effective_policy(
     today = datetime.now(UTC).date()
     run = current_run(invocation.environ)
     own = _own(invocation, today)
-    problems = [Finding("failed", "quarantine", what) for what in own.quarantine.problems]
-    law, notes = own, []
+    found = [
+        Finding("failed", "quarantine", facts={"problem": one}) for one in own.quarantine.problems
+    ]
+    law = own
     strict: EffectivePolicy | None = None
     if run is not None and run.is_unmerged:
         try:
             law = _base(invocation, run, today)
         except CiguardError as error:
-            strict = _strictest(error, problems)
+            strict = _strictest(error, found)
     where = location if location is not None else law.config.history.store
     edited = (
         law is not own and run is not None and _changes_history_file(invocation, run, law, where)
@@ -102,25 +105,27 @@ def effective_policy(
     if strict is not None:
         return replace(strict, policy=replace(strict.policy, base_planned=base_planned))
     if run is not None and law is not own:
-        problems += _fixed_on_base(law, own)
+        found += _fixed_on_base(law, own)
         changes = [*_changes(law, own), *([where] if edited else ())]
         if changes:
-            what = "this merge group" if run.pull_request is None else "this pull request"
-            notes.append(f"{what} changes {', '.join(changes)}")
+            event = "merge_group" if run.pull_request is None else "pull_request"
+            facts = {"event": event, "keys": changes}
+            found.append(Finding("warning", "policy_changed", facts=facts))
     known: Mapping[CaseKey, KnownFailure] = {}
     if ignore_base_failures or law.config.guard.ignore_base_failures:
         known, findings = _base_failures(run, past(where))
-        problems += findings
+        found += findings
     rules = GuardRules(law.config.guard.max_drop, law.config.guard.min_units)
     policy = Policy(
         rules=rules,
         quarantine=law.quarantine.entries,
         base_failures=known,
         base_planned=base_planned,
-        findings=tuple(problems),
-        notes=tuple(notes),
+        findings=tuple(found),
     )
-    return EffectivePolicy(policy, law.config.policy.fail_on, law.source, law.config.report.footer)
+    source: PolicySource = "base" if law.commit else "checkout"
+    config = law.config
+    return EffectivePolicy(policy, config.policy.fail_on, source, law.commit, config.report.footer)
 
 
 def quarantine_of(invocation: Invocation) -> Quarantine:
@@ -135,16 +140,12 @@ def quarantine_of(invocation: Invocation) -> Quarantine:
         return Quarantine()
 
 
-def _strictest(error: CiguardError, problems: list[Finding]) -> EffectivePolicy:
-    note = "the base's policy could not be read"
-    what = (
-        f"{note} ({error.what}), so the strictest one holds: no quarantine, "
-        "no failure of the base ignored, no "
-        "unit fewer than on the base, and every finding of the comparison fails"
-    )
-    finding = Finding("warning", "policy_unread", what, fix=error.fix)
-    policy = Policy(STRICTEST, findings=(*problems, finding), notes=(note,))
-    return EffectivePolicy(policy, FAIL_CONDITIONS, "nobody, so the strictest")
+def _strictest(error: CiguardError, findings: list[Finding]) -> EffectivePolicy:
+    """No quarantine, no failure ignored, no unit fewer; each finding of the comparison fails."""
+    facts = {"error": error.what, "advice": error.fix}
+    finding = Finding("warning", "policy_unread", facts=facts)
+    policy = Policy(STRICTEST, findings=(*findings, finding))
+    return EffectivePolicy(policy, FAIL_CONDITIONS, "strictest")
 
 
 def _own(invocation: Invocation, today: date) -> _PolicyFiles:
@@ -170,8 +171,7 @@ def _base(invocation: Invocation, run: ActionsRun, today: date) -> _PolicyFiles:
         raise InputError("the event names no base commit", where="GITHUB_EVENT_PATH", fix=fix)
     texts = files_at(invocation.folder, invocation.environ, run, commit, NAMES)
     config = configuration.parse(texts, invocation.environ)
-    source = f"the base commit {commit[:10]}"
-    return _PolicyFiles(config, _quarantine(texts, today), source, commit)
+    return _PolicyFiles(config, _quarantine(texts, today), commit)
 
 
 def _changes_history_file(
@@ -201,8 +201,7 @@ def _fixed_on_base(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[Finding]:
     """What is wrong on the base alone: who mends it must be able to merge that."""
     for what in base.quarantine.problems:
         if what not in own.quarantine.problems:
-            text = f"on the base, {what}; it holds nothing, and is mended here"
-            yield Finding("warning", "quarantine_of_base", text)
+            yield Finding("warning", "quarantine_of_base", facts={"problem": what})
 
 
 def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:
@@ -256,7 +255,4 @@ def _base_failures(
         known, newest = known_failures(history, _base_query(run))
         if newest is not None:
             return known, []
-    why = "the history has no run of the base of which every leg ended well"
-    what = why if history is not None else "there are no past runs"
-    what = f"no failure of the base is ignored: {what}"
-    return {}, [Finding("warning", "no_base_run", what)]
+    return {}, [Finding("warning", "no_base_run")]

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from ciguard.errors import RemoteError
-from ciguard.guard.diagnosis import JobEvidence, consistency, diagnose, is_explained
-from ciguard.guard.leg_endings import leg_end
+from ciguard.guard.diagnosis import JobEvidence, consistency, diagnose, is_explained, leg_end
 from ciguard.guard.legs import exited_with_failures, read_leg, unexplained
 from ciguard.guard.log_patterns import first_match
-from ciguard.guard.needs import PLANNING
 from ciguard.guard.record_selection import select
+from ciguard.guard.verdict import Evidence, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAGE: Final = 100  # of GitHub's lists
+PLANNING: Final = "plan"  # the job that `init` writes: no record of a test explains its failure
 MAX_QUERIED_LEGS: Final = 60  # of an hour's 1,000 calls a report may not take the most
-NOT_QUERIED: Final = f"more than {MAX_QUERIED_LEGS} legs died: GitHub was not asked about all"
 
 
 class JudgedRun(Protocol):
-    """The run that is judged; `source` is None where it cannot be asked, and `why` that is."""
+    """The run that is judged; `source` is None where there is no token to ask it with."""
 
     @property
     def run_id(self) -> int: ...
@@ -42,10 +41,6 @@ class JudgedRun(Protocol):
     def head_shas(self) -> frozenset[str]: ...
     @property
     def source(self) -> RunApi | None: ...
-    @property
-    def why(self) -> str: ...
-    @property
-    def fix(self) -> str: ...
 
 
 class RunApi(Protocol):
@@ -71,19 +66,17 @@ class RunFacts:
     Attributes:
         run_id, run_attempt: of the run that is judged, now.
         legs: by shard, of those whose job is known, and of those that have none.
-        twins: by shard, jobs of which one is its own, and nobody knows which.
-        heads: commits that the run is of, by its event and its jobs.
+        ambiguous: by shard, jobs of which one is its own, and nobody knows which.
+        unknown: why the jobs are not known; None where they are.
+        head_shas: commits that the run is of, by its event and its jobs.
         replanned: the job that planned anew in an attempt without legs, and did not end well.
-        unknown: what is not known, and why; "" where the jobs are known.
-        fix: what to do about that.
     """
 
     run_id: int | None = None
     run_attempt: int | None = None
     legs: Mapping[str, JobEvidence] = field(default_factory=dict)
     ambiguous: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
-    unknown: str = ""
-    fix: str = ""
+    unknown: Reason | None = None
     head_shas: frozenset[str] = frozenset()
     replanned: Job | None = None
 
@@ -105,29 +98,26 @@ def query_jobs(
     A refusal is no end: what is not known is said, and the legs are judged by the rest.
 
     Args:
-        judged: None outside of a run: then nobody is asked, and nothing is missed.
+        judged_run: None outside of a run: then nobody is asked, and nothing is missed.
     """
     if judged_run is None:
         return None
     empty = RunFacts(judged_run.run_id, judged_run.run_attempt, head_shas=judged_run.head_shas)
     if judged_run.source is None:
-        return replace(empty, unknown=judged_run.why, fix=judged_run.fix)
+        return replace(empty, unknown=Reason("no_token"))
     try:
         jobs = judged_run.source.jobs()
     except RemoteError as error:
-        unknown = f"GitHub did not say how the jobs of this run ended ({error.what:.200})"
-        return replace(empty, unknown=unknown, fix=error.fix)
+        unknown = Reason("jobs_refused", {"error": error.what[:200], "advice": error.fix})
+        return replace(empty, unknown=unknown)
     empty = replace(
         empty, head_shas=judged_run.head_shas | {one.head_sha for one in jobs if one.head_sha}
     )
     matched = match_jobs(plan, records, jobs)
     if not any(matched.values()):
         name = plan.job_name(plan.shards[0]) if plan.shards else ""
-        none = f"none of the {len(jobs):,} jobs" if len(jobs) != 1 else "the one job"
-        called = "is" if len(jobs) != 1 else "is not"
-        unknown = f'{none} of this run {called} called like "{name}"'
-        fix = "give the matrix job `name: ${{ matrix.name }}`"
-        return replace(empty, unknown=unknown, fix=fix)
+        unknown = Reason("jobs_unmatched", {"name": name, "jobs": len(jobs)})
+        return replace(empty, unknown=unknown)
     legs = {
         shard.key: JobEvidence(
             next(iter(matched[shard.key]), None),
@@ -156,7 +146,7 @@ def _dead(plan: Plan, records: Sequence[Record], platform: RunFacts) -> dict[str
         facts, record = platform.legs.get(shard.key), newest.get(shard.key)
         if facts is None or facts.job is None:
             continue
-        if record is None or leg_end(record).problem:
+        if record is None or leg_end(record).problem is not None:
             found[shard.key] = record
             continue
         if consistency(facts.job, failed=False) != "contradicts":
@@ -176,9 +166,10 @@ def _query_dead_legs(
     for number, shard in enumerate(dead):
         facts, job = legs[shard], legs[shard].job
         if number >= MAX_QUERIED_LEGS or job is None:
-            found[shard] = replace(facts, not_fetched=(NOT_QUERIED,))
+            limit = Evidence("not_queried", {"limit": MAX_QUERIED_LEGS})
+            found[shard] = replace(facts, not_fetched=(limit,))
         else:
-            annotations = caller.call_tolerantly(source.annotations, job, "its annotations")
+            annotations = caller.call_tolerantly(source.annotations, job, "annotations")
             found[shard] = replace(facts, annotations=annotations, not_fetched=caller.pop_errors())
     of_run = _run_wide_texts(found.values())
     for number, (shard, record) in enumerate(dead.items()):
@@ -188,7 +179,7 @@ def _query_dead_legs(
         if job.conclusion == "cancelled":
             facts = found[shard] = replace(facts, of_run=of_run.get(job.run_attempt, ()))
         if number < MAX_QUERIED_LEGS and not is_explained(facts, record):
-            log = caller.call_tolerantly(source.log_end, job, "the end of its log")
+            log = caller.call_tolerantly(source.log_end, job, "log")
             found[shard] = replace(
                 facts, log=log or "", not_fetched=(*facts.not_fetched, *caller.pop_errors())
             )
@@ -201,7 +192,7 @@ def _query_dead_legs(
     if silent and len(legs) < PAGE:
         job = found[silent[0]].job
         names = (
-            caller.call_tolerantly(lambda _: source.artifact_names(), job, "its artifacts")
+            caller.call_tolerantly(lambda _: source.artifact_names(), job, "artifacts")
             if job
             else None
         )
@@ -220,7 +211,7 @@ def _run_wide_texts(queried: Iterable[JobEvidence]) -> dict[int, tuple[str, ...]
     for facts in queried:
         match = first_match(facts.annotations or (), run_wide=True)
         if facts.job is not None and match is not None:
-            found[facts.job.run_attempt] = (match[1].text,)
+            found[facts.job.run_attempt] = (match[1].facts["text"],)
     return found
 
 
@@ -228,10 +219,10 @@ class _TolerantCaller:
     """Calls that may be refused; where the next one would be too, it is not made."""
 
     def __init__(self) -> None:
-        self._errors_by_endpoint: dict[str, str] = {}
-        self._not_fetched: tuple[str, ...] = ()
+        self._errors_by_endpoint: dict[str, Evidence] = {}
+        self._not_fetched: tuple[Evidence, ...] = ()
 
-    def pop_errors(self) -> tuple[str, ...]:
+    def pop_errors(self) -> tuple[Evidence, ...]:
         """Why the last answer is missing."""
         not_fetched, self._not_fetched = self._not_fetched, ()
         return not_fetched
@@ -244,7 +235,8 @@ class _TolerantCaller:
         try:
             return request(job)
         except RemoteError as error:
-            self._not_fetched = (f"{what} ({error.what:.200})",)
+            facts = {"what": what, "error": error.what[:200]}
+            self._not_fetched = (Evidence("not_fetched", facts),)
             if error.is_lasting:
                 self._errors_by_endpoint[what] = self._not_fetched[0]
             return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.guard.verdict_headline import headline
 
 if TYPE_CHECKING:
-    from ciguard.guard.verdict import Excused, FailureGroup, Finding, Flaky, Leg, Verdict
+    from ciguard.guard.verdict import Excused, FailureGroup, Finding, Flaky, Leg, Reason, Verdict
     from ciguard.model import Result, UnitKey
 
 SCHEMA: Final = 1
@@ -36,10 +36,10 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "flaky": [_flaky(one) for one in verdict.flaky],
         "passed_after_oom": [_flaky(one) for one in verdict.passed_after_oom],
         "missing": [
-            {**_key(one.key), "shard": one.shard, "reason": one.reason} for one in verdict.missing
+            {**_key(one.key), "shard": one.shard, "reason": _reason(one.reason)}
+            for one in verdict.missing
         ],
         "findings": [_finding(finding) for finding in verdict.findings],
-        "notes": list(verdict.notes),
     }
 
 
@@ -65,7 +65,15 @@ def _flaky(one: Flaky) -> dict[str, Any]:
 
 
 def _excused(excused: Excused) -> dict[str, Any]:
-    return {"shard": excused.shard, **result(excused.result), "reason": excused.reason}
+    return {
+        "shard": excused.shard,
+        **result(excused.result),
+        "reason": _reason(excused.reason),
+    }
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    return {"kind": reason.kind, "facts": dict(reason.facts)}
 
 
 def _failure_group(group: FailureGroup) -> dict[str, Any]:
@@ -102,13 +110,10 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "level": finding.level,
         "kind": finding.kind,
-        "message": finding.message,
+        "facts": dict(finding.facts),
         "shard": finding.shard or None,
         "units": [_key(key) for key in finding.units],
-        "fix": finding.fix or None,
-        "evidence": [
-            {"source": one.source, "text": one.text, "url": one.url or None}
-            for one in finding.evidence
-        ],
+        "cause": _reason(finding.cause) if finding.cause is not None else None,
+        "evidence": [{**_reason(one), "url": one.url or None} for one in finding.evidence],
         "culprits": [_key(key) for key in finding.culprits],
     }

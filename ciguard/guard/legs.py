@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
-from ciguard.guard.diagnosis import with_diagnosis
-from ciguard.guard.failure_groups import effective_ending
-from ciguard.guard.leg_endings import (
-    MISSING_RESULT_ADVICE,
+from ciguard.guard.diagnosis import (
     LegEnd,
     is_from_result_files,
     last_line,
     leg_end,
+    with_diagnosis,
 )
-from ciguard.guard.record_checks import contradictions
-from ciguard.guard.verdict import Finding, Leg
+from ciguard.guard.failure_groups import effective_ending
+from ciguard.guard.record_checks import MISSING_EVENTS, contradictions
+from ciguard.guard.verdict import Finding, Leg, Reason
 from ciguard.model import BAD_OUTCOMES, ENDINGS, OUTCOMES, UnitKey
 from ciguard.model.attempts import classify_result, last_starts, resolve_units
-from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.diagnosis import JobEvidence
-    from ciguard.guard.verdict import Level
+    from ciguard.guard.verdict import Kind, Level
     from ciguard.model import Ending, EventLine, Outcome, Record, Shard
     from ciguard.model.attempts import UnitName, UnitResult
 
@@ -40,7 +39,7 @@ ENDED_UNREQUESTED: Final[tuple[Ending, ...]] = ("crash", "out_of_memory", "setup
 class LegResult:
     """One planned shard with all that its record says.
 
-    `instead` is a record that its own would have been, and why it does not count; `causes` are
+    `rejected_record` is why a record in the place of its own does not count; `missing_reasons` are
     the leg's words on units without a result. `counts` are its final cases by outcome, `bad` those
     that went wrong, `endings` of them those that did more than fail, by ending.
     """
@@ -52,7 +51,7 @@ class LegResult:
     last_start: AbstractSet[UnitName]
     planned: frozenset[UnitKey]
     missing_reasons: Mapping[UnitKey, EventLine] = field(default_factory=dict)
-    rejected_record: Finding | None = None
+    rejected_record: Reason | None = None
     counts: Mapping[Outcome, int] = field(default_factory=dict)
     endings: Mapping[Ending, int] = field(default_factory=dict)
     bad: int = 0
@@ -61,13 +60,13 @@ class LegResult:
 def read_leg(
     shard: Shard,
     record: Record | None,
-    rejected_record: Finding | None = None,
+    rejected_record: Reason | None = None,
     facts: JobEvidence | None = None,
 ) -> LegResult:
     """Read a shard's record; None where there is none. `facts`: what GitHub says of its job."""
     planned = frozenset(unit.key for unit in shard.units)
     if record is None:
-        end = with_diagnosis(LegEnd("unknown", "it has no record"), None, facts)
+        end = with_diagnosis(LegEnd("unknown", Reason("no_record")), None, facts)
         return LegResult(
             shard, None, end, {}, frozenset(), planned, rejected_record=rejected_record
         )
@@ -102,7 +101,7 @@ def _missing_reasons(record: Record) -> dict[UnitKey, EventLine]:
     return {
         UnitKey(event.suite, event.variant, event.unit): event
         for event in record.events
-        if event.kind in MISSING_RESULT_ADVICE and event.unit is not None
+        if event.kind in MISSING_EVENTS and event.unit is not None
     }
 
 
@@ -119,65 +118,56 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], tries: int = 1) -> I
         lost: its planned units without a final result.
         tries: executions that the plan gives a unit that fails.
     """
-    shard = leg.shard.key
-    if leg.record is None:
+    shard, record, end = leg.shard.key, leg.record, leg.end
+    if record is None:
         yield _no_record(leg, lost)
         return
-    if leg.end.problem:
-        what = f"shard {shard}: {leg.end.problem}"
-        kind = leg.end.ending if leg.record.end is not None else "cut"
-        seen = (leg.end.evidence, leg.end.culprits)
-        yield Finding("incomplete", kind, what, shard, lost, leg.end.fix, *seen)
-    elif lost and not leg.record.damage:
+    if end.problem is not None:
+        facts = end.problem.facts
+        yield Finding(
+            "incomplete",
+            end.problem.kind,
+            shard,
+            lost,
+            facts,
+            end.cause,
+            end.evidence,
+            end.culprits,
+        )
+    elif lost and not record.damage:
         yield from _missing_results(leg, lost)
-    if leg.record.damage and not is_from_result_files(leg.record):
-        first, more = leg.record.damage[0], len(leg.record.damage) - 1
-        what = f"shard {shard}: its record is damaged: {first}" + (f" and {more} more" * bool(more))
-        fix = "run it again: what stood there is not known"
-        if leg.record.copies:
-            fix = "pass each record once: which of its copies is true is not known"
-        yield Finding("incomplete", "damaged", what, shard, () if leg.end.problem else lost, fix)
+    if record.damage and not is_from_result_files(record):
+        facts = {"damage": record.damage[0], "more": len(record.damage) - 1 or None}
+        kind: Kind = "copies_differ" if record.copies else "damaged"
+        yield Finding("incomplete", kind, shard, () if end.problem else lost, facts)
     else:
-        yield from _contradictions(leg, lost)
-        yield from _contradictory(leg, tries)
-    in_parts = any(event.kind == "resumed" for event in leg.record.events)
-    if leg.record.copies and not in_parts:
-        what = f"shard {shard}: its record is here more than once: {', '.join(leg.record.copies)}"
-        yield Finding("warning", "duplicate_record", what, shard, fix="pass each record once")
-    yield from _unexplained(leg)
-    yield from _died_between_tests(leg)
+        yield from _counts_and_results(leg, record, lost)
+        yield from _contradictory(leg, record, tries)
+    in_parts = any(event.kind == "resumed" for event in record.events)
+    if record.copies and not in_parts:
+        yield Finding("warning", "duplicate_record", shard, facts={"sources": record.copies})
+    for event in unexplained(leg):
+        yield Finding("failed", "unexplained_exit", shard, facts=_exit_facts(record, event))
+    yield from _died_between_tests(leg, record)
 
 
 def _no_record(leg: LegResult, lost: tuple[UnitKey, ...]) -> Finding:
-    shard = leg.shard.key
-    what = f"shard {shard} has no record"
-    fix = "look at its job: was it cancelled, skipped, or did its upload fail? Run it again"
-    if leg.rejected_record is not None:
-        why = (
-            f" that counts: {leg.rejected_record.message}"
-            if leg.rejected_record.message
-            else " of this plan"
-        )
-        what, fix = what + why, leg.rejected_record.fix
-    if leg.end.text:
-        what, fix = f"{what}: {leg.end.text}", leg.end.fix
-    return Finding("incomplete", "no_record", what, shard, lost, fix, leg.end.evidence)
+    rejected = leg.rejected_record
+    kind: Kind = "no_record"
+    cause = rejected or leg.end.cause
+    if rejected is not None and rejected.kind == "only_other_plans":
+        kind, cause = "no_record_of_plan", leg.end.cause  # one finding says it for all
+    return Finding("incomplete", kind, leg.shard.key, lost, {}, cause, leg.end.evidence)
 
 
 def _missing_results(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
     """Units without a result in a leg that ended by itself, apart by what to do about them."""
-    shard = leg.shard.key
-    kinds = {
-        key: leg.missing_reasons[key].kind if key in leg.missing_reasons else "no_reason_recorded"
-        for key in lost
-    }
-    for kind in sorted(set(kinds.values())):
-        units = tuple(key for key in lost if kinds[key] == kind)
-        what = f"shard {shard}: {count_of(len(units), 'planned unit')} without a final result"
-        fix = MISSING_RESULT_ADVICE.get(
-            kind, "do they still exist? Make the plan again on this commit"
-        )
-        yield Finding("incomplete", kind, what, shard, units, fix)
+    by_kind: dict[Kind, list[UnitKey]] = defaultdict(list)
+    for key in lost:
+        event = leg.missing_reasons.get(key)
+        by_kind["no_reason_recorded" if event is None else cast("Kind", event.kind)].append(key)
+    for kind, units in sorted(by_kind.items()):
+        yield Finding("incomplete", kind, leg.shard.key, tuple(units))
 
 
 def unexplained(leg: LegResult) -> list[EventLine]:
@@ -187,51 +177,33 @@ def unexplained(leg: LegResult) -> list[EventLine]:
     return list(found.values())
 
 
-def _unexplained(leg: LegResult) -> Iterator[Finding]:
-    shard = leg.shard.key
-    for event in unexplained(leg):
-        code, _, output = event.detail.partition("\n")
-        killed = not code.startswith("exit code")
-        how = f"was {code}" if killed else f"ended with {code}"
-        what = f"shard {shard}: process {event.process} {how}, and no failed result explains it"
-        what += f"; its last output: {last_line(output) or 'nothing'}"
-        cause = (
-            "it died behind its last test"
-            if killed
-            else "a hook of the session or a coverage gate set it"
-        )
-        fix = f"{cause}? See the log of its job"
-        yield Finding("failed", "unexplained_exit", what, shard, fix=fix)
+def _exit_facts(record: Record, event: EventLine) -> dict[str, Any]:
+    """How the process of an event ended, and the last line of the output that the event quotes."""
+    codes = {one.process: one.exit_code for one in record.process_ends}
+    output = last_line(event.detail.partition("\n")[2])
+    return {"process": event.process, "exit_code": codes.get(event.process or 0), "output": output}
 
 
-def _died_between_tests(leg: LegResult) -> Iterator[Finding]:
+def _died_between_tests(leg: LegResult, record: Record) -> Iterator[Finding]:
     """Processes that died between units: what they left passed in another one, or nothing was left.
 
     Where nothing was left no failed result of theirs is the reason, so that none excuses them.
     """
-    record = leg.record
-    if record is None or leg.end.problem:
+    died = [one for one in record.process_ends if one.ending in ENDED_UNREQUESTED]
+    if leg.end.problem is not None or not died:
         return
     found = any(one.outcome == "died" for one in record.results)  # by the search for a culprit
-    outputs = {one.process: one.detail for one in record.events if one.kind == "last_output"}
+    outputs = {one.process: one for one in record.events if one.kind == "last_output"}
     red = {one.process for one in unexplained(leg)}
-    if not any(one.ending in ENDED_UNREQUESTED for one in record.process_ends):
-        return
     given = {one.process: one.units for one in record.processes}
     ran = {(one.process, one.key.unit_key) for one in record.results}
     done = Counter(process for process, _ in ran)
-    for end in record.process_ends:
-        if end.ending in ENDED_UNREQUESTED and end.process in outputs.keys() - red:
-            code, _, output = outputs.pop(end.process).partition("\n")
-            what = f"shard {leg.shard.key}: process {end.process} ended by {end.ending} ({code}) "
-            what += f"and no unit explains it; its last output: {last_line(output) or 'nothing'}"
-            left = done[end.process] < given.get(end.process, 0)
-            if left and found:
-                continue
-            later = left and any(one.process > end.process for one in record.processes)
-            fix = "what it left ran in another process; " * later + "look why it ended"
+    for end in died:
+        left = done[end.process] < given.get(end.process, 0)
+        if end.process in outputs.keys() - red and not (left and found):
+            facts = {"ending": end.ending, **_exit_facts(record, outputs.pop(end.process))}
             level: Level = "warning" if left else "failed"
-            yield Finding(level, "died_between_tests", what, leg.shard.key, fix=fix)
+            yield Finding(level, "died_between_tests", leg.shard.key, facts=facts)
 
 
 def _bad(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
@@ -242,51 +214,40 @@ def _ran(counts: Mapping[str, int] | Mapping[Outcome, int]) -> int:
     return sum(count for outcome, count in counts.items() if outcome != "skipped")
 
 
-def _contradictory(leg: LegResult, tries: int) -> Iterator[Finding]:
+def _contradictory(leg: LegResult, record: Record, tries: int) -> Iterator[Finding]:
     """What no leg writes that ended by itself."""
-    if leg.record is None or leg.end.problem:
-        return
-    found = list(contradictions(leg.record, tries))
+    found = [] if leg.end.problem is not None else list(contradictions(record, tries))
     if found:
-        more = f" and {len(found) - 1} more" * (len(found) > 1)
-        what = f"shard {leg.shard.key}: its record contradicts itself: {found[0]}{more}"
-        fix = "run it again: no leg writes such a record, so what is true of it is not known"
-        yield Finding("incomplete", "contradictory", what, leg.shard.key, fix=fix)
+        facts = {"count": len(found) if len(found) > 1 else None}
+        yield Finding("incomplete", "contradictory", leg.shard.key, facts=facts, cause=found[0])
 
 
-def _contradictions(leg: LegResult, lost: tuple[UnitKey, ...]) -> Iterator[Finding]:
+def _counts_and_results(
+    leg: LegResult, record: Record, lost: tuple[UnitKey, ...]
+) -> Iterator[Finding]:
     """Where the last line of a leg does not agree with the lines before it."""
-    shard = leg.shard.key
-    end = leg.record.end if leg.record is not None else None
+    shard, end = leg.shard.key, record.end
     if end is None or end.ending != "completed":
         return
     if end.exit_code == ExitCode.INCOMPLETE and not lost:
-        what = f"shard {shard}: it ended with exit code 13, and all its units have a result"
-        fix = "look at the log of its job, and run it again"
-        yield Finding("incomplete", "end_incomplete", what, shard, fix=fix)
-    counted, found = sum(end.counts.values()), sum(leg.counts.values())
+        yield Finding("incomplete", "end_incomplete", shard)
     # What result files say comes on top of what the leg counted.
-    filed = any(event.kind == "result_file" for event in leg.record.events) if leg.record else False
-    counts = bool(end.counts or (leg.record and leg.record.processes))  # as every leg of ours does
-    if counts and (counted > found or (counted < found and not filed)):
-        what = f"its end line counts {count_of(counted, 'result')}, its record holds {found:,}"
-        fix = "a file of the record is missing: look at its upload, run it again"
-        yield Finding("incomplete", "lines_missing", f"shard {shard}: {what}", shard, fix=fix)
-    counted, found = _bad(end.counts), _bad(leg.counts)
-    if counted > found:
-        what = f"its end line counts {count_of(counted, 'bad result')}, its record holds {found:,}"
-        fix = "look at the log of its job, and run it again"
-        yield Finding("incomplete", "failures_missing", f"shard {shard}: {what}", shard, fix=fix)
-    counted, found = _ran(end.counts), _ran(leg.counts)
-    if counted > found and not filed:
-        what = f"its end line counts {count_of(counted, 'result')} that are not skipped, "
-        what += f"its record holds {found:,}"
-        fix = "no leg writes such a record: look at the log of its job, and run it again"
-        yield Finding("incomplete", "skips_uncounted", f"shard {shard}: {what}", shard, fix=fix)
+    filed = any(event.kind == FILE for event in record.events)
+    counted, found = sum(end.counts.values()), sum(leg.counts.values())
+    counts = bool(end.counts or record.processes)  # as every leg of ours does
+    pairs = (
+        ("result", counted, found, counts and counted < found and not filed),
+        ("bad result", _bad(end.counts), _bad(leg.counts), False),
+        ("executed test", 0 if filed else _ran(end.counts), _ran(leg.counts), False),
+    )
+    for what, counted, found, is_short in pairs:
+        if counted > found or is_short:
+            facts = {"what": what, "counted": counted, "found": found}
+            yield Finding("incomplete", "lines_missing", shard, facts=facts)
+            break
     good = all(unit.status == "good" for unit in leg.units.values())
     if exited_with_failures(leg) and good and not unexplained(leg):
-        what = f"shard {shard} says that tests failed, and its record holds no failed result"
-        yield Finding("failed", "failure_missing", what, shard, fix="look at the log of its job")
+        yield Finding("failed", "failure_missing", shard)
 
 
 def leg_row(leg: LegResult) -> Leg:

@@ -8,23 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from ciguard.guard.verdict import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from ciguard.guard.verdict import Kind
     from ciguard.model import Ending
-
-
-class Evidence(NamedTuple):
-    """Something that was seen, and where: annotation, log, job, step, record.
-
-    `url` is of a page that shows it, "" where there is none.
-    """
-
-    source: str
-    text: str
-    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +26,8 @@ class LogPattern:
     Attributes:
         in_log: it is looked for in a log too.
         needs_corroboration: in a log it is as likely a test's own print, and proves nothing alone.
-        of_run: it is said of one job and true of all that were cancelled with it.
-        fix: what to do, where that is more than for the ending in general.
+        run_wide: it is said of one job and true of all that were cancelled with it.
+        cause: what it says, where that is more than the ending.
     """
 
     ending: Ending
@@ -43,7 +35,7 @@ class LogPattern:
     in_log: bool = False
     needs_corroboration: bool = False
     run_wide: bool = False
-    fix: str = ""
+    cause: Kind | None = None
 
 
 _KILLER: Final = (
@@ -75,7 +67,7 @@ PATTERNS: Final = (
         "cancelled",
         re.compile(r"The strategy configuration was canceled because "),
         run_wide=True,
-        fix="set `fail-fast: false` in its matrix: another leg's failure cancelled it",
+        cause="cancelled_by_fail_fast",
     ),
     LogPattern(
         "lost_runner",
@@ -85,7 +77,7 @@ PATTERNS: Final = (
         "timeout",
         re.compile(r"The action '.{1,300}?' has timed out after \d+ minutes"),
         in_log=True,
-        fix="raise the limit of that step, or plan more shards",
+        cause="step_timeout",
     ),
     LogPattern("disk_full", re.compile(NO_SPACE), in_log=True, needs_corroboration=True),
     LogPattern("out_of_memory", re.compile(_KILLER), in_log=True, needs_corroboration=True),
@@ -115,8 +107,8 @@ def first_match(
     """The text that decides, and its line.
 
     Args:
-        of_run: only those that are true of every job that was cancelled.
-        witnessed: endings that something else shows too, of texts that prove nothing alone; None
+        run_wide: only those that are true of every job that was cancelled.
+        corroborated: endings that something else shows too, of texts that prove nothing alone; None
             takes those without.
     """
     annotated, logged = _lines(annotations, log)
@@ -129,7 +121,7 @@ def first_match(
             and pattern.ending not in corroborated
         )
         for evidence in [*annotated, *(reversed(logged) if pattern.in_log and not alone else ())]:
-            if pattern.pattern.search(evidence.text):
+            if pattern.pattern.search(evidence.facts["text"]):
                 return pattern, evidence
     return None
 
@@ -137,7 +129,9 @@ def first_match(
 def exit_code(annotations: Iterable[str], log: str = "") -> tuple[int, Evidence] | None:
     """The last exit code that the runner names, with its line."""
     annotated, logged = _lines(annotations, log)
-    found = [(match, one) for one in annotated + logged if (match := EXIT_CODE.search(one.text))]
+    found = [
+        (match, one) for one in annotated + logged if (match := EXIT_CODE.search(one.facts["text"]))
+    ]
     if not found:
         return None
     match, evidence = found[-1]
@@ -149,6 +143,6 @@ def _lines(annotations: Iterable[str], log: str) -> tuple[list[Evidence], list[E
     annotated = [line for text in annotations for line in text.splitlines()]
     logged = [_MARKS.sub("", line) for line in log.splitlines()]
     return (
-        [Evidence("annotation", line[:_QUOTED_CHARS]) for line in annotated],
-        [Evidence("log", line[:_QUOTED_CHARS]) for line in logged],
+        [Evidence("annotation", {"text": line[:_QUOTED_CHARS]}) for line in annotated],
+        [Evidence("log", {"text": line[:_QUOTED_CHARS]}) for line in logged],
     )

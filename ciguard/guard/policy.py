@@ -6,11 +6,10 @@ In a pull request all of it is the base's: whoever is judged does not write the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ciguard.codec.quarantine import entry_of
-from ciguard.guard.verdict import Excused, Finding
-from ciguard.text import count_of
+from ciguard.guard.verdict import Excused, Finding, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
     from ciguard.history.query import KnownFailure
     from ciguard.model import CaseKey, Outcome, UnitKey
     from ciguard.model.attempts import UnitResult
+
+
+PolicySource = Literal["checkout", "base", "strictest"]  # the last where the base's is unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,9 @@ class Policy:
 
     Attributes:
         quarantine: entries that hold today.
-        known: cases that fail on the base too, where those are ignored.
+        base_failures: cases that fail on the base too, where those are ignored.
         base_planned: units of the base and where that is known from, for a plan that does not say.
-        findings: what is wrong with the policy itself.
-        notes: what the first line says of it, such as that the pull request changes it.
+        findings: what is wrong with the policy itself, or that the pull request changes it.
     """
 
     rules: GuardRules = GuardRules()
@@ -49,7 +50,6 @@ class Policy:
     base_failures: Mapping[CaseKey, KnownFailure] = field(default_factory=dict)
     base_planned: tuple[int, str] | None = None
     findings: tuple[Finding, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,15 @@ def apply_policy(failures: Iterable[Failure], policy: Policy) -> Excusals:
         entry = entry_of(policy.quarantine, key.unit_key)
         known = policy.base_failures.get(key)
         if entry is not None:
-            quarantined.append(Excused(failure.shard, failure.result, entry.reason_text))
+            until = entry.until.isoformat()
+            facts = {"reason": entry.reason, "issue": entry.issue, "until": until}
+            reason = Reason("quarantined", facts)
+            quarantined.append(Excused(failure.shard, failure.result, reason))
         elif known is not None and _same_failure(known.outcome, failure.result.outcome):
-            why = f"also fails on {known.branch} since run {known.since_run}"
-            ignored.append(Excused(failure.shard, failure.result, why))
+            reason = Reason(
+                "failing_on_base", {"branch": known.branch, "since_run": known.since_run}
+            )
+            ignored.append(Excused(failure.shard, failure.result, reason))
         else:
             counting.append(failure)
     return Excusals(tuple(counting), tuple(quarantined), tuple(ignored))
@@ -90,20 +95,16 @@ def stale_entries(
 
     Args:
         final: how units ended.
-        wanted: planned units, with or without an end.
+        planned: planned units, with or without an end.
     """
     keys = sorted({*planned, *final}) if entries else ()
     for entry in entries:
         matching = [key for key in keys if entry.matches(key)]
         if not matching:
-            what = f"quarantine.toml: {entry.name} is stale: no unit of this plan is meant"
-            yield Finding("warning", "stale_quarantine", what, fix="take it out")
+            yield Finding("warning", "quarantine_stale", facts={"entry": entry.name})
         elif all(_passed(final.get(key)) for key in matching):
-            what = (
-                f"quarantine.toml: {entry.name} is stale: {count_of(len(matching), 'unit')} passed"
-            )
-            fix = "take it out, unless its tests pass now and then"
-            yield Finding("warning", "stale_quarantine", what, fix=fix)
+            facts = {"entry": entry.name, "count": len(matching)}
+            yield Finding("warning", "quarantine_passed", facts=facts)
 
 
 def _passed(end: UnitResult | None) -> bool:

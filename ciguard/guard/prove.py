@@ -9,31 +9,32 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from ciguard.guard.diagnosis import is_from_result_files
 from ciguard.guard.failure_groups import find_hotspots, group_failures
 from ciguard.guard.github_facts import RunFacts
-from ciguard.guard.job_checks import check_jobs as findings_of_platform
-from ciguard.guard.leg_endings import is_from_result_files
+from ciguard.guard.job_checks import check_jobs, check_needs
 from ciguard.guard.legs import LegResult, exited_with_failures, leg_findings, leg_row, read_leg
-from ciguard.guard.needs import check_needs as findings_of_jobs
-from ciguard.guard.policy import Excusals, Policy, apply_policy
-from ciguard.guard.policy import stale_entries as stale_quarantine
+from ciguard.guard.policy import Excusals, Policy, apply_policy, stale_entries
 from ciguard.guard.record_selection import Selection, select
 from ciguard.guard.run_checks import check_inventory, check_nothing_ran, check_stale_plan
-from ciguard.guard.verdict import Failure, Finding, Flaky, Level, Missing, State, Verdict
+from ciguard.guard.verdict import Failure, Finding, Flaky, Level, Missing, Reason, State, Verdict
 from ciguard.model import OUTCOMES, UnitKey
 from ciguard.model.attempts import STATUSES, classify_result, last_starts, resolve_units
-from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ciguard.guard.needs import NeededJob
+    from ciguard.guard.job_checks import NeededJob
     from ciguard.model import Outcome, Plan, Record, Suite
     from ciguard.model.attempts import UnitResult
 
 _LEVELS: Final[tuple[Level, ...]] = ("incomplete", "failed", "warning")
-_NO_RECORD: Final = "its shard has no record"
+# One value for all units that it is true of: of many lost shards there are 100,000.
+_NO_RECORD: Final = Reason("shard_without_record")
+_UNFINISHED: Final = Reason("unfinished")
+_NOT_STARTED: Final = Reason("not_started")
+_NOT_MENTIONED: Final = Reason("not_mentioned")
 
 
 def prove(
@@ -55,12 +56,12 @@ def prove(
         configured: the suites as they are now; only a plan that is kept can be older.
         platform: what GitHub says of the jobs of the legs, where it was asked.
         policy: what it is judged by beside the plan.
-        also: what was found where the records come from.
+        extra_findings: what was found where the records come from.
 
     Returns:
         The same verdict for any order of the records. O(results).
     """
-    facts = platform if platform is not None and not platform.unknown else RunFacts()
+    facts = platform if platform is not None and platform.unknown is None else RunFacts()
     # Which run is judged is known also where GitHub says nothing of its jobs.
     known = platform if platform is not None else facts
     selection = select(plan, records, facts.attempts, known.run_id, known.head_shas)
@@ -86,8 +87,8 @@ def prove(
     if configured is not None and plan.policy.run_unplanned:
         found.extend(check_stale_plan(plan, configured))
     if platform is not None:
-        found.extend(findings_of_platform(legs, platform, with_needs=bool(needs)))
-    found.extend(stale_quarantine(policy.quarantine, final, planned))
+        found.extend(check_jobs(legs, platform))
+    found.extend(stale_entries(policy.quarantine, final, planned))
     found.extend(check_nothing_ran(final, planned))
     if needs is not None:
         found.extend(_needs_findings(needs, legs, excusals, found))
@@ -110,7 +111,6 @@ def prove(
         failing_on_base=excusals.failing_on_base,
         failure_groups=causes,
         hotspots=find_hotspots(causes, plan.suites),
-        notes=policy.notes,
     )
 
 
@@ -132,9 +132,7 @@ def _needs_findings(
     explained = excused or bool(weighed.failures) or any(exited_with_failures(leg) for leg in legs)
     red = bool(weighed.failures) or any(finding.level == "failed" for finding in findings)
     names = {_job(leg) for leg in legs}
-    return findings_of_jobs(
-        needs, is_explained=explained, is_excused=excused and not red, names=names
-    )
+    return check_needs(needs, is_explained=explained, is_excused=excused and not red, names=names)
 
 
 def _job(leg: LegResult) -> str:
@@ -163,7 +161,7 @@ def _counts(legs: Iterable[LegResult]) -> dict[Outcome, int]:
 
 
 def _order(finding: Finding) -> tuple[int, str, str, str]:
-    return (_LEVELS.index(finding.level), finding.shard, finding.kind, finding.message)
+    return _LEVELS.index(finding.level), finding.shard, finding.kind, f"{finding.facts}"
 
 
 def _state(
@@ -206,21 +204,24 @@ def _missing(legs: Iterable[LegResult], final: Mapping[UnitKey, UnitResult]) -> 
             yield Missing(key, leg.shard.key, _missing_reason(leg, key, final.get(key)))
 
 
-def _missing_reason(leg: LegResult, key: UnitKey, end: UnitResult | None) -> str:
+def _missing_reason(leg: LegResult, key: UnitKey, end: UnitResult | None) -> Reason:
     if leg.record is None:
         return _NO_RECORD
     if end is not None:
         stopped = next((case for case in end.cases if classify_result(case) == "unfinished"), None)
-        return f"it was stopped: {stopped.ending}" if stopped else "its last try did not finish"
+        if stopped is None:
+            return Reason("last_try_unfinished")
+        return Reason("stopped", {"ending": stopped.ending})
     if key in leg.last_start:
-        return "it was started and did not finish"
+        return _UNFINISHED
     if key in leg.missing_reasons:
-        return leg.missing_reasons[key].detail
+        event = leg.missing_reasons[key]
+        return Reason("reported", {"event": event.kind, "detail": event.detail})
     if is_from_result_files(leg.record):
-        return f"no case{' that could be read' * bool(leg.end.problem)} names it"
-    if leg.end.problem:
-        return f"it was not started: {leg.end.problem}"
-    return "its leg ended by itself and wrote nothing about it"
+        return Reason("no_case")
+    if leg.end.problem is not None:
+        return _NOT_STARTED
+    return _NOT_MENTIONED
 
 
 def _failures(legs: Iterable[LegResult]) -> Iterator[Failure]:
@@ -271,23 +272,9 @@ def _unplanned_and_moved(
         shard = leg.shard.key
         unplanned = tuple(sorted(key for key in leg.units if key not in planned))
         if unplanned:
-            what = f"{count_of(len(unplanned), 'unit')} with results that nobody planned"
-            moved_units = leg.planned - leg.units.keys()
-            is_misnamed = {key[:2] for key in moved_units} & {key[:2] for key in unplanned}
-            fix = "new since the plan was made? Make it again"
-            if is_misnamed:
-                fix = (
-                    "are these the units without a result, by another name? Then list them as "
-                    f"their results name them; {fix}"
-                )
-            yield Finding("warning", "unplanned", f"shard {shard}: {what}", shard, unplanned, fix)
+            yield Finding("warning", "unplanned", shard, unplanned)
         moved = tuple(sorted(planned & leg.units.keys() - leg.planned))
         if moved:
-            what = f"{count_of(len(moved), 'unit')} ran here and planned elsewhere"
-            yield Finding("warning", "moved_to_other_shard", f"shard {shard}: {what}", shard, moved)
+            yield Finding("warning", "moved_to_other_shard", shard, moved)
     if doubled:
-        what = f"{count_of(len(doubled), 'unit')} with results in several shards; the worst counts"
-        fix = "make the plan again: a unit is run once"
-        yield Finding(
-            "warning", "ran_in_several_shards", what, units=tuple(sorted(doubled)), fix=fix
-        )
+        yield Finding("warning", "ran_in_several_shards", units=tuple(sorted(doubled)))

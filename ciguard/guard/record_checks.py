@@ -13,18 +13,23 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.results.base import FILE
-from ciguard.guard.leg_endings import MISSING_RESULT_ADVICE, is_from_result_files
+from ciguard.guard.diagnosis import is_from_result_files
+from ciguard.guard.verdict import Reason
 from ciguard.model import BAD_OUTCOMES, UnitKey
-from ciguard.text import count_of, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ciguard.guard.verdict import Kind
     from ciguard.model import ProcessEndLine, ProcessLine, Record, Result
 
-# Events in which a leg says why a process ended with another exit code than 0, or what it lacks.
+# Events in which a leg says why a unit got no result.
+MISSING_EVENTS: Final[tuple[Kind, ...]] = (
+    *("not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run", "no_result"),
+)
+# And in which it says why a process ended with another exit code than 0.
 EXPLAINING_EVENTS: Final = frozenset(
-    {"recycled", "unexplained_exit", "exit_in_files", *MISSING_RESULT_ADVICE}
+    {"recycled", "unexplained_exit", "exit_in_files", *MISSING_EVENTS}
 )
 
 LONGER: Final = 2.0  # times the leg's life; and
@@ -43,7 +48,7 @@ class _Step:
     at_s: float = 0.0
 
 
-def contradictions(record: Record, tries: int) -> Iterator[str]:
+def contradictions(record: Record, tries: int) -> Iterator[Reason]:
     """What a leg that ended by itself cannot have written.
 
     Args:
@@ -67,7 +72,7 @@ def contradictions(record: Record, tries: int) -> Iterator[str]:
     yield from _sizes(record)
 
 
-def _sizes(record: Record) -> Iterator[str]:
+def _sizes(record: Record) -> Iterator[Reason]:
     """No test takes longer than its leg lived, or has more memory than its machine; one of each.
 
     Times in result files are those of other programs.
@@ -85,19 +90,19 @@ def _sizes(record: Record) -> Iterator[str]:
         default=None,
     )
     if longest is not None and (longest.wall_s or 0.0) > LONGER * life_s + CLOCK_S:
-        yield f"{longest.unit!r:.200} took {longest.wall_s:g} s in a leg of {life_s:g} s"
+        facts = {"unit": longest.unit, "wall_s": longest.wall_s, "life_s": life_s}
+        yield Reason("too_long", facts)
     runner = record.header.runner if record.header is not None else None
     memory_bytes = runner.memory_bytes if runner is not None else None
     if memory_bytes is None:
         return
     largest = max(record.results, key=_largest, default=None)
-    if largest is not None and _largest(largest) > SHARED * memory_bytes:
-        has, who = _largest(largest), f"{largest.unit!r:.200}"
-    elif (record.peak_bytes or 0) > SHARED * memory_bytes:
-        has, who = record.peak_bytes or 0, "it"
-    else:
-        return
-    yield f"{who} has {size(has)} of memory, the machine {size(memory_bytes)}"
+    used = [(_largest(largest), largest.unit)] if largest is not None else []
+    for used_bytes, unit in (*used, (record.peak_bytes or 0, None)):
+        if used_bytes > SHARED * memory_bytes:
+            facts = {"unit": unit, "used_bytes": used_bytes, "memory_bytes": memory_bytes}
+            yield Reason("too_large", facts)
+            return
 
 
 def _largest(result: Result) -> int:
@@ -111,20 +116,15 @@ def _largest(result: Result) -> int:
     )
 
 
-def _processes(record: Record, step: _Step) -> Iterator[str]:
+def _processes(record: Record, step: _Step) -> Iterator[Reason]:
     """Each process is announced once and ends once, and nobody else has lines."""
     started, ended = _by_process(record.processes), _by_process(record.process_ends)
-    for number in sorted(started.keys() | ended.keys()):
-        if len(started[number]) > 1 or len(ended[number]) > 1:
-            yield f"process {number} begins or ends in several ways"
-        elif number > step.process and not started[number]:
-            yield f"process {number} ends, and was never begun"
-        elif number > step.process and not ended[number]:
-            yield f"process {number} was begun, and nothing says that it ended"
     named = {line.process for line in record.starts} | {line.process for line in record.results}
-    for number in sorted(one for one in named if one is not None and one > step.process):
-        if number not in started and number not in ended:
-            yield f"it has lines of process {number}, which was never begun"
+    own = {one for one in named if one is not None and one > step.process}
+    for number in sorted(own | started.keys() | ended.keys()):
+        begins, ends = len(started[number]), len(ended[number])
+        if max(begins, ends) > 1 or (number > step.process and min(begins, ends) == 0):
+            yield Reason("process_lines", {"process": number})
 
 
 def _by_process(
@@ -138,7 +138,7 @@ def _by_process(
     return found
 
 
-def _ends(record: Record, step: _Step) -> Iterator[str]:
+def _ends(record: Record, step: _Step) -> Iterator[Reason]:
     """A process that went wrong has a victim, or a word of the leg on why it has none."""
     failed = [line for line in record.results if line.outcome in BAD_OUTCOMES]
     bad = {line.process for line in failed}
@@ -149,17 +149,17 @@ def _ends(record: Record, step: _Step) -> Iterator[str]:
         number, code = end.process, end.exit_code or 0
         if number <= step.process:
             if (end.at_s or 0.0) > step.at_s:
-                yield f"process {number} ends behind the step that came after it"
-        elif end.ending != "completed":
-            if number not in died | silent:
-                yield f"process {number} ended by {end.ending}, without a victim or a last output"
-        elif code < 0:
-            yield f"process {number} was killed by signal {-code}, and is said to have completed"
-        elif code and number not in bad | explained:
-            yield f"process {number} ended with exit code {code}, and nothing says why"
+                yield Reason("process_lines", {"process": number})
+            continue
+        is_explained = number in died | silent
+        if end.ending == "completed":
+            is_explained = code == 0 or (code > 0 and number in bad | explained)
+        if not is_explained:
+            facts = {"process": number, "ending": end.ending, "exit_code": end.exit_code}
+            yield Reason("process_end", facts)
 
 
-def _reexecution(record: Record, step: _Step, tries: int) -> Iterator[str]:
+def _reexecution(record: Record, step: _Step, tries: int) -> Iterator[Reason]:
     """A unit gets another process when that before has ended, and one that fails if it may."""
     if len(record.processes) <= 1:
         return
@@ -188,10 +188,10 @@ def _reexecution(record: Record, step: _Step, tries: int) -> Iterator[str]:
                 side_by_side.append(key)
             elif failed[before] and end.ending == "completed" and tries <= 1:
                 too_often.append(key)
-    for units, what in (
-        (side_by_side, "ran in two processes at once, and a leg gives no unit to two"),
-        (too_often, "failed and ran again, and the plan gives one try"),
-    ):
+    kinds: tuple[tuple[Kind, list[UnitKey]], ...] = (
+        ("concurrent_units", side_by_side),
+        ("too_many_tries", too_often),
+    )
+    for kind, units in kinds:
         if units:
-            first = min(units)
-            yield f"{count_of(len(set(units)), 'unit')} {what}: {first.unit!r:.200}"
+            yield Reason(kind, {"count": len(set(units)), "unit": min(units).unit})

@@ -6,33 +6,39 @@ and never counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.guard.verdict import Finding
+from ciguard.guard.verdict import Finding, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from ciguard.guard.verdict import Kind
     from ciguard.model import Plan, Record, ShardLine
 
-MAX_NAMED: Final = 5  # damaged files in a sentence; the rest is counted
-EMPTY_LEG: Final = "/supervisor.jsonl: empty"  # as damage says of a leg that wrote nothing
+OWN_FILE: Final = "/supervisor.jsonl"  # of a leg, beside those of its processes
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """`newest` is the record that counts for each shard, `earlier` those of older attempts.
 
-    `instead` says of shards without a record which one was found in its place, and why it does not
-    count; nothing where that is the same for all and a finding says it.
+    `rejected` says of shards without a record why one that was found in its place does not count.
     """
 
     newest: Mapping[str, Record]
     earlier: Mapping[str, tuple[Record, ...]]
-    rejected: Mapping[str, Finding]
+    rejected: Mapping[str, Reason]
     findings: tuple[Finding, ...]
+
+
+class _Foreign(NamedTuple):
+    """A record that does not count, by the shard that it is of, and why."""
+
+    shard: str
+    reason: Reason
 
 
 def select(
@@ -51,9 +57,9 @@ def select(
         attempts: by shard, in which it ran last; only a record of that attempt counts, for one
             that ran again and left nothing is dead.
         run_id: that is judged; None for the newest of which there is a record.
-        heads: commits that GitHub says it is of; none where nobody says.
+        head_shas: commits that GitHub says it is of; none where nobody says.
     """
-    foreign: list[Finding] = []
+    foreign: list[_Foreign] = []
     matching: list[tuple[ShardLine, Record]] = []
     keys = {shard.key for shard in plan.shards}
     unnamed: list[Record] = []
@@ -61,81 +67,73 @@ def select(
         if record.header is None:
             unnamed.append(record)
             continue
-        mismatch = _foreign(plan, keys, record, head_shas)
+        mismatch = _mismatch(plan, keys, record, head_shas)
         if mismatch is not None:
-            foreign.append(mismatch)
+            foreign.append(_Foreign(record.header.shard, mismatch))
         else:
             matching.append((record.header, record))
     newest_run = run_id or max((header.run_id or 0 for header, _ in matching), default=0)
     by_shard: dict[str, list[tuple[int, Record]]] = {}
     for header, record in matching:
         if (header.run_id or 0) != newest_run:
-            what = f"{record.source} is of run {header.run_id or 'without id'}, not {newest_run}"
-            foreign.append(_not_counted("other_run", what, header.shard))
+            mismatch = _not_of_ours("other_run", record, header.run_id, newest_run)
+            foreign.append(_Foreign(header.shard, mismatch))
             continue
         by_shard.setdefault(header.shard, []).append((header.run_attempt or 0, record))
     for found in by_shard.values():
         found.sort(key=lambda pair: pair[0])
     older = _split_other_attempts(by_shard, attempts or {})
-    foreign.extend(one for one, _ in older.values())
+    foreign.extend(_Foreign(shard, reason) for shard, (reason, _) in older.items())
     counting = {shard: (plan.id, newest_run, found[-1][0]) for shard, found in by_shard.items()}
-    foreign.extend(_unnamed(one, counting, keys) for one in unnamed)
     rejected, findings = _split_foreign(keys - by_shard.keys(), foreign, any_of_ours=bool(matching))
+    earlier = {
+        shard: tuple(record for _, record in found[:-1]) for shard, found in by_shard.items()
+    }
     return Selection(
         newest={shard: found[-1][1] for shard, found in by_shard.items()},
-        earlier={
-            **{
-                shard: tuple(record for _, record in found[:-1])
-                for shard, found in by_shard.items()
-            },
-            **{shard: older_records for shard, (_, older_records) in older.items()},
-        },
+        earlier={**earlier, **{shard: records_ for shard, (_, records_) in older.items()}},
         rejected=rejected,
-        findings=tuple(findings),
+        findings=(*findings, *(_unnamed(one, counting, keys) for one in unnamed)),
     )
 
 
 def _split_other_attempts(
     by_shard: dict[str, list[tuple[int, Record]]], attempts: Mapping[str, int]
-) -> dict[str, tuple[Finding, tuple[Record, ...]]]:
+) -> dict[str, tuple[Reason, tuple[Record, ...]]]:
     """Take out the shards whose record of the attempt in which they ran last is missing."""
-    taken: dict[str, tuple[Finding, tuple[Record, ...]]] = {}
+    taken: dict[str, tuple[Reason, tuple[Record, ...]]] = {}
     for shard, ran_last in attempts.items():
         found = by_shard.get(shard, [])
         # One of a later attempt than its job had is no better than an older one.
         if found and found[-1][0] != ran_last:
             del by_shard[shard]
-            there = found[-1][0] or "without number"
-            what = f"the newest is of attempt {there}, and its job ran last in attempt {ran_last}"
-            fix = "look at the log of its job: did its upload fail? Run it again"
-            finding = Finding("warning", "other_attempt", what, shard=shard, fix=fix)
-            taken[shard] = (finding, tuple(record for _, record in found))
+            facts = {"theirs": found[-1][0], "ours": ran_last}
+            records = tuple(record for _, record in found)
+            taken[shard] = (Reason("other_attempt", facts), records)
     return taken
 
 
 def _split_foreign(
-    absent: AbstractSet[str], foreign: Sequence[Finding], *, any_of_ours: bool
-) -> tuple[dict[str, Finding], list[Finding]]:
+    absent: AbstractSet[str], foreign: Sequence[_Foreign], *, any_of_ours: bool
+) -> tuple[dict[str, Reason], list[Finding]]:
     """Where a shard has no record, the stranger in its place is the cause and no warning beside it.
 
     Where all are of another plan that is one cause, and nothing need be done for any one shard.
     """
-    other_plans = [one for one in foreign if one.kind == "other_plan"]
+    other_plans = [one for one in foreign if one.reason.kind in ("other_plan", "without_plan")]
     if other_plans and not any_of_ours:
-        rest = [one for one in foreign if one.kind != "other_plan"]
-        more = f", and {len(other_plans) - 1:,} more like it" if len(other_plans) > 1 else ""
-        what = f"no record is of this plan: {other_plans[0].message}{more}"
-        fix = "pass the plan that these records were made with, or the records of this plan's run"
-        cause = Finding("incomplete", "other_plan", what, fix=fix)
-        return {shard: replace(cause, message="", fix="") for shard in absent}, [cause, *rest]
+        facts = {**other_plans[0].reason.facts, "more": len(other_plans) - 1 or None}
+        cause = Reason("only_other_plans", facts)
+        rest = [_warning(one) for one in foreign if one not in other_plans]
+        first = Finding("incomplete", cause.kind, facts=facts)
+        return dict.fromkeys(absent, cause), [first, *rest]
     rejected = {one.shard: one for one in foreign if one.shard in absent}
-    warnings = [one for one in foreign if one not in rejected.values()]
-    return rejected, warnings
+    warnings = [_warning(one) for one in foreign if one not in rejected.values()]
+    return {shard: one.reason for shard, one in rejected.items()}, warnings
 
 
-def _not_counted(kind: str, what: str, shard: str = "") -> Finding:
-    fix = "pass only the records of this run; they were not counted"
-    return Finding("warning", kind, what, shard=shard, fix=fix)
+def _warning(foreign: _Foreign) -> Finding:
+    return Finding("warning", foreign.reason.kind, foreign.shard, facts=foreign.reason.facts)
 
 
 def _unnamed(
@@ -143,39 +141,26 @@ def _unnamed(
 ) -> Finding:
     """A record without its shard line might hold a failure, unless a later attempt's counts.
 
-    Nor does a leg's own file without a byte, alone in its folder, hold any where no leg lacks one.
+    Nor does a leg's own file without a byte, alone in its folder, hold any where each leg has one.
 
     Args:
         counting: by shard, of which plan, run and attempt the record is that counts.
     """
     claims = record.partial_header
-    fix = "the leg's own file of the record is missing or damaged: look at its upload"
     if claims is not None and claims.shard in counting:
         *run, attempt = counting[claims.shard]
         older = (claims.run_attempt or 0) < attempt
         if run == [claims.plan_id, claims.run_id or 0] and older:
-            what = (
-                f"shard {claims.shard}: of attempt {claims.run_attempt} there is a record without "
-            )
-            what += f"its shard line ({record.source}); that of attempt {attempt} counts"
-            return Finding("warning", "no_shard_line", what, claims.shard)
-    lines = record.results or record.starts or record.processes
-    empty = bool(record.damage) and all(one.endswith(EMPTY_LEG) for one in record.damage)
-    if empty and not lines and counting.keys() == keys:
-        what = f"empty files, and each leg has a record: {', '.join(record.damage[:MAX_NAMED])}"
-        return Finding("warning", "empty_record_file", what, fix="look at what the legs upload")
-    return Finding("incomplete", "no_shard_line", _unidentified(record), fix=fix)
-
-
-def _unidentified(record: Record) -> str:
+            facts = {"source": record.source, "theirs": claims.run_attempt, "ours": attempt}
+            kind: Kind = "older_record_without_shard_line"
+            return Finding("warning", kind, claims.shard, facts=facts)
     if record.results or record.starts or record.processes or not record.damage:
-        return f"{record.source} has no shard line: nobody knows whose lines these are"
-    if len(record.damage) == 1:
-        return f"a file that belongs to no shard: {record.damage[0]}"
-    shown = record.damage[:MAX_NAMED]
-    more = len(record.damage) - len(shown)
-    listed = ", ".join(shown) + (f" and {more:,} more" if more else "")
-    return f"files that belong to no shard: {listed}"
+        return Finding("incomplete", "no_shard_line", facts={"source": record.source})
+    empty = record.empty_files
+    is_harmless = all(one.endswith(OWN_FILE) for one in empty) and counting.keys() == keys
+    if len(empty) == len(record.damage) and is_harmless:
+        return Finding("warning", "empty_record_file", facts={"files": empty})
+    return Finding("incomplete", "unassigned_files", facts={"damage": record.damage})
 
 
 def _has_other_head(header: ShardLine, head_shas: AbstractSet[str]) -> bool:
@@ -189,24 +174,25 @@ def _has_other_head(header: ShardLine, head_shas: AbstractSet[str]) -> bool:
     return not (header.event or "").startswith("pull_request_")
 
 
-def _foreign(plan: Plan, keys: set[str], record: Record, heads: AbstractSet[str]) -> Finding | None:
+def _mismatch(
+    plan: Plan, keys: set[str], record: Record, head_shas: AbstractSet[str]
+) -> Reason | None:
     """Why a record is not of this plan; None if it is."""
     header = record.identity
+    if not header.plan_id:
+        return Reason("without_plan", {"source": record.source})
     if header.plan_id != plan.id:
-        whose = f"of plan {header.plan_id!r:.40}" if header.plan_id else "of a command without plan"
-        what = f"{record.source} is {whose}, not {plan.id}"
-        return _not_counted("other_plan", what, header.shard)
-    for name in ("repository", "head_sha"):
-        theirs, mine = getattr(header, name), getattr(plan, name)
-        if theirs and mine and theirs != mine:
-            word = "commit" if name == "head_sha" else name
-            what = f"{record.source} is of {word} {theirs:.60}, not {mine:.60}"
-            return _not_counted(f"other_{word}", what, header.shard)
-    if _has_other_head(header, heads):
-        mine = " or ".join(sorted(heads))
-        what = f"{record.source} is of commit {header.head_sha:.60}, and this run of {mine:.200}"
-        return _not_counted("other_commit", what, header.shard)
+        return _not_of_ours("other_plan", record, header.plan_id, plan.id)
+    if header.repository and plan.repository and header.repository != plan.repository:
+        return _not_of_ours("other_repository", record, header.repository, plan.repository)
+    if header.head_sha and plan.head_sha and header.head_sha != plan.head_sha:
+        return _not_of_ours("other_commit", record, header.head_sha, plan.head_sha)
+    if _has_other_head(header, head_shas):
+        return _not_of_ours("other_commit", record, header.head_sha, sorted(head_shas))
     if header.shard not in keys:
-        what = f"{record.source} is of shard {header.shard!r:.40}, which is not in the plan"
-        return _not_counted("unknown_shard", what, header.shard)
+        return Reason("unknown_shard", {"source": record.source, "theirs": header.shard})
     return None
+
+
+def _not_of_ours(kind: Kind, record: Record, theirs: Any, ours: Any) -> Reason:
+    return Reason(kind, {"source": record.source, "theirs": theirs, "ours": ours})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.codec.results.attach import read_cases, units_of_cases
@@ -18,7 +18,6 @@ from ciguard.codec.results.result_patterns import result_members
 from ciguard.errors import InputError
 from ciguard.guard.verdict import Finding
 from ciguard.model import EndLine, EventLine, Record, ShardLine
-from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from ciguard.codec.results.result_patterns import ResultFile
     from ciguard.model import Plan, PlannedUnit, Result
 
-MAX_NAMED: Final = 3
 SuiteKey = tuple[str, str]
 
 
@@ -95,14 +93,10 @@ def records_from_files(plan: Plan, files: Iterable[ResultFile]) -> ImportedRecor
 
 def _unknown_shard(plan: Plan, shard: str, files: Sequence[ResultFile]) -> Finding:
     """Files of a shard that nobody planned: what they say is not known, and might be a failure."""
-    named = ", ".join(file.path for file in files[:MAX_NAMED])
-    more = f" and {len(files) - MAX_NAMED:,} more" if len(files) > MAX_NAMED else ""
-    what = (
-        f"{count_of(len(files), 'result file')} of shard {shard!r:.120}, which is not in the plan"
-    )
-    keys = ", ".join(one.key for one in plan.shards[:MAX_NAMED])
-    fix = f"let --results say the shard's name as the plan has it ({keys}, ...), or plan it"
-    return Finding("incomplete", "unknown_shard", f"{what}: {named}{more}", fix=fix)
+    paths = [file.path for file in files]
+    facts = {"theirs": shard, "count": len(files), "paths": paths}
+    shards = [one.key for one in plan.shards]
+    return Finding("incomplete", "results_of_unknown_shard", facts={**facts, "shards": shards})
 
 
 def _read_shard(

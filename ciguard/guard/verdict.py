@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ciguard.errors import ExitCode
 from ciguard.model import ENDINGS
@@ -12,7 +12,6 @@ from ciguard.model import ENDINGS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ciguard.guard.log_patterns import Evidence
     from ciguard.model import Ending, Outcome, Result, UnitKey
 
 State = Literal["passed", "failed", "incomplete"]
@@ -25,20 +24,84 @@ EXIT_CODE: Final[Mapping[State, ExitCode]] = {
 }
 
 
+# What can be known of a run, each with the words of wording.py; grouped by where it is found.
+Kind = Literal[
+    # how a leg ended, by its own last line or by its job
+    "timeout", "out_of_memory", "crash", "deadline", "memory_guard", "cancelled", "superseded",
+    "lost_runner", "runner_shutdown", "disk_full", "setup_failed", "never_started", "unknown",
+    # how else a record ends
+    "truncated", "empty_record", "checkpoint", "result_file_damaged", "exit_code", "internal_error",
+    # what the platform says of its job
+    "no_job", "queued", "skipped", "cancelled_at_limit", "cancelled_before_start",
+    "cancelled_by_unknown", "cancelled_by_fail_fast", "step_timeout", "step_failed",
+    "conclusion_unknown", "job_open", "job_succeeded", "not_downloaded", "killed", "tests_exited",
+    "record_without_job", "job_contradicts", "job_ambiguous", "jobs_unknown", "no_token",
+    "jobs_refused", "jobs_unmatched", "attempt_unknown", "run_attempt_unknown",
+    "not_planned_again",
+    # `needs`
+    "needs_empty", "job_excused", "job_failed", "job_unexplained", "job_cancelled", "job_skipped",
+    "job_result_unknown",
+    # evidence
+    "annotation", "other_job", "log", "job", "step", "memory", "event", "stops", "uploaded",
+    "not_uploaded", "not_fetched", "not_queried",
+    # which record counts
+    "no_record", "no_record_of_plan", "other_plan", "without_plan", "only_other_plans",
+    "other_repository", "other_commit", "other_run", "other_attempt", "unknown_shard",
+    "no_shard_line", "unassigned_files", "older_record_without_shard_line", "empty_record_file",
+    "results_of_unknown_shard", "unread_file", "unread_files", "duplicate_record", "damaged",
+    "copies_differ",
+    # what a leg cannot have written
+    "contradictory", "process_lines", "process_end", "concurrent_units", "too_many_tries",
+    "too_long", "too_large", "lines_missing", "end_incomplete", "failure_missing",
+    "unexplained_exit", "died_between_tests",
+    # why a unit has no result
+    "not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run", "no_result",
+    "no_reason_recorded", "not_mentioned", "reported", "shard_without_record", "stopped",
+    "last_try_unfinished", "unfinished", "no_case", "not_started",
+    # the plan and its inventory
+    "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
+    "duplicate_unit", "emptied_file", "empty_file", "excluded", "suite_not_planned",
+    "suite_changed", "suite_removed", "nothing_ran", "unplanned", "moved_to_other_shard",
+    "ran_in_several_shards",
+    # the policy
+    "quarantined", "failing_on_base", "quarantine", "quarantine_of_base", "quarantine_stale",
+    "quarantine_passed", "policy_changed", "policy_unread", "no_base_run",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What is known, as values: wording.py has the words.
+
+    `facts`: names, numbers and lists of names. The end of a key is the unit of its number: `_s`,
+    `_bytes`, `_ratio`, or none.
+    """
+
+    kind: Kind
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence(Reason):
+    """Something that was seen; `url` is of a page that shows it, "" where there is none."""
+
+    url: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something that a person should know; all but warnings decide the state.
 
-    `what` is a whole sentence without its stop, `fix` says what to do about it. Of a leg that died,
-    `evidence` shows why, and the `culprits` had begun when it did.
+    `cause` is the reason for it, where that is known. Of a leg that died, `evidence` shows why, and
+    the `culprits` had begun when it did.
     """
 
     level: Level
-    kind: str
-    message: str
+    kind: Kind
     shard: str = ""
     units: tuple[UnitKey, ...] = ()
-    fix: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    cause: Reason | None = None
     evidence: tuple[Evidence, ...] = ()
     culprits: tuple[UnitKey, ...] = ()
 
@@ -84,7 +147,7 @@ class Excused:
 
     shard: str
     result: Result
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +216,7 @@ class Missing:
 
     key: UnitKey
     shard: str
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +231,6 @@ class Verdict:
         causes, offenders: of the failures, the largest first.
         findings: what makes it incomplete first, then what makes it fail, then warnings.
         counts: final cases by outcome.
-        notes: what the headline says of the policy.
     """
 
     state: State
@@ -185,7 +247,6 @@ class Verdict:
     failing_on_base: tuple[Excused, ...] = ()
     failure_groups: tuple[FailureGroup, ...] = ()
     hotspots: tuple[Hotspot, ...] = ()
-    notes: tuple[str, ...] = ()
     passed_after_oom: tuple[Flaky, ...] = ()
 
     @property

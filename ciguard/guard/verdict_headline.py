@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ciguard.guard.wording import finding_message
 from ciguard.text import count_of
 
 if TYPE_CHECKING:
@@ -13,12 +14,17 @@ if TYPE_CHECKING:
 
 MAX_NAMED: Final = 3  # shards in the sentence; the rest is counted
 EXCEPTION_PREFIX: Final = "but "
+POLICY_KINDS: Final = (
+    "policy_changed",
+    "policy_unread",
+)  # a reader of the first line alone is told
 
 
 def headline(verdict: Verdict) -> str:
     """The sentence, its state in capitals first."""
     sentences = {"incomplete": _incomplete, "failed": _failed, "passed": _passed}
-    sentence = "; ".join([sentences[verdict.state](verdict), *_excused(verdict), *verdict.notes])
+    policy = [finding_message(one) for one in verdict.findings if one.kind in POLICY_KINDS]
+    sentence = "; ".join([sentences[verdict.state](verdict), *_excused(verdict), *policy])
     between = ", " if sentence.startswith(EXCEPTION_PREFIX) else ": "
     return f"{verdict.state.upper()}{between}{sentence}"
 
@@ -33,8 +39,8 @@ def _shards(keys: Sequence[str], all_legs: Sequence[Leg]) -> str:
 
 
 def _incomplete(verdict: Verdict) -> str:
-    # Where all records are of another plan, nothing that follows can be mended otherwise.
-    parts = [one.message for one in _decisive(verdict) if one.kind == "other_plan"]
+    # Where all records are of another plan, nothing that follows can be repaired otherwise.
+    parts = [finding_message(one) for one in _decisive(verdict) if one.kind == "only_other_plans"]
     absent = [leg.shard for leg in verdict.legs if not leg.recorded]
     if absent:
         verb = "has" if len(absent) == 1 else "have"
@@ -51,7 +57,7 @@ def _incomplete(verdict: Verdict) -> str:
         verb = "has" if lost == 1 else "have"
         parts.append(f"{lost:,} of {count_of(verdict.planned, 'test')} {verb} no result")
     if not parts:
-        parts = [finding.message for finding in _decisive(verdict)[:2]]
+        parts = [finding_message(finding) for finding in _decisive(verdict)[:2]]
     return "; ".join([*parts, *_failures(verdict)])
 
 
@@ -94,7 +100,7 @@ def _excused(verdict: Verdict) -> list[str]:
 
 
 def _failed(verdict: Verdict) -> str:
-    return "; ".join(_failures(verdict) or [one.message for one in _decisive(verdict)[:2]])
+    return "; ".join(_failures(verdict) or [finding_message(one) for one in _decisive(verdict)[:2]])
 
 
 def _passed(verdict: Verdict) -> str:

@@ -22,6 +22,7 @@ from ciguard.document import (
     join,
 )
 from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, reason_text
 from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from ciguard.guard.verdict import Excused, Finding, Flaky, Leg, Verdict
     from ciguard.model import CaseKey, Ending, Result, UnitKey
 
-MAX_NAMED: Final = 5  # tests in a sentence; the rest is counted
 MANY: Final = 10  # failures from which on their causes are shown first
 MAX_HOTSPOTS: Final = 10
 MAX_FRAMES: Final = 8  # of a stack
@@ -110,23 +110,34 @@ def _warnings(verdict: Verdict) -> Section:
 
 
 def _finding_list(verdict: Verdict, found: Sequence[Finding], noun: str = "finding") -> Bullets:
-    reasons = {one.key: one.reason for one in verdict.missing}
+    reasons = _missing_reasons(verdict)
     return Bullets(tuple(_finding(one, reasons) for one in found), noun)
 
 
+def _missing_reasons(verdict: Verdict) -> dict[UnitKey, str]:
+    """Why units have no result. Most share one reason, so each is put into words once."""
+    texts: dict[int, str] = {}
+    for one in verdict.missing:
+        if id(one.reason) not in texts:
+            texts[id(one.reason)] = reason_text(one.reason)
+    return {one.key: texts[id(one.reason)] for one in verdict.missing}
+
+
 def _finding(finding: Finding, reasons: Mapping[UnitKey, str]) -> Item:
-    fix = f" {finding.fix[:1].upper()}{finding.fix[1:]}." if finding.fix else ""
-    return Item(f"{finding.message}.{fix}", tuple(_details(finding, reasons)))
+    advice = finding_fix(finding)
+    advice = f" {advice[:1].upper()}{advice[1:]}." if advice else ""
+    return Item(f"{finding_message(finding)}.{advice}", tuple(_details(finding, reasons)))
 
 
 def _details(finding: Finding, reasons: Mapping[UnitKey, str]) -> Iterator[Item]:
     for seen in finding.evidence:
-        yield Item((f"{seen.source}: ", Link(Code(seen.text, 300), seen.url)))
+        text = Link(Code(reason_text(seen), 300), seen.url)
+        yield Item((f"{seen.kind.replace('_', ' ')}: ", text))
     if finding.culprits:
         one = len(finding.culprits) == 1
         what = "the test that was running: " if one else "tests that were running: "
         yield Item((what, *_names(finding.culprits)))
-    explained = finding.shard and finding.kind != "no_record"
+    explained = finding.shard and finding.kind not in ("no_record", "no_record_of_plan")
     pairs = sorted((reasons.get(key, "") if explained else "", key) for key in finding.units)
     for reason, found in groupby(pairs, key=lambda pair: pair[0]):
         keys = [key for _, key in found]
@@ -236,8 +247,9 @@ def own_frames(result: Result) -> tuple[str, ...]:
 def _missing(verdict: Verdict, links: Links) -> Section:
     """All tests without a result, where the findings name only some: for a page."""
     found = verdict.missing if len(verdict.missing) > MAX_NAMED else ()
+    reasons = _missing_reasons(verdict) if found else {}
     rows = tuple(
-        (Code(unit_name(one.key, 200)), Link(one.shard, links.shard(one.shard)), one.reason)
+        (Code(unit_name(one.key, 200)), Link(one.shard, links.shard(one.shard)), reasons[one.key])
         for one in found
     )
     columns = (Column("test"), Column("shard"), Column("why"))
@@ -251,7 +263,7 @@ def _excused(word: str, found: Sequence[Excused], links: Links) -> Section:
             _test(one.result, links),
             how(one.result),
             Link(one.shard, links.shard(one.shard)),
-            one.reason,
+            reason_text(one.reason),
         )
         for one in found
     )

@@ -280,9 +280,10 @@ class Record:
     """What one leg wrote down in one attempt, joined over its files.
 
     `header` is None where no file said whose lines these are, or the one that does is lost; then
-    `claims` holds as much of it as the leg's other files say. `damage` names each place that could
-    not be read ("process-001.jsonl:17: cut"); what stands before it is kept. `copies` names the
-    files with its shard line where there are several: then the record arrived more than once.
+    `partial_header` holds as much of it as the leg's other files say. `damage` names each place
+    that could not be read ("process-001.jsonl:17: cut"); what stands before it is kept.
+    `empty_files` are files without a byte, which are damage too. `copies` names the files with its
+    shard line where there are several: then the record arrived more than once.
     """
 
     source: str
@@ -296,6 +297,7 @@ class Record:
     process_ends: tuple[ProcessEndLine, ...] = ()
     end: EndLine | None = None
     damage: tuple[str, ...] = ()
+    empty_files: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     partial_header: ShardLine | None = None
 

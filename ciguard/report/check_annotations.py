@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ciguard.github.check_runs import CheckAnnotation
-from ciguard.guard.annotations import name_units
+from ciguard.guard.annotations import name_units, text_with_units
 from ciguard.guard.failure_groups import summary_line
 from ciguard.guard.view import describe_result
 from ciguard.model import repository_path
@@ -34,7 +34,7 @@ def check_annotations(contents: ReportData, workflow: str) -> tuple[CheckAnnotat
             place,
             1,
             "warning" if finding.level == "warning" else "failure",
-            "\n".join([one_line(finding.message, 1000), *name_units(finding.units)]),
+            text_with_units(finding),
             finding.kind.replace("_", " "),
         )
         for finding in verdict.findings

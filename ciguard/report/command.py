@@ -23,10 +23,10 @@ from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
 from ciguard.github.workflow_commands import annotation, outputs
-from ciguard.guard import needs as jobs_needed
 from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.effective_policy import effective_policy
 from ciguard.guard.github_facts import query_jobs
+from ciguard.guard.job_checks import decode_needs
 from ciguard.guard.prove import prove
 from ciguard.guard.result_files import records_from_files
 from ciguard.guard.run_checks import check_unread_files
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ciguard.compare.transitions import Excuse
     from ciguard.github.events import ActionsRun
     from ciguard.guard.github_facts import RunFacts
-    from ciguard.guard.needs import NeededJob
+    from ciguard.guard.job_checks import NeededJob
     from ciguard.history.file import History
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey, Plan, Record
@@ -241,7 +241,7 @@ def _build_report(
     needs_argument = (
         local.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
     )
-    jobs = None if needs_argument is None else jobs_needed.decode(*needs_argument)
+    jobs = None if needs_argument is None else decode_needs(*needs_argument)
     with open_inputs(invocation, sources) as inputs:
         plan, arrived = inputs.plan, inputs.read_inputs
         if isinstance(plan, InputError):
@@ -285,7 +285,7 @@ def _build_report(
         comparison,
         why,
         links=_site(run, inputs.subject_run, platform),
-        policy_info=PolicyInfo(policy.source, policy.fail_on, policy.footer),
+        policy_info=PolicyInfo(policy.source, policy.commit, policy.fail_on, policy.footer),
         from_fork=run is not None and run.is_subject_from_fork,
     )
     return Report(contents, code, records=tuple(found))

@@ -6,26 +6,30 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ciguard.compare.transitions import Excuse
+from ciguard.guard.wording import reason_text
 from ciguard.model import repository_path
 from ciguard.report.links import Links
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
+    from ciguard.guard.policy import PolicySource
     from ciguard.guard.verdict import Verdict
     from ciguard.model import CaseKey, Plan, Result
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyInfo:
-    """The policy, in words for the footer.
+    """The policy, for the footer.
 
     Attributes:
-        source: whose policy it is.
+        source: where it is from.
+        commit: of the base, where it is from there.
         fail_on: findings of the comparison that fail the run.
         footer: Markdown of the same source, shown last.
     """
 
-    source: str = "what is checked out"
+    source: PolicySource = "checkout"
+    commit: str = ""
     fail_on: tuple[str, ...] = ()
     footer: str = ""
 
@@ -60,7 +64,11 @@ class ReportData:
 
 def excuses_of(verdict: Verdict) -> dict[CaseKey, Excuse]:
     """The failures that the guard has excused: they make nothing worse in the comparison either."""
-    ignored = {one.result.key: Excuse("ignored", one.reason) for one in verdict.failing_on_base}
+    ignored = {
+        one.result.key: Excuse("ignored", reason_text(one.reason))
+        for one in verdict.failing_on_base
+    }
     return ignored | {
-        one.result.key: Excuse("quarantined", one.reason) for one in verdict.quarantined
+        one.result.key: Excuse("quarantined", reason_text(one.reason))
+        for one in verdict.quarantined
     }

@@ -15,10 +15,11 @@ from ciguard.mermaid import bar_chart
 from ciguard.report import charts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ciguard.compare.comparison import Comparison
     from ciguard.document import Block, Content, Span
+    from ciguard.guard.policy import PolicySource
     from ciguard.model import CaseKey, Record
     from ciguard.report.data import ReportData
 
@@ -29,6 +30,11 @@ FALSE_ALARMS: Final = (
     "False alarms, simulated: a pull request that changes nothing has at most 0.2 confirmed "
     "durations and {peaks} confirmed peaks in 2,000 tests, and names 0.3 durations unconfirmed."
 )
+POLICY_TEXT: Final[Mapping[PolicySource, str]] = {
+    "checkout": "policy of the checkout",
+    "base": "policy of the base commit {}",
+    "strictest": "the strictest policy, as that of the base could not be read",
+}
 FROM_FORK: Final = (
     "The plan and the records come from a fork's own run and are its own claim. Everything else "
     "here was computed from them by the policy of this repository."
@@ -152,7 +158,7 @@ def _sources(data: ReportData) -> list[Span]:
         base = compared.base
         run = Link(f"run {base.run_id}", data.links.run_page(base.run_id, base.run_attempt))
         parts.append(("compared with ", run))
-    parts.append(f"policy of {data.policy_info.source}")
+    parts.append(POLICY_TEXT[data.policy_info.source].format(data.policy_info.commit[:10]))
     fail_on = data.policy_info.fail_on
     fails = f"; fails on {', '.join(fail_on)}" if fail_on else ""
     return [*join(parts), f"{fails}. {_false_alarms(compared)}".rstrip()]

@@ -30,17 +30,15 @@ TIMEOUT_S: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class SubjectRun:
-    """`source` is None where it cannot be asked: then `why`, and `fix`, what to do about it.
+    """`source` is None where there is no token to ask it with.
 
-    `heads` are the commits that the event tells it is of; none where it tells nothing.
+    `head_shas` are the commits that the event tells it is of; none where it tells nothing.
     `page` is the address of its repository, of a run that is named.
     """
 
     run_id: int
     run_attempt: int | None
     source: RunClient | None
-    why: str = ""
-    fix: str = ""
     artifacts: RunArtifacts | None = None  # of one that is named
     head_shas: frozenset[str] = frozenset()
     page: str = ""
@@ -62,9 +60,7 @@ def open_subject_run(environ: Mapping[str, str]) -> Iterator[SubjectRun | None]:
     attempt = run.triggering.run_attempt if run.is_triggered else run.run_attempt
     token = environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or ""
     if not token:
-        why = "GitHub was not asked how the jobs of this run ended: there is no token"
-        fix = "set GITHUB_TOKEN: ${{ github.token }} in env; it needs actions: read, checks: read"
-        yield SubjectRun(run_id, attempt, None, why, fix, head_shas=_head_shas(run))
+        yield SubjectRun(run_id, attempt, None, head_shas=_head_shas(run))
         return
     # Imported here: httpx costs 0.2 s that a laptop need not pay.
     from ciguard.github.client import GitHub  # noqa: PLC0415

@@ -291,6 +291,7 @@ def copied_and_changed(world: World) -> None:
 def red_process(world: World) -> None:
     detail = "exit code 1\n3 style errors"
     world.legs["01"].own.insert(-1, EventLine("unexplained_exit", 3.0, 1, detail=detail))
+    replaced(world, ProcessEndLine(1, "completed", 1, 3.0))
     world.end("01", exit_code=10)
 
 

@@ -211,8 +211,6 @@ class FakeJudgedRun:
     run_attempt: int | None = 1
     run_id: int = 7
     head_shas: frozenset[str] = frozenset()
-    why: str = "there is no token"
-    fix: str = "set GITHUB_TOKEN"
 
 
 def verdict_of(world: World, reported: FakeRunApi | None, attempt: int = 1) -> Verdict:

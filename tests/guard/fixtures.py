@@ -36,7 +36,7 @@ from ciguard.render.plaintext import as_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ciguard.guard.needs import NeededJob
+    from ciguard.guard.job_checks import NeededJob
     from ciguard.guard.verdict import Verdict
 
 MIB = 1024 * 1024

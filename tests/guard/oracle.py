@@ -18,7 +18,7 @@ from ciguard.codec.quarantine import Entry
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode, InputError
 from ciguard.guard.github_facts import query_jobs
-from ciguard.guard.needs import NeededJob as Needed
+from ciguard.guard.job_checks import NeededJob as Needed
 from ciguard.guard.policy import Policy
 from ciguard.guard.prove import prove
 

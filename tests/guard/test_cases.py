@@ -21,10 +21,12 @@ from guard.test_effective_policy import PolicyCheckout
 
 from ciguard.errors import ExitCode
 from ciguard.github.retry import RetryPolicy
-from ciguard.guard import leg_endings, log_patterns
+from ciguard.guard import log_patterns
 from ciguard.guard.command import command
+from ciguard.guard.verdict import Finding, Reason
+from ciguard.guard.wording import finding_fix, finding_message, reason_text
 from ciguard.invocation import Invocation
-from ciguard.model import ENDINGS, EndLine
+from ciguard.model import ENDINGS, EndLine, UnitKey
 from ciguard.sources import subject_run
 
 if TYPE_CHECKING:
@@ -165,6 +167,14 @@ def run_guard(
     )
 
 
+def finding_of(written: dict[str, Any]) -> Finding:
+    """A finding as the command wrote it: kind and facts are enough for its words."""
+    cause = written["cause"] and Reason(**written["cause"])
+    shard = written["shard"] or ""
+    units = tuple(UnitKey(**one) for one in written["units"])
+    return Finding(written["level"], written["kind"], shard, units, written["facts"], cause)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_run(
     name: str, tmp_path: Path, server: FakeGitHub, capsys: pytest.CaptureFixture[str]
@@ -177,10 +187,15 @@ def test_a_run(
     assert verdict["headline"].startswith(f"{case.verdict.upper()}: ")
     if answer.legs:
         assert answer.legs[case.shard]["ending"] == case.ending
-    reported = [one["message"] for one in verdict["findings"] if one["shard"] in (case.shard, None)]
+    reported = [
+        finding_message(finding_of(one))
+        for one in verdict["findings"]
+        if one["shard"] in (case.shard, None)
+    ]
     assert case.expected_headline in " / ".join([verdict["headline"], *reported])
     if case.shows:
-        assert case.shows in answer.of(case.shard)["evidence"][0]["text"]
+        seen = answer.of(case.shard)["evidence"][0]
+        assert case.shows in reason_text(Reason(seen["kind"], seen["facts"]))
     if case.calls is not None:
         assert answer.calls == ["jobs", *case.calls]
     dead = [leg for leg in answer.legs.values() if leg["ending"] != "completed"]
@@ -192,7 +207,8 @@ def test_a_run(
     assert len(answer.errors) <= 10
     for finding in verdict["findings"]:
         decisive = finding["level"] != "warning"
-        assert finding["fix"] or not decisive, finding
+        has_cause = finding["kind"] == "no_record_of_plan"
+        assert finding_fix(finding_of(finding)) or has_cause or not decisive, finding
         assert decisive <= (case.verdict != "passed")
     if name in DEATHS:
         last = {"suite": "", "variant": "", "unit": "d.t::eight"}
@@ -205,4 +221,3 @@ def test_the_table_has_every_ending_that_only_the_platform_can_tell() -> None:
     own = {"completed", "crash", "deadline", "memory_guard"}  # a leg's own words
     assert reported == set(ENDINGS) - own
     assert {pattern.ending for pattern in log_patterns.PATTERNS} <= reported
-    assert set(leg_endings.ADVICE) == set(ENDINGS) - {"completed"}

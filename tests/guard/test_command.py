@@ -91,7 +91,7 @@ def test_needs_as_text_file_and_standard_input(ciguard: Ciguard, tmp_path: Path)
     (tmp_path / "needs.json").write_text(reported)
     for needs, given in ((reported, ""), ("needs.json", ""), ("-", reported)):
         done = ciguard(*words, needs, cwd=tmp_path, expect=13, stdin=given)
-        assert done.stdout.startswith("INCOMPLETE: job legs is 'cancelled'")
+        assert done.stdout.startswith("INCOMPLETE: job legs was cancelled")
     ciguard(*words, reported.replace("cancelled", "success"), cwd=tmp_path)
 
 
@@ -102,7 +102,7 @@ def test_a_job_without_a_known_result_is_incomplete(
     plan, records = World().write(tmp_path)
     words = ("guard", "--plan", plan, "--records", records, "--needs", needs)
     done = ciguard(*words, cwd=tmp_path, expect=13)
-    assert done.stdout.startswith("INCOMPLETE: job legs is")
+    assert done.stdout.startswith("INCOMPLETE: the result of job legs (")
 
 
 def test_failed_tests_do_not_explain_a_failed_plan(ciguard: Ciguard, tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_github_gets_annotations_and_outputs(ciguard: Ciguard, tmp_path: Path) -
         GITHUB_OUTPUT=str(output),
     )
     reported = done.stderr.splitlines()
-    assert reported[0].startswith("::error title=incomplete::shard 02: its record was cut")
-    assert any("shard 03 has no record" in line for line in reported)
+    assert reported[0].startswith("::error title=incomplete::shard 02: its record is truncated")
+    assert any("shard 03: no record" in line for line in reported)
     assert (
         "::error file=a.t,line=7,title=a.t%3A%3Atwo::failed: AssertionError: 1 != 2" in done.stderr
     )
@@ -212,7 +212,7 @@ def test_a_record_of_a_command_has_no_plan_and_one_is_told_what_to_do(
     assert "`ciguard run -- COMMAND`" in done.stderr
     plan, _ = World().write(tmp_path)
     done = ciguard("guard", "--plan", plan, "--records", "rec", cwd=tmp_path, expect=13)
-    assert "process-001.jsonl is of a command without plan" in done.stdout.replace("\n", " ")
+    assert "no record is of this plan: process-001.jsonl" in done.stdout
 
 
 def test_an_empty_folder_is_incomplete_not_an_error(ciguard: Ciguard, tmp_path: Path) -> None:

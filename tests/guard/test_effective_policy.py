@@ -16,6 +16,7 @@ from history.git_servers import environment, git
 from ciguard.errors import RemoteError
 from ciguard.git.checkout import MAX_BYTES, Checkout
 from ciguard.guard.effective_policy import EffectivePolicy, effective_policy
+from ciguard.guard.wording import finding_message
 from ciguard.history.file import empty
 from ciguard.invocation import Invocation
 from ciguard.model import FAIL_CONDITIONS
@@ -147,9 +148,12 @@ def test_a_pull_request_ignores_failures_by_no_past_of_its_own(
 
     found = effective_policy(Invocation(job.environ(), job.folder), False, history, location=place)
     assert calls == requested
-    assert noted in "".join(found.policy.notes)
-    assert bool(found.policy.notes) is bool(noted)
-    assert [one.kind for one in found.policy.findings] == ["no_base_run"]
+    notes = policy_notes(found)
+    assert noted in "".join(notes)
+    assert bool(notes) is bool(noted)
+    assert [one.kind for one in found.policy.findings if one.kind != "policy_changed"] == [
+        "no_base_run"
+    ]
 
 
 @pytest.mark.parametrize("depth", [1, 2], ids=["fetched", "in the checkout"])
@@ -169,8 +173,8 @@ def test_a_pull_request_is_judged_by_its_base(policy_checkout: PolicyCheckout, d
     assert found.fail_on == ("memory",)
     assert found.footer == "base"
     assert found.policy.rules.max_drop == 0.02
-    assert found.policy.findings == ()
-    assert found.policy.notes == (
+    assert len(found.policy.findings) == 1
+    assert policy_notes(found) == (
         "this pull request changes quarantine.toml, policy.fail_on, guard.max_drop, "
         "guard.ignore_base_failures, "
         "suite.exclude",
@@ -183,7 +187,7 @@ def test_an_exclusion_that_is_added_is_a_change_of_policy(policy_checkout: Polic
         base, {"ciguard.toml": '[suite.unit]\nexclude = ["slow*", "b*"]\n'}
     )
     found = job.applied()
-    assert found.policy.notes == ("this pull request changes suite.unit.exclude",)
+    assert policy_notes(found) == ("this pull request changes suite.unit.exclude",)
 
 
 @pytest.mark.parametrize(
@@ -202,27 +206,32 @@ def test_what_a_suite_runs_is_policy(policy_checkout: PolicyCheckout, text: str,
     base = {"ciguard.toml": "[suite.unit]\ntimeout = 60\n"}
     own = f"[suite.unit]\ntimeout = 90\n{text}\n"
     found = policy_checkout.propose(base, {"ciguard.toml": own}).applied()
-    assert found.policy.notes == (f"this pull request changes suite.unit.{key}",)
+    assert policy_notes(found) == (f"this pull request changes suite.unit.{key}",)
 
 
 def test_what_the_pull_request_leaves_alone_is_no_change(policy_checkout: PolicyCheckout) -> None:
     base = {"pyproject.toml": "[tool.ciguard.guard]\nmax_drop = 0.5\n"}
     found = policy_checkout.propose(base, {"ciguard.toml": None}).applied()
-    assert (found.policy.rules.max_drop, found.policy.notes) == (0.5, ())
+    assert (found.policy.rules.max_drop, policy_notes(found)) == (0.5, ())
 
 
-UNREAD = "the base's policy could not be read"
+def policy_notes(found: EffectivePolicy) -> tuple[str, ...]:
+    """What the first line says of a change of the policy."""
+    changes = [one for one in found.policy.findings if one.kind == "policy_changed"]
+    return tuple(map(finding_message, changes))
+
+
+UNREAD = "the policy of the base could not be read"
 
 
 def assert_strictest(found: EffectivePolicy, why: str) -> None:
     assert units(found) == []
     assert found.policy.rules.max_drop == 0.0
     assert found.fail_on == FAIL_CONDITIONS
-    assert found.policy.notes == (UNREAD,)
     finding = found.policy.findings[-1]
     assert (finding.level, finding.kind) == ("warning", "policy_unread")
-    assert finding.message.startswith(f"{UNREAD} (")
-    assert why in finding.message
+    assert finding_message(finding).startswith(f"{UNREAD} (")
+    assert why in finding_message(finding)
 
 
 def test_a_base_out_of_reach_gives_the_strictest_policy(policy_checkout: PolicyCheckout) -> None:
@@ -255,7 +264,7 @@ def test_a_merge_group_is_judged_by_the_commit_that_it_goes_on(
     job.event = {"merge_group": {"base_ref": "refs/heads/main", "base_sha": job.tip}}
     found = job.applied(GITHUB_EVENT_NAME="merge_group")
     assert units(found) == ["a.t::*"]
-    assert found.policy.notes == ("this merge group changes quarantine.toml",)
+    assert policy_notes(found) == ("this merge group changes quarantine.toml",)
 
 
 def test_the_base_itself_and_a_laptop_are_judged_by_their_own(
@@ -266,7 +275,7 @@ def test_the_base_itself_and_a_laptop_are_judged_by_their_own(
     push = job.applied(GITHUB_EVENT_NAME="push", GITHUB_REF_NAME="main")
     by_hand = effective_policy(Invocation(clean_environment(), job.folder), False, nothing)
     assert units(push) == units(by_hand) == ["b.t::*"]
-    assert push.policy.notes == by_hand.policy.notes == ()
+    assert policy_notes(push) == policy_notes(by_hand) == ()
 
 
 def test_an_expired_entry_fails_until_somebody_mends_it(policy_checkout: PolicyCheckout) -> None:
@@ -274,17 +283,17 @@ def test_an_expired_entry_fails_until_somebody_mends_it(policy_checkout: PolicyC
     job = policy_checkout.propose({"quarantine.toml": expired}, {})
     (finding,) = job.applied().policy.findings
     assert (finding.level, finding.kind) == ("failed", "quarantine")
-    assert finding.message.startswith(
+    assert finding_message(finding).startswith(
         f"quarantine.toml: a.t::*: until: expired on {YESTERDAY}: fix its"
     )
     (job.folder / "quarantine.toml").write_text(quarantine("a.t::*"))
     found = job.applied()
     assert units(found) == [], "what the pull request renews holds when it is merged"
-    (finding,) = found.policy.findings
+    finding, _ = found.policy.findings
     assert (finding.level, finding.kind) == ("warning", "quarantine_of_base")
-    assert found.policy.notes == ("this pull request changes quarantine.toml",)
+    assert policy_notes(found) == ("this pull request changes quarantine.toml",)
     (job.folder / "quarantine.toml").write_text("quarantine = 3")
-    assert [one.level for one in job.applied().policy.findings] == ["failed", "warning"]
+    assert [one.level for one in job.applied().policy.findings] == ["failed", "warning", "warning"]
 
 
 def test_nothing_is_ignored_without_a_run_of_the_base(policy_checkout: PolicyCheckout) -> None:
@@ -344,7 +353,7 @@ def test_the_whole_way(policy_checkout: PolicyCheckout, ciguard: Ciguard, tmp_pa
     plan, records = few.write(tmp_path / "few")
     less = ("guard", "--plan", plan, "--records", records, *history)
     done = ciguard(*less, cwd=job.folder, stdin="", expect=13, **environ)
-    assert done.stdout.startswith("INCOMPLETE: 5 units were planned, 8 on the base (-37.5 %, run 7")
+    assert done.stdout.startswith("INCOMPLETE: 5 tests planned, 8 on the base (-37.5 %, run 7")
     world.result("03", "d.t::six", outcome="failed")
     world.write(tmp_path)
     done = ciguard(*words, cwd=job.folder, stdin="", expect=10, **environ)
@@ -383,6 +392,6 @@ def test_without_a_checkout_the_base_is_asked_of_github(tmp_path: Path, known: b
         found = effective_policy(Invocation(environ, tmp_path / "here"), False, nothing)
     assert found.policy.rules.max_drop == (0.02 if known else 0.0)
     assert units(found) == (["a.t::one"] if known else [])
-    assert (found.policy.notes == ("the base's policy could not be read",)) is not known
+    assert ("policy_unread" in {one.kind for one in found.policy.findings}) is not known
     if not known:
-        assert "and by GitHub's API: answered 404" in found.policy.findings[-1].message
+        assert "and by GitHub's API: answered 404" in finding_message(found.policy.findings[-1])

@@ -80,7 +80,7 @@ def test_a_second_try_that_did_not_finish_is_missing() -> None:
     world.legs["01"].own.insert(0, StartLine("a.t::two", process=2))
     verdict = world.prove()
     assert verdict.state == "incomplete"
-    assert [one.reason for one in verdict.missing] == ["its last try did not finish"]
+    assert [one.reason.kind for one in verdict.missing] == ["last_try_unfinished"]
 
 
 def test_one_bad_case_is_a_failed_unit() -> None:

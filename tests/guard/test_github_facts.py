@@ -23,7 +23,9 @@ from guard.fake_jobs import (
 from guard.fixtures import World, make_plan
 
 from ciguard.guard.github_facts import MAX_QUERIED_LEGS, query_jobs
+from ciguard.guard.verdict import Evidence
 from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import finding_fix, reason_text
 
 if TYPE_CHECKING:
     from ciguard.model.jobs import Job
@@ -41,7 +43,7 @@ def test_what_is_said_of_one_cancelled_job_is_true_of_all() -> None:
     assert headline(verdict).startswith(
         "INCOMPLETE: shards 01, 02, 03 of 3 have no record (superseded)"
     )
-    assert death(verdict, "03").evidence[0] == ("annotation of another job", SUPERSEDED, "")
+    assert death(verdict, "03").evidence[0] == Evidence("other_job", {"text": SUPERSEDED})
     # One that failed is not explained by it.
     jobs = (*jobs[:2], failed())
     reported = FakeRunApi(jobs, {"02": [SUPERSEDED]}, {"03": f"##[error]{SHUTDOWN}"})
@@ -55,12 +57,14 @@ def test_whether_a_record_was_uploaded_is_known_where_all_artifacts_are() -> Non
     seen, fixes = [], []
     for names in (rest, rest[1:], (*rest, "ciguard-record-9f2c-03-1"), rest[2:], None):
         found = death(verdict_of(world, FakeRunApi((job("03"),), artifacts=names)))
-        seen.append([text for source, text, _ in found.evidence if source == "artifacts"])
-        fixes.append(found.fix)
+        seen.append(
+            [reason_text(one) for one in found.evidence if one.kind in ("uploaded", "not_uploaded")]
+        )
+        fixes.append(finding_fix(found))
     assert seen == [
-        ["none of the run's 2 records ends in -03-1: nothing was uploaded"],
-        ["the run's one record does not end in -03-1: nothing was uploaded"],
-        ["ciguard-record-9f2c-03-1 was uploaded"],
+        ["none of 2 records ends in -03-1"],
+        ["none of 1 record ends in -03-1"],
+        ["ciguard-record-9f2c-03-1"],
         [],
         [],
     ]
@@ -78,16 +82,16 @@ class Only(FakeRunApi):
 @pytest.mark.parametrize(
     ("names", "output"),
     [
-        (("lint",), 'the one job of this run is not called like "tests (01)"'),
-        (("lint", "docs"), 'none of the 2 jobs of this run is called like "tests (01)"'),
-        ((), 'none of the 0 jobs of this run is called like "tests (01)"'),
+        (("lint", "docs"), 'none of 2 jobs has the name "tests (01)"'),
+        ((), 'none of 0 jobs has the name "tests (01)"'),
     ],
 )
 def test_jobs_that_are_not_ours_are_counted_in_words(names: tuple[str, ...], output: str) -> None:
     jobs = tuple(replace(job("01", name=name), id=at) for at, name in enumerate(names))
     platform = query_jobs(World().plan, (), FakeJudgedRun(Only(jobs), 1))
     assert platform is not None
-    assert platform.unknown == output
+    assert platform.unknown is not None
+    assert reason_text(platform.unknown) == output
 
 
 @pytest.mark.parametrize("faulty", ["annotations", "log"])
@@ -101,8 +105,8 @@ def test_what_github_refuses_of_a_dead_leg_is_named_and_asked_once(faulty: str) 
     assert reported.calls.count(faulty) == 1
     for shard in ("01", "02", "03"):
         assert any(
-            source == "not known" and "403" in text
-            for source, text, _ in death(verdict, shard).evidence
+            one.kind == "not_fetched" and "403" in reason_text(one)
+            for one in death(verdict, shard).evidence
         )
 
 
@@ -117,4 +121,4 @@ def test_a_report_makes_two_calls_for_a_dead_leg_and_no_more_than_for_sixty() ->
     reported = FakeRunApi(jobs)
     verdict = verdict_of(world, reported)
     assert reported.calls.count("annotations") == reported.calls.count("log") == MAX_QUERIED_LEGS
-    assert "was not asked about all" in death(verdict, "099").evidence[-1].text
+    assert death(verdict, "099").evidence[-1].kind == "not_queried"

@@ -15,11 +15,12 @@ from guard.fixtures import two_suites as suites_plan
 from ciguard.codec.quarantine import Entry
 from ciguard.codec.record.lines import encode
 from ciguard.guard.annotations import outputs_of
+from ciguard.guard.job_checks import NeededJob
 from ciguard.guard.json import as_json
-from ciguard.guard.needs import NeededJob
 from ciguard.guard.policy import GuardRules, Policy
 from ciguard.guard.verdict import Finding
 from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import finding_fix, finding_message, reason_text
 from ciguard.history.query import KnownFailure
 from ciguard.model import (
     CaseKey,
@@ -84,7 +85,7 @@ def test_a_quarantined_failure_is_shown_and_fails_nothing(one: Entry) -> None:
     assert not verdict.failure_groups
     (shown,) = verdict.quarantined
     assert (shown.shard, shown.result.unit, shown.result.outcome) == ("01", "a.t::two", "failed")
-    assert shown.reason == "the mail server answers late (#4711, until 2026-12-01)"
+    assert reason_text(shown.reason) == "the mail server answers late (#4711, until 2026-12-01)"
     assert verdict.counts == {"passed": 7, "failed": 1}
     assert outputs_of(verdict)["quarantined"] == "1"
 
@@ -146,8 +147,8 @@ def test_a_process_that_crashed_is_not_excused_by_a_failure(quarantined: bool) -
     verdict = world.prove()
     assert verdict.state == "failed"
     (finding,) = [one for one in verdict.findings if one.level == "failed"]
-    assert finding.message.startswith("shard 01: process 1 ended by crash (killed by SIGSEGV)")
-    assert finding.fix == "look why it ended"
+    assert finding_message(finding).startswith("shard 01: process 1 ended by crash (SIGSEGV)")
+    assert finding_fix(finding) == "check why it ended"
 
 
 # Where a process was killed, and what the run is with the unit before it in quarantine.
@@ -253,7 +254,7 @@ def test_what_fails_on_the_base_is_ignored_and_listed() -> None:
     assert verdict.state == "passed"
     assert headline(verdict).endswith("; 1 ignored test failed")
     (one,) = verdict.failing_on_base
-    assert one.reason == "also fails on main since run 123"
+    assert reason_text(one.reason) == "also fails on main since run 123"
     assert red(Policy(base_failures=known("a.t::one"))).prove().state == "failed"
 
 
@@ -275,10 +276,10 @@ def test_stale_entries_are_named() -> None:
     entries = (entry("a.t::*"), entry("c.t::four"), entry("gone.t"), entry("d.t::six"))
     world = red(Policy(quarantine=entries), "c.t::four")
     world.result("03", "d.t::six", outcome="skipped")
-    found = [one for one in world.prove().findings if one.kind == "stale_quarantine"]
-    assert [(one.level, one.message) for one in found] == [
-        ("warning", "quarantine.toml: a.t::* is stale: 2 units passed"),
-        ("warning", "quarantine.toml: gone.t is stale: no unit of this plan is meant"),
+    found = [one for one in world.prove().findings if one.kind.startswith("quarantine_")]
+    assert [(one.level, finding_message(one)) for one in found] == [
+        ("warning", "quarantine.toml: a.t::* is stale: 2 tests passed"),
+        ("warning", "quarantine.toml: gone.t is stale: it matches no test of this plan"),
     ]
 
 
@@ -319,8 +320,12 @@ def test_fewer_units_than_the_base(
 def test_a_drop_says_where_the_count_comes_from_and_what_to_do() -> None:
     inventory = counted(8, base_planned=1000, base_source="run 150 of main")
     (finding,) = World(plan=make_plan(inventory=inventory)).prove().findings
-    assert finding.message == "8 units were planned, 1,000 on the base (-99.2 %, run 150 of main)"
-    assert "set guard.min_units in the configuration of the base to 8 or less" in finding.fix
+    assert (
+        finding_message(finding) == "8 tests planned, 1,000 on the base (-99.2 %, run 150 of main)"
+    )
+    assert "set guard.min_units in the configuration of the base to 8 or less" in finding_fix(
+        finding
+    )
 
 
 def test_the_report_s_own_history_counts_where_the_plan_is_silent() -> None:
@@ -334,10 +339,10 @@ def test_a_file_that_gave_units_on_the_base_and_gives_none_is_broken() -> None:
     inventory = counted(8, files={"a.t": 8, "b.t": 0, "c.t": 0}, files_without_units=("c.t",))
     verdict = World(plan=make_plan(inventory=inventory)).prove()
     assert headline(verdict) == (
-        "INCOMPLETE: 1 test file without a unit, and with some on the base: c.t"
+        "INCOMPLETE: 1 test file without a planned test, but with tests on the base: c.t"
     )
-    assert [(one.level, one.message) for one in verdict.findings[1:]] == [
-        ("warning", "1 test file without a unit: b.t")
+    assert [(one.level, finding_message(one)) for one in verdict.findings[1:]] == [
+        ("warning", "1 test file without a planned test: b.t")
     ]
 
 
@@ -346,12 +351,18 @@ def test_units_excluded_in_the_pull_request_are_missed() -> None:
     inventory = counted(9, base_planned=9, base_collected=9, excluded=excluded)
     verdict = World(plan=make_plan(inventory=inventory)).prove()
     assert verdict.state == "incomplete"
-    assert headline(verdict).startswith("INCOMPLETE: 8 units were planned, 9 on the base (-11.1 %)")
+    assert headline(verdict).startswith("INCOMPLETE: 8 tests planned, 9 on the base (-11.1 %)")
+
+
+def policy_change(*keys: str) -> Finding:
+    facts = {"event": "pull_request", "keys": keys}
+    return Finding("warning", "policy_changed", facts=facts)
 
 
 def test_a_problem_of_the_policy_fails_and_its_note_ends_the_first_line() -> None:
-    problem = Finding("failed", "quarantine", "quarantine.toml: a.t has expired on 2026-11-01")
-    policy = Policy(findings=(problem,), notes=("this pull request changes guard.max_drop",))
+    facts = {"problem": "quarantine.toml: a.t has expired on 2026-11-01"}
+    problem = Finding("failed", "quarantine", facts=facts)
+    policy = Policy(findings=(problem, policy_change("guard.max_drop")))
     verdict = World(policy=policy).prove()
     assert verdict.exit_code == 10
     assert headline(verdict) == (
@@ -395,7 +406,7 @@ def world_with_policy() -> World:
     policy = Policy(
         quarantine=(entry("b.t::*"), entry("d.t::six")),
         base_failures=known("c.t::four"),
-        notes=("this pull request changes quarantine.toml, guard.max_drop",),
+        findings=(policy_change("quarantine.toml", "guard.max_drop"),),
     )
     units = ("a.t::one", "a.t::two", "b.t::three", "c.t::four", "c.t::five")
     world = red(policy, *units)
@@ -415,12 +426,11 @@ def test_all_of_it_on_a_terminal_in_markdown_and_as_json(golden: Golden) -> None
     text = Report(ReportData(world.plan, verdict), 0).text(SizeLimit(65_000, utf16_units))
     golden(text, SAMPLES / "judged.md", scrub=SCRUB)
     found = as_json(verdict)
-    assert [one["reason"] for one in found["failing_on_base"]] == [
-        "also fails on main since run 123"
+    assert [one["reason"]["facts"] for one in found["failing_on_base"]] == [
+        {"branch": "main", "since_run": 123}
     ]
     assert [one["unit"] for one in found["quarantined"]] == ["b.t::three"]
     assert [(one["kind"], one["failures"], one["shards"]) for one in found["failure_groups"]] == [
         ("SMTPException", 2, ["01"]),
         ("AssertionError", 1, ["02"]),
     ]
-    assert found["notes"] == ["this pull request changes quarantine.toml, guard.max_drop"]

@@ -14,7 +14,9 @@ from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict import Reason
 from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import finding_fix, finding_message, reason_text
 
 if TYPE_CHECKING:
     from ciguard.model.jobs import Job
@@ -33,7 +35,7 @@ def test_names_that_several_jobs_have_are_nobody_s() -> None:
         verdict = verdict_of(World(), FakeRunApi(twins, without=("03",)))
         assert [(one.level, one.kind) for one in verdict.findings] == [(level, "job_ambiguous")]
         output = headline(verdict)
-    assert "called like it, so none was asked about, and one of them is 'failure'" in output
+    assert "several jobs of this run have its name" in output
     called = tuple(job(shard, name=f"ci / tests ({shard})") for shard in ("01", "02", "03"))
     assert verdict_of(World(), FakeRunApi(called, without=("01", "02", "03"))).findings == ()
 
@@ -74,8 +76,9 @@ def test_twins_that_ran_again_leave_an_older_record_worth_nothing() -> None:
         verdict = verdict_of(World(), FakeRunApi(twins, without=("03",)), attempt=attempt)
         (output,) = verdict.findings
         assert (output.level, output.kind) == (level, "job_ambiguous")
-        what = output.message
-    assert "one of them ran in attempt 2, and its record is of attempt 1" in what
+        what = "".join(map(reason_text, output.evidence))
+        assert "its record is of attempt 1" in finding_message(output)
+    assert "in attempt 2" in what
 
 
 def test_a_twin_that_was_not_run_again_says_nothing_against_a_newer_record() -> None:
@@ -88,20 +91,20 @@ def test_a_twin_that_was_not_run_again_says_nothing_against_a_newer_record() -> 
     only_older = (job("03", name=first), job("03", name=second))
     (output,) = verdict_of(world, FakeRunApi(only_older, without=("03",)), attempt=2).findings
     assert output.level == "incomplete"
-    assert "one of them ran in attempt 1, and its record is of attempt 2" in output.message
+    assert "its record is of attempt 2" in finding_message(output)
 
 
 def test_the_run_that_is_judged_is_known_without_github_s_word() -> None:
     world = World()
     records = read_records(world.files().items())
     for run, attempt, state in ((7, 1, "passed"), (8, 1, "incomplete"), (7, 2, "incomplete")):
-        silent = RunFacts(run, attempt, unknown="GitHub was not asked", fix="ask it")
+        silent = RunFacts(run, attempt, unknown=Reason("no_token"))
         assert prove(world.plan, records, platform=silent).state == state, (run, attempt)
     later = World(legs={key: make_leg(world.plan, key, attempt=3) for key in world.legs})
-    silent = RunFacts(7, 2, unknown="GitHub was not asked", fix="ask it")
+    silent = RunFacts(7, 2, unknown=Reason("no_token"))
     verdict = prove(world.plan, read_records(later.files().items()), platform=silent)
     assert verdict.state == "incomplete"
-    assert "is of attempt 3, this is attempt 2" in verdict.findings[0].message
+    assert "is of attempt 3, this is attempt 2" in finding_message(verdict.findings[0])
 
 
 def test_jobs_that_are_called_otherwise_are_found_by_the_record_or_not_at_all() -> None:
@@ -112,8 +115,8 @@ def test_jobs_that_are_called_otherwise_are_found_by_the_record_or_not_at_all() 
     removed = ("01", "02", "03")
     assert verdict_of(world, FakeRunApi(mine, without=removed)).findings == ()
     (output,) = verdict_of(world, FakeRunApi(without=removed)).findings
-    assert 'is called like "tests (01)"' in output.message
-    assert output.fix == "give the matrix job `name: ${{ matrix.name }}`"
+    assert 'has the name "tests (01)"' in finding_message(output)
+    assert finding_fix(output) == "give the matrix job `name: ${{ matrix.name }}`"
 
 
 def test_what_failed_first_and_passed_again_is_flaky() -> None:
@@ -143,14 +146,14 @@ def test_a_job_that_began_behind_its_last_end_ran_again() -> None:
     rerun = job("01", attempt=2)
     for one in (rerun, replace(rerun, started_at=None)):
         verdict = verdict_of(World(), FakeRunApi((one,)), attempt=2)
-        assert "its job ran last in attempt 2" in death(verdict, "01").message
+        assert "its job ran last in attempt 2" in finding_message(death(verdict, "01"))
 
 
 def test_a_job_that_is_listed_again_with_another_end_ran_again() -> None:
     for end in ("failure", "cancelled"):
         rerun = replace(TWICE[0], conclusion=end)
         verdict = verdict_of(World(), FakeRunApi((rerun,)), attempt=2)
-        assert "its job ran last in attempt 2" in death(verdict, "01").message
+        assert "its job ran last in attempt 2" in finding_message(death(verdict, "01"))
 
 
 def test_an_older_record_is_no_proof_where_nobody_says_what_ran() -> None:

@@ -33,7 +33,8 @@ from hypothesis import strategies as st
 
 from ciguard.errors import ExitCode
 from ciguard.guard.diagnosis import CONCLUSIONS
-from ciguard.guard.needs import NeededJob as Needed
+from ciguard.guard.job_checks import NeededJob as Needed
+from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import Result
 from ciguard.render.plaintext import COLUMNS
 
@@ -49,15 +50,14 @@ def test_the_whole_text_of_a_dead_leg() -> None:
 INCOMPLETE: shard 03 of 3 did not end by itself (out of memory); 1 of 8 tests
 has no result
 
-- shard 03: its record was cut: it has no end line, the last sign of life is 2 s
-  after its start: its machine ran out of memory. Plan with fewer processes, or
-  give its pool more memory.
+- shard 03: its record is truncated; last line 2.50 s after its start: out of
+  memory. Plan with fewer processes, or give its pool more memory.
   - annotation: Process completed with exit code 137.
-  - record: free memory fell from 9.00 GiB at 1.00 s to 128 MiB of 16.0 GiB at
-    2.50 s, its last sample
+  - memory: free memory fell from 9.00 GiB at 1.00 s to 128 MiB of 16.0 GiB at
+    2.50 s, the last sample
   - job: tests (03): failure after 5 min 00 s, its limit is 15 min 00 s
   - the test that was running: d.t::eight
-  - 1 test, it was started and did not finish: d.t::eight
+  - 1 test, started, but did not finish: d.t::eight
 """
     )
 
@@ -67,10 +67,10 @@ def test_a_whole_record_does_not_hide_what_its_job_says(conclusion: str) -> None
     world = World(needs=(Needed("legs", "success"),))
     verdict = verdict_of(world, FakeRunApi((job("03", conclusion),)))
     assert verdict.exit_code == ExitCode.INCOMPLETE
-    assert f"{conclusion!r}" in death(verdict).message
+    assert f"{conclusion!r}" in finding_message(death(verdict))
     known = conclusion in CONCLUSIONS
-    assert death(verdict).kind == ("job_contradicts" if known else "job_unknown")
-    assert known or death(verdict).fix == "update ciguard"
+    assert death(verdict).kind == ("job_contradicts" if known else "conclusion_unknown")
+    assert known or finding_fix(death(verdict)) == "update ciguard"
 
 
 def test_what_the_record_says_itself_stays() -> None:
@@ -124,7 +124,7 @@ def test_whatever_github_says_makes_nothing_better(data: st.DataObject) -> None:
     assert verdict.with_result <= alone.with_result
     if leg(alone).ending != "completed":
         assert verdict.exit_code == ExitCode.INCOMPLETE
-        assert death(verdict).fix
+        assert finding_fix(death(verdict))
         assert len(reported.calls) <= 2 + 2
     if verdict.exit_code == ExitCode.OK:
         assert (status, conclusion) == ("completed", "success") or status == "in_progress"
@@ -136,4 +136,4 @@ def test_a_long_line_is_quoted_in_part() -> None:
     world = World()
     dies_in_its_last_test(world)
     reported = FakeRunApi((failed(),), {"03": [f"{SHUTDOWN}{'x' * 60_000}"]})
-    assert len(death(verdict_of(world, reported)).evidence[0].text) == 500
+    assert len(death(verdict_of(world, reported)).evidence[0].facts["text"]) == 500

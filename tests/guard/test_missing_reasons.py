@@ -11,6 +11,7 @@ from guard.fixtures import World, text_of
 from ciguard.guard.annotations import annotations_of
 from ciguard.guard.json import as_json
 from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import finding_fix, finding_message, reason_text
 from ciguard.model import (
     ENDINGS,
     EndLine,
@@ -34,17 +35,19 @@ def test_an_exit_that_no_result_explains_is_named() -> None:
     verdict = world.prove()
     (finding,) = verdict.findings
     assert (finding.level, finding.kind, finding.shard) == ("failed", "unexplained_exit", "01")
-    assert finding.message == (
-        "shard 01: process 1 ended with exit code 1, and no failed result explains it; "
-        "its last output: 3 style errors"
+    assert finding_message(finding) == (
+        "shard 01: process 1 ended with exit code 1, and no failed test explains it; "
+        "last output: 3 style errors"
     )
-    assert finding.fix.startswith("a hook of the session or a coverage gate set it?")
-    world.legs["01"].own[-2] = EventLine("unexplained_exit", 3.0, 1, detail="killed by SIGSEGV\n")
-    (killed,) = world.prove().findings
-    assert killed.message.startswith("shard 01: process 1 was killed by SIGSEGV, and no failed")
-    assert killed.fix.startswith("it died behind its last test?")
-    assert finding.message in {one.message for one in annotations_of(verdict, world.plan.suites)}
-    assert finding.message in {one["message"] for one in as_json(verdict)["findings"]}
+    assert "a coverage gate" in finding_fix(finding)
+    annotated = {one.message for one in annotations_of(verdict, world.plan.suites)}
+    assert finding_message(finding) in annotated
+    (written,) = as_json(verdict)["findings"]
+    assert written["kind"] == "unexplained_exit"
+    assert written["facts"] == {"process": 1, "exit_code": 1, "output": "3 style errors"}
+    damages.replaced(world, ProcessEndLine(1, "completed", -11, 3.0))
+    killed = next(one for one in world.prove().findings if one.kind == "unexplained_exit")
+    assert finding_message(killed).startswith("shard 01: process 1 ended with SIGSEGV, and no")
 
 
 def test_a_process_that_died_between_units_is_a_warning() -> None:
@@ -61,25 +64,26 @@ def test_a_process_that_died_between_units_is_a_warning() -> None:
     ]
     verdict = world.prove()
     assert verdict.state == "passed"
-    assert [(one.level, one.kind, one.message) for one in verdict.findings] == [
+    assert [(one.level, one.kind, finding_message(one)) for one in verdict.findings] == [
         (
             "warning",
             "died_between_tests",
-            "shard 01: process 7 ended by crash (killed by SIGSEGV) and no unit explains it; "
-            "its last output: in the exit of a module",
+            "shard 01: process 7 ended by crash (SIGSEGV), and no test explains it; "
+            "last output: in the exit of a module",
         )
     ]
-    assert verdict.findings[0].fix == "what it left ran in another process; look why it ended"
-    own[3:6] = []
-    (finding,) = world.prove().findings
-    assert finding.fix == "look why it ended", "there was no other process"
+    assert finding_fix(verdict.findings[0]) == "check why it ended"
     world.result("01", "a.t::two", outcome="died", ending="crash")
     assert world.prove().findings == (), "the search found it"
 
 
 CAUSED = [
     ("not_imported", "it could not be imported: ImportError: x", "fix the import"),
-    ("not_found", "it was not found by any in this checkout", "renamed or moved"),
+    (
+        "not_found",
+        "it was not found by any in this checkout",
+        "make the plan again",
+    ),
     ("no_result", "the command wrote no result for it to $CIGUARD_RECORD_FILE", "let the command"),
 ]
 
@@ -93,11 +97,11 @@ def test_the_legs_own_word_on_a_missing_unit_is_the_reason(
     world.end("01", exit_code=13)
     world.legs["01"].own.insert(0, EventLine(kind, 1.0, 1, unit="a.t::two", detail=why))
     verdict = world.prove()
-    assert [one.reason for one in verdict.missing] == [why]
+    assert [reason_text(one.reason) for one in verdict.missing] == [why]
     (finding,) = verdict.findings
-    assert finding.message == "shard 01: 1 planned unit without a final result"
+    assert finding_message(finding) == "shard 01: 1 planned test without a result"
     assert finding.kind == kind
-    assert finding.fix.startswith(fix)
+    assert finding_fix(finding).startswith(fix)
 
 
 def test_a_leg_that_could_not_begin_quotes_its_last_output() -> None:
@@ -107,7 +111,10 @@ def test_a_leg_that_could_not_begin_quotes_its_last_output() -> None:
     detail = "exit code 1\npython: No module named x\n\n"
     world.legs["01"].own.insert(0, EventLine("last_output", 1.0, 1, detail=detail))
     (finding,) = world.prove().findings
-    assert finding.message == "shard 01: its tests could not be set up: python: No module named x"
+    assert (
+        finding_message(finding)
+        == "shard 01: its tests could not be set up: python: No module named x"
+    )
 
 
 def test_a_lost_record_names_its_units_and_what_to_do() -> None:
@@ -117,14 +124,14 @@ def test_a_lost_record_names_its_units_and_what_to_do() -> None:
     (finding,) = [one for one in verdict.findings if one.kind == "no_record"]
     assert finding.shard == "03"
     assert [key.unit for key in finding.units] == ["d.t::eight", "d.t::seven", "d.t::six"]
-    assert "Run it again" in finding.fix
-    assert {one.reason for one in verdict.missing} == {"its shard has no record"}
+    assert "run it again" in finding_fix(finding)
+    assert {one.reason.kind for one in verdict.missing} == {"shard_without_record"}
 
 
 REASONS = [
-    (damages.start_without_result, "it was started and did not finish"),
-    (damages.neither_start_nor_result, "its leg ended by itself and wrote nothing about it"),
-    (damages.stopped_at_the_deadline, "it was stopped: deadline"),
+    (damages.start_without_result, "started, but did not finish"),
+    (damages.neither_start_nor_result, "its job ended by itself, and recorded nothing about it"),
+    (damages.stopped_at_the_deadline, "stopped: deadline"),
 ]
 
 
@@ -133,7 +140,7 @@ def test_a_missing_unit_has_a_reason(damage: Callable[[World], None], reason: st
     world = World()
     damage(world)
     missing = world.prove().missing
-    assert [(one.key.unit, one.shard, one.reason) for one in missing] == [
+    assert [(one.key.unit, one.shard, reason_text(one.reason)) for one in missing] == [
         ("a.t::two", "01", reason)
     ]
 
@@ -161,7 +168,7 @@ def test_what_was_stopped_with_its_leg_is_no_failure_in_any_place() -> None:
 def test_how_a_leg_ended_is_said_in_words(ending: Ending) -> None:
     world = World()
     world.end("01", ending=ending, exit_code=13)
-    (text_of_leg,) = [one.message for one in world.prove().findings if one.kind == ending]
+    (text_of_leg,) = [finding_message(one) for one in world.prove().findings if one.kind == ending]
     assert "_" not in text_of_leg
     assert "ended by" not in text_of_leg
 
@@ -171,7 +178,7 @@ def test_not_started_in_a_leg_that_was_stopped() -> None:
     world.drop("01", Result, StartLine, unit="b.t::three")
     world.end("01", ending="deadline", exit_code=13)
     (missing,) = world.prove().missing
-    assert missing.reason == "it was not started: it stopped at its deadline"
+    assert missing.reason.kind == "not_started"
 
 
 def test_what_a_damaged_record_lost_is_not_called_vanished() -> None:
@@ -179,7 +186,7 @@ def test_what_a_damaged_record_lost_is_not_called_vanished() -> None:
     damages.cut_line(world)
     (finding,) = world.prove().findings
     assert finding.kind == "damaged"
-    assert finding.message.startswith(
+    assert finding_message(finding).startswith(
         "shard 02: its record is damaged: record-02-1/process-001.jsonl"
     )
     assert [key.unit for key in finding.units] == ["c.t::five"]
@@ -193,4 +200,4 @@ def test_the_cut_leg_says_how_long_it_lived() -> None:
     assert verdict.legs[1].wall_s == 1234.0
     assert verdict.legs[1].ending == "unknown"
     (finding,) = verdict.findings
-    assert "the last sign of life is 1234 s after its start" in finding.message
+    assert "last line 20 min 34 s after its start" in finding_message(finding)

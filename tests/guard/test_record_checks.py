@@ -9,6 +9,7 @@ import pytest
 from guard.fixtures import passed
 
 from ciguard.guard.record_checks import contradictions
+from ciguard.guard.wording import reason_text
 from ciguard.model import (
     EndLine,
     EventLine,
@@ -40,7 +41,7 @@ def found(*lines: Line, tries: int = 1) -> list[str]:
         results=tuple(one for one in lines if isinstance(one, Result)),
         starts=tuple(one for one in lines if isinstance(one, StartLine)),
     )
-    return list(contradictions(record, tries))
+    return list(map(reason_text, contradictions(record, tries)))
 
 
 def test_what_was_lost_with_an_earlier_step_is_not_missed() -> None:
@@ -49,18 +50,14 @@ def test_what_was_lost_with_an_earlier_step_is_not_missed() -> None:
     assert found(RESUMED, *lost, *own, passed("w", process=3)) == []
     assert found(*lost, *own) != []
     late = ProcessEndLine(1, "completed", 0, 10.7)
-    assert found(RESUMED, *lost, *own, late) == [
-        "process 1 ends behind the step that came after it"
-    ]
+    assert found(RESUMED, *lost, *own, late) == ["process 1 does not have one start before one end"]
 
 
 def test_processes_of_earlier_attempts_have_clocks_of_their_own() -> None:
     second = (ProcessLine(2, 1, at_s=0.5), ProcessEndLine(2, "completed", 0, 2.0))
     ran = (passed("u", outcome="failed"), passed("u", process=2))
     assert found(RESUMED, *FIRST, *second, *ran) == []
-    assert found(*FIRST, *second, *ran) == [
-        "1 unit ran in two processes at once, and a leg gives no unit to two: 'u'"
-    ]
+    assert found(*FIRST, *second, *ran) == ["1 unit ran in two processes at once: 'u'"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +79,7 @@ def test_an_exit_code_has_its_reason(code: int, event: EventKind | None, *, bad:
     ]
     assert found(*lines) == []
     of_another = [replace(one, process=7) if isinstance(one, EventLine) else one for one in lines]
-    output = [f"process 1 ended with exit code {code}, and nothing says why"]
+    output = [f"process 1 ended (completed, exit code {code}), and no line explains it"]
     assert found(*of_another) == (output if event else [])
 
 
@@ -97,7 +94,7 @@ def test_what_died_beside_others_has_another_turn() -> None:
 def test_what_is_written_twice_is_said_once() -> None:
     assert found(*FIRST, *FIRST, passed("u")) == []
     assert found(*FIRST, ProcessLine(1, 2, at_s=0.0), passed("u")) == [
-        "process 1 begins or ends in several ways"
+        "process 1 does not have one start before one end"
     ]
 
 
@@ -114,18 +111,18 @@ def leg_of(*lines: Line, memory_bytes: int | None = 16 << 30) -> list[str]:
         events=tuple(one for one in lines if isinstance(one, EventLine)),
         end=EndLine("completed", 1.5),
     )
-    return list(contradictions(record, 1))
+    return list(map(reason_text, contradictions(record, 1)))
 
 
 @pytest.mark.parametrize(
     ("word", "value", "output"),
     [
-        ("wall_s", 1e15, "'u' took 1e+15 s in a leg of 1.5 s"),
-        ("wall_s", 1500.0, "'u' took 1500 s in a leg of 1.5 s"),  # milliseconds
+        ("wall_s", 1e15, "'u' took 277777777777 h 47 min in a job of 1.50 s"),
+        ("wall_s", 1500.0, "'u' took 25 min 00 s in a job of 1.50 s"),  # milliseconds
         ("wall_s", 20.0, None),  # a clock that was set meanwhile
-        ("peak_bytes", 9 * 10**15, "'u' has 8381903 GiB of memory, the machine 16.0 GiB"),
-        ("peak_upper_bytes", 9 * 10**15, "'u' has 8381903 GiB of memory, the machine 16.0 GiB"),
-        ("retained_bytes", -(10**15), "'u' has 931323 GiB of memory, the machine 16.0 GiB"),
+        ("peak_bytes", 9 * 10**15, "'u': 8381903 GiB of memory, the machine has 16.0 GiB"),
+        ("peak_upper_bytes", 9 * 10**15, "'u': 8381903 GiB of memory, the machine has 16.0 GiB"),
+        ("retained_bytes", -(10**15), "'u': 931323 GiB of memory, the machine has 16.0 GiB"),
         ("peak_bytes", 64 << 30, None),  # of processes that share pages, each counted
     ],
 )
@@ -136,7 +133,7 @@ def test_a_test_takes_no_more_than_its_leg_had(word: str, value: float, output: 
 
 def test_a_leg_takes_no_more_than_the_machine_has() -> None:
     assert leg_of(SampleLine(0.5, tree_bytes=9 * 10**15)) == [
-        "it has 8381903 GiB of memory, the machine 16.0 GiB"
+        "8381903 GiB of memory, the machine has 16.0 GiB"
     ]
     assert leg_of(SampleLine(0.5, tree_bytes=9 * 10**15), memory_bytes=None) == []
 

@@ -13,7 +13,9 @@ from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict import Reason
 from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import (
     ShardLine,
 )
@@ -43,8 +45,8 @@ def test_a_stranger_in_the_place_of_a_record_is_the_cause(
     assert {one.kind for one in found} <= {"no_record", "no_shard_line"}
     (finding,) = (one for one in found if one.kind == "no_record")
     assert finding.shard == shard
-    assert finding.message.startswith(f"shard {shard} has no record that counts: {why}")
-    assert finding.fix == "pass only the records of this run; they were not counted"
+    assert finding_message(finding).startswith(f"shard {shard}: no record: {why}")
+    assert finding_fix(finding) == "pass only the records of this run; this one was not counted"
 
 
 def test_a_stranger_beside_a_record_is_a_warning() -> None:
@@ -58,14 +60,15 @@ def test_a_stranger_beside_a_record_is_a_warning() -> None:
 
 def test_records_of_another_plan_are_one_cause_and_it_comes_first() -> None:
     world = World()
-    world.legs = {key: make_leg(make_plan(head_sha="f" * 40), key) for key in SHARDS}
+    other = make_plan(head_sha="f" * 40)
+    world.legs = {key: make_leg(other, key) for key in SHARDS}
     verdict = world.prove()
     assert headline(verdict).startswith("INCOMPLETE: no record is of this plan: record-01-1/")
     cause, *rest = verdict.findings
-    assert (cause.level, cause.kind) == ("incomplete", "other_plan")
-    assert cause.message.endswith(f", not {world.plan.id}, and 2 more like it")
-    assert [(one.message, one.fix) for one in rest] == [
-        (f"shard {key} has no record of this plan", "") for key in SHARDS
+    assert (cause.level, cause.kind) == ("incomplete", "only_other_plans")
+    assert finding_message(cause).endswith(f", but of plan {other.id}, nor are 2 more")
+    assert [(finding_message(one), finding_fix(one)) for one in rest] == [
+        (f"shard {key}: no record of this plan", "") for key in SHARDS
     ]
 
 
@@ -74,13 +77,13 @@ def test_emptied_files_of_one_shard_are_not_an_innocent_ones() -> None:
     del world.legs["02"]
     world.extra = {"02/supervisor.jsonl": b"", "02/process-001.jsonl": b""}
     no_one, lost = world.prove().findings
-    assert no_one.message == (
+    assert finding_message(no_one) == (
         "files that belong to no shard: 02/process-001.jsonl: empty, 02/supervisor.jsonl: empty"
     )
     assert (lost.kind, lost.shard) == ("no_record", "02")
     del world.extra["02/supervisor.jsonl"]
     no_one = world.prove().findings[0]
-    assert no_one.message == "a file that belongs to no shard: 02/process-001.jsonl: empty"
+    assert finding_message(no_one) == "files that belong to no shard: 02/process-001.jsonl: empty"
 
 
 def test_a_copy_of_a_record_that_says_otherwise_is_not_believed() -> None:
@@ -88,10 +91,12 @@ def test_a_copy_of_a_record_that_says_otherwise_is_not_believed() -> None:
     damages.copied_and_changed(world)
     verdict = world.prove()
     first = verdict.findings[0]
-    assert (first.level, first.kind, first.shard) == ("incomplete", "damaged", "01")
-    assert "copy/process-001.jsonl and record-01-1/process-001.jsonl contradict" in first.message
-    assert "'a.t::two' failed in the one, passed in the other" in first.message
-    assert first.fix == "pass each record once: which of its copies is true is not known"
+    assert (first.level, first.kind, first.shard) == ("incomplete", "copies_differ", "01")
+    assert "copy/process-001.jsonl and record-01-1/process-001.jsonl contradict" in finding_message(
+        first
+    )
+    assert "'a.t::two' failed in the one, passed in the other" in finding_message(first)
+    assert finding_fix(first) == "pass each record once: which copy is true is unknown"
 
 
 def test_the_newest_attempt_of_each_leg_counts() -> None:
@@ -138,11 +143,13 @@ def test_a_record_is_held_against_the_commit_of_the_run(
     world = World()
     for leg in world.legs.values():
         leg.header = replace(leg.header, head_sha="a" * 40, tested_sha="c" * 40, event=event)
-    platform = RunFacts(7, 1, unknown="not asked", head_shas=frozenset(one * 40 for one in heads))
+    platform = RunFacts(
+        7, 1, unknown=Reason("no_token"), head_shas=frozenset(one * 40 for one in heads)
+    )
     verdict = prove(world.plan, read_records(world.files().items()), platform=platform)
     assert verdict.state == ("passed" if counts else "incomplete")
-    reported = [one.message for one in verdict.findings if one.kind == "no_record"]
-    output = f"is of commit {'a' * 40}, and this run of {'b' * 40}"
+    reported = [finding_message(one) for one in verdict.findings if one.kind == "no_record"]
+    output = f"is of commit {'a' * 40}, not {'b' * 40}"
     assert [output in one for one in reported] == [True] * (0 if counts else 3)
 
 
@@ -159,10 +166,14 @@ def test_a_record_without_its_shard_line_says_nothing_where_a_later_attempt_coun
     world.legs["02"] = make_leg(world.plan, "02", attempt=2)
     headless(world)
     (finding,) = world.prove().findings
-    assert (finding.level, finding.kind, finding.shard) == ("warning", "no_shard_line", "02")
-    assert finding.message == (
-        "shard 02: of attempt 1 there is a record without its shard line "
-        "(record-02-1/process-001.jsonl); that of attempt 2 counts"
+    assert (finding.level, finding.kind, finding.shard) == (
+        "warning",
+        "older_record_without_shard_line",
+        "02",
+    )
+    assert finding_message(finding) == (
+        "shard 02: a record of attempt 1 has no shard line (record-02-1/process-001.jsonl); "
+        "that of attempt 2 counts"
     )
 
 
@@ -174,8 +185,8 @@ def test_a_record_without_its_shard_line_is_not_replaced_by_an_older_one(attempt
     headless(world, attempt)
     verdict = world.prove()
     assert verdict.state == "incomplete"
-    assert verdict.findings[0].message.endswith(
-        "has no shard line: nobody knows whose lines these are"
+    assert finding_message(verdict.findings[0]).endswith(
+        "has no shard line, so its lines belong to no shard"
     )
 
 

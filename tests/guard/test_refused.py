@@ -14,6 +14,7 @@ from ciguard.codec.record.reader import read_records
 from ciguard.errors import InputError
 from ciguard.guard.prove import prove
 from ciguard.guard.run_checks import check_unread_files
+from ciguard.guard.wording import finding_message
 from ciguard.sources import local, record_tree
 from ciguard.sources.local import read_inputs
 from ciguard.sources.record_tree import record_files
@@ -101,7 +102,7 @@ def test_what_is_no_file_of_a_record_is_refused_and_said(
     assert (verdict.state, verdict.exit_code) == ("incomplete", 13)
     (finding,) = verdict.findings
     assert finding.kind == "unread_file"
-    assert output in finding.message
+    assert output in finding_message(finding)
     assert verdict.with_result == verdict.planned  # the others are judged all the same
     with pytest.raises(InputError, match="record-02-1/"):
         local.read_record_tree(tmp_path / "records")
@@ -114,7 +115,7 @@ def test_a_file_that_cannot_be_understood_is_damage(
     (tmp_path / "records" / "record-02-1" / "process-009.jsonl").write_bytes(DAMAGED[name])
     verdict = prove_folder(tmp_path, world)
     assert verdict.exit_code == 13
-    assert any("process-009.jsonl" in one.message for one in verdict.findings)
+    assert any("process-009.jsonl" in finding_message(one) for one in verdict.findings)
 
 
 @pytest.mark.parametrize("name", ["Supervisor.jsonl", "PROCESS-001.JSONL", "ﬁle.jsonl"])
@@ -152,7 +153,7 @@ def test_many_refused_files_are_few_findings(tmp_path: Path, world: World) -> No
         (tmp_path / "records" / f"{number:02}.jsonl").symlink_to("/etc/passwd")
     verdict = prove_folder(tmp_path, world)
     assert len(verdict.findings) == 21
-    assert verdict.findings[-1].message == "30 more files or artifacts were not read"
+    assert finding_message(verdict.findings[-1]) == "30 more files or artifacts were not read"
 
 
 @pytest.mark.parametrize(

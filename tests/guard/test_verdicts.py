@@ -14,9 +14,11 @@ from guard.fixtures import World, two_suites
 from ciguard.codec.record.reader import read_records
 from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import RunFacts
-from ciguard.guard.needs import NeededJob
+from ciguard.guard.job_checks import NeededJob
 from ciguard.guard.prove import prove
+from ciguard.guard.verdict import Reason
 from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import finding_fix, finding_message
 from ciguard.model import Result
 
 if TYPE_CHECKING:
@@ -66,27 +68,17 @@ def test_whole_records_pass_only_beside_jobs_that_succeeded(results: tuple[str, 
 def test_needs_without_a_job_say_nothing_and_that_is_said() -> None:
     (finding,) = World(needs=()).prove().findings
     assert (finding.level, finding.kind) == ("warning", "needs_empty")
-    assert finding.message.startswith("`needs` names no job")
-    assert "needs:" in finding.fix
+    assert finding_message(finding).startswith("`needs` names no job")
+    assert "needs:" in finding_fix(finding)
 
 
-@pytest.mark.parametrize(
-    ("needs", "verdict_by"),
-    [
-        (None, "judged by the plan and the records"),
-        ((), "judged by the plan and the records"),
-        ((NeededJob("legs", "success"),), "judged by the plan, the records and what `needs` says"),
-    ],
-)
-def test_what_it_is_judged_by_is_what_there_was(
-    needs: tuple[NeededJob, ...] | None, verdict_by: str
-) -> None:
+def test_that_the_ends_of_the_jobs_are_unknown_is_named() -> None:
     world = World()
-    unknown = RunFacts(run_id=7, run_attempt=1, unknown="GitHub was not asked")
+    unknown = RunFacts(run_id=7, run_attempt=1, unknown=Reason("no_token"))
     records = read_records(world.files().items())
-    verdict = prove(world.plan, records, needs, platform=unknown)
-    output = next(one.message for one in verdict.findings if one.kind == "jobs_unknown")
-    assert output == f"GitHub was not asked; {verdict_by}"
+    verdict = prove(world.plan, records, platform=unknown)
+    output = next(finding_message(one) for one in verdict.findings if one.kind == "jobs_unknown")
+    assert output == ("the verdict does not consider how the jobs ended: there is no GITHUB_TOKEN")
 
 
 def test_a_run_of_which_nothing_ran_says_so_first() -> None:
@@ -98,9 +90,9 @@ def test_a_run_of_which_nothing_ran_says_so_first() -> None:
     assert headline(verdict) == "PASSED, but nothing ran: all 8 tests of 3 shards were skipped"
     assert verdict.exit_code == ExitCode.OK
     (finding,) = verdict.findings
-    assert (finding.level, finding.message) == (
+    assert (finding.level, finding_message(finding)) == (
         "warning",
-        "nothing ran: all 8 units were skipped",
+        "nothing ran: 8 tests, all skipped",
     )
     world.result("01", "a.t::two")
     verdict = world.prove()
@@ -120,6 +112,8 @@ def test_a_variant_of_which_nothing_ran_is_named() -> None:
         world.end(key, counts=Counter(one.outcome for one in leg.inner if isinstance(one, Result)))
     verdict = world.prove()
     (finding,) = [one for one in verdict.findings if one.kind == "nothing_ran"]
-    assert finding.message.startswith('nothing ran of suite "web", variant "node 22": all 2 units')
+    assert finding_message(finding).startswith(
+        'nothing ran of suite "web", variant "node 22": 2 tests, all'
+    )
     assert [key.unit for key in finding.units] == ["t", "u"]
     assert headline(verdict).startswith("PASSED: ")

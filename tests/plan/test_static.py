@@ -116,7 +116,7 @@ def test_what_is_newer_than_the_plan_runs_once(kept: Path, ciguard: Ciguard) -> 
     reported = [line["unit"] for line in lines if line.get("kind") == "unplanned"]
     assert sorted(reported) == new
     done = ciguard(*GUARD, cwd=kept)
-    assert "units with results that nobody planned" in done.stdout
+    assert "tests with results, but not in the plan" in done.stdout
     assert "kept plan" not in done.stdout
 
 
@@ -137,6 +137,6 @@ def test_a_kept_plan_that_is_older_than_the_configuration_is_said_to_be(
     (tmp_path / "ciguard.toml").write_text(CONFIGURATION + changed)
     output = ciguard(*GUARD, cwd=tmp_path, expect=13).stdout
     assert output.startswith("INCOMPLETE: ")
-    assert 'suite "slow" is newer than the kept plan: no shard runs it' in output
-    assert 'suite "unit", variant "fast", is newer than the kept plan' in output
-    assert 'suite "unit" ran as the kept plan has it, not as configured: args' in output
+    assert 'suite "slow" is newer than the static plan: no shard runs it' in output
+    assert 'suite "unit", variant "fast", is newer than the' in output
+    assert 'suite "unit" ran as in the static plan, not as configured: args' in output

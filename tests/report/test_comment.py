@@ -18,7 +18,7 @@ from ciguard.compare.comparison import triggered
 from ciguard.compare.headline import headline as compare_headline
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.github.sticky_texts import MAX_CHARS
-from ciguard.guard.verdict import Excused
+from ciguard.guard.verdict import Excused, Reason
 from ciguard.model import Result
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.data import ReportData, excuses_of
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison
     from ciguard.guard.verdict import Verdict
     from ciguard.model import Plan
+
+LATE_MAIL = Reason("quarantined", {"reason": "late mail", "issue": "#7", "until": "2026-12-01"})
 
 
 def comment(plan: Plan, verdict: Verdict, limit: int = 65_000, **more: Any) -> str:
@@ -104,7 +106,7 @@ def test_what_the_guard_excuses_fails_nothing_in_the_comparison_either() -> None
     world = failing_world(2)
     base = World(world.plan, {"01": make_leg(world.plan, "01", run=6)})
     verdict = world.prove()
-    first, second = (Excused("01", one.result, "late mail") for one in verdict.failures)
+    first, second = (Excused("01", one.result, LATE_MAIL) for one in verdict.failures)
     half = replace(verdict, quarantined=(first,))
     found = comparison_of(world, base, Context(excused=excuses_of(half)))
     assert triggered(found, {"new-failure"}) == ("new-failure",)

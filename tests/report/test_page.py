@@ -43,7 +43,7 @@ def hurt() -> tuple[ReportData, World]:
     compared = compare_run(candidate, None, [before], plan=world.plan)
     jobs = {"01": "https://github.com/octo-org/shop/actions/runs/7/job/1001"}
     site = Links("https://github.com/octo-org/shop", 7, 2, "a" * 40, jobs)
-    policy_info = PolicyInfo("the base commit bbbbbbbbbb", ("new-failure", "oom"))
+    policy_info = PolicyInfo("base", "b" * 40, ("new-failure", "oom"))
     contents = ReportData(
         world.plan, world.prove(), compared, links=site, policy_info=policy_info, from_fork=True
     )

@@ -96,7 +96,7 @@ def test_a_report_says_why_each_leg_died_in_few_calls(run: Run, server: FakeGitH
     assert "  - annotation: <code>Canceling since a higher priority waiting request" in text
     assert "shutdown signal. This can happen when &#96;x&#96; &#124; &#60;b&#62;" in text
     assert "  - the test that was running: <code>d.t::eight</code>" in text
-    assert "Nothing: a newer run takes its place." in text
+    assert "Nothing to do: the newer run replaces it." in text
     page = f"https://github.com/{REPOSITORY}/actions/runs/7/job/1002"
     assert f"| [03]({page}) | runner shutdown |" in text
     assert f"</code>](https://github.com/{REPOSITORY}/actions/runs/7/job/1002)" in text
@@ -123,7 +123,7 @@ def test_the_guard_s_text_and_json(run: Run, server: FakeGitHub) -> None:
     ]
     last = next(one for one in found["findings"] if one["shard"] == "03")
     assert last["culprits"] == [{"suite": "", "variant": "", "unit": "d.t::eight"}]
-    assert [one["source"] for one in last["evidence"]] == ["log", "job"]
+    assert [one["kind"] for one in last["evidence"]] == ["log", "job"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_without_github_s_word_the_records_decide(
         add_job(server, f"tests ({shard})")
     server.faults.append(fault)
     text = run.call("guard", expect=0).stdout
-    assert "judged by the plan and the records" in text.replace("\n  ", " ")
+    assert "the verdict does not consider how the jobs ended" in text.replace("\n  ", " ")
     assert words in text.replace("\n  ", " ")
 
 
@@ -154,13 +154,14 @@ def test_a_run_that_was_repeated_while_github_is_silent_is_no_proof(
     rerun = make_leg(run.world.plan, "03", attempt=2)
     run.world.legs["03 again"] = rerun
     done = run.call("guard", expect=13, GITHUB_RUN_ATTEMPT="2")
-    assert "whether it ran again is not known" in done.stdout.replace("\n  ", " ")
+    assert "whether it ran again is unknown" in done.stdout.replace("\n  ", " ")
 
 
 def test_without_a_token_it_says_what_is_not_known(run: Run, server: FakeGitHub) -> None:
     text = run.call("guard", expect=0, GITHUB_TOKEN="").stdout
-    assert "GitHub was not asked how the jobs of this run ended: there is no token" in text.replace(
-        "\n  ", " "
+    assert (
+        "the verdict does not consider how the jobs ended: there is no GITHUB_TOKEN"
+        in text.replace("\n  ", " ")
     )
     assert server.request_log() == []
 

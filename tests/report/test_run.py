@@ -153,8 +153,8 @@ def test_a_hostile_artifact_makes_the_run_incomplete(
     found = json.loads(call("guard", "--format", "json", expect=13).stdout)
     (finding,) = found["findings"]
     assert finding["kind"] == "unread_file"
-    assert "-02-1-checkpoint-01" in finding["message"]
-    assert output in finding["message"]
+    assert "-02-1-checkpoint-01" in finding["facts"]["problem"]
+    assert output in finding["facts"]["problem"]
     assert found["missing"] == []
 
 
@@ -174,14 +174,14 @@ def test_what_cannot_be_asked_is_never_green(
     server.faults.append(replace(fault))
     done = call("guard", expect=code)
     if code != 4:
-        assert "GitHub did not say how the jobs of this run ended" in " ".join(done.stdout.split())
+        assert "the verdict does not consider how the jobs ended" in " ".join(done.stdout.split())
 
 
 def test_of_a_named_attempt_the_records_decide(
     call: Call, server: FakeGitHub, world: World
 ) -> None:
     server.faults.append(Fault(path="/jobs", status=404, message="Not Found"))
-    assert "GitHub did not say" in call("guard", "--run", "7/1").stdout
+    assert "does not consider how the jobs" in call("guard", "--run", "7/1").stdout
 
 
 def test_a_run_without_a_plan_is_incomplete_for_a_report(call: Call, server: FakeGitHub) -> None:

@@ -10,6 +10,7 @@ from run.leg_runner import no_survivor, plan_of, start_shard
 
 from ciguard.codec.plan_file import decode
 from ciguard.guard.prove import prove
+from ciguard.guard.wording import finding_message
 from ciguard.sources.local import read_record_tree
 
 if TYPE_CHECKING:
@@ -146,5 +147,7 @@ def test_last(): pass
     ]
     verdict = verdict_of(leg)
     assert verdict.state == "incomplete"
-    assert "ciguard itself failed" in "\n".join(finding.message for finding in verdict.findings)
+    assert "ciguard itself failed" in "\n".join(
+        finding_message(finding) for finding in verdict.findings
+    )
     no_survivor(leg)

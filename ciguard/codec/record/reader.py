@@ -57,6 +57,7 @@ class _File(NamedTuple):
     blocks: list[tuple[_Identity | None, list[Line]]]
     legs: list[_Identity]
     damage: list[str]
+    is_empty: bool
 
 
 @dataclass(slots=True)
@@ -112,7 +113,7 @@ def _identity(line: ShardLine | DefaultsLine, folder: str) -> _Identity:
 
 
 def _read_file(source: str, content: bytes, budget: _Budget) -> _File:
-    file = _File(source, source.rpartition("/")[0], [], [], [])
+    file = _File(source, source.rpartition("/")[0], [], [], [], not content)
     lines: list[Line] = []
     file.blocks.append((None, lines))
     for line in _decode_lines(source, content, file.damage, budget):
@@ -187,6 +188,7 @@ class _LegLines:
     partial_header: ShardLine | None = None
     parts: dict[str, list[Line]] = field(default_factory=dict)
     damage: list[str] = field(default_factory=list)
+    empty_files: list[str] = field(default_factory=list)
 
     def to_record(
         self, results: Mapping[str, Mapping[str, bytes]], unpacking: UnpackBudget
@@ -218,6 +220,7 @@ class _LegLines:
             process_ends=tuple(by_kind[ProcessEndLine]),
             end=end,
             damage=tuple(self.damage),
+            empty_files=tuple(self.empty_files),
             copies=tuple(copies) if len(copies) > 1 else (),
             partial_header=None if headers else self.partial_header,
         )
@@ -373,6 +376,7 @@ def read_records(
     budget = _Budget(MAX_LINES, uses_fast_reader=size >= FAST_READER_FROM_BYTES)
     for file, owner in _owners([_read_file(*found, budget) for found in ordered]):
         leg_of(owner, file).damage.extend(file.damage)
+        leg_of(owner, file).empty_files.extend([file.source] * file.is_empty)
         for identity, lines in file.blocks:
             gathering = leg_of(identity or owner, file)
             gathering.damage.extend(_lines_after_end(file.source, lines))

@@ -18,15 +18,15 @@ def quarantined(unit: str) -> str:
 
 NEEDS = {
     "needs failure, and no record says why": Case(
-        "incomplete", (), "job legs is 'failure', and no record says why", legs="failure"
+        "incomplete", (), "job legs failed, but no record explains it", legs="failure"
     ),
-    "needs cancelled": Case("incomplete", (), "job legs is 'cancelled'", legs="cancelled"),
-    "needs skipped": Case("incomplete", (), "job legs is 'skipped'", legs="skipped"),
+    "needs cancelled": Case("incomplete", (), "job legs was cancelled", legs="cancelled"),
+    "needs skipped": Case("incomplete", (), "job legs was skipped", legs="skipped"),
     "needs a word that nobody knows": Case(
-        "incomplete", (), "a word that this version does not know", legs="neutral"
+        "incomplete", (), "is unknown to this version", legs="neutral"
     ),
     "needs cancelled, and a test failed": Case(
-        "incomplete", (damages.failed,), "job legs is 'cancelled'; 1 of 8 tests failed",
+        "incomplete", (damages.failed,), "job legs was cancelled; 1 of 8 tests failed",
         legs="cancelled",
     ),
 }  # fmt: skip
@@ -92,7 +92,7 @@ REFUSALS = {
     "API 404, and a record of another commit": Case(
         "incomplete",
         (damages.of_no_commit,),
-        "and this run of aaaaaaaa",
+        "not aaaaaaaa",
         "unknown",
         faults=(OUT_OF_REACH["API 404"],),
     ),

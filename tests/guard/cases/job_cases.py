@@ -170,7 +170,7 @@ DEATHS = {
 
 LISTED_AGAIN = tuple(job(shard, attempt=2, began=job(shard).started_at) for shard in ("01", "02"))
 SECOND_ATTEMPT = job("03", attempt=2)
-OLDER = "the newest is of attempt 1, and its job ran last in attempt 2"
+OLDER = "its newest record is of attempt 1, but its job ran last in attempt 2"
 
 ATTEMPTS = {
     "attempt 2 re-ran failed legs only": Case(
@@ -209,13 +209,13 @@ ATTEMPTS = {
     "a record of an attempt that its job never had": Case(
         "incomplete",
         (damages.shard_03_in_attempt_2,),
-        "is of attempt 2, and its job ran last",
+        "is of attempt 2, but its job ran last",
         "unknown",
     ),
     "attempt 2, and GitHub is silent": Case(
         "incomplete",
         (damages.shard_03_in_attempt_2,),
-        "whether it ran again is not known",
+        "whether it ran again is unknown",
         shard="01",
         attempt=2,
         faults=(Fault(path="/jobs", status=404, message="Not Found"),),
@@ -242,7 +242,7 @@ MATRICES = {
         "never_started",
         shard="08",
         without=("05", "06", "07", "08"),
-        shows='no job of this run is called "tests (08)"',
+
     ),
     "116 planned, 115 arrived, no baseline": Case(
         "incomplete",
@@ -252,13 +252,13 @@ MATRICES = {
         shard="77",
     ),
     "a job of the matrix that is not there left a record": Case(
-        "incomplete", (), 'no job of this run is called "tests (03)"', without=("03",)
+        "incomplete", (), 'no job of this run is named "tests (03)"', without=("03",)
     ),
     "a whole record of a cancelled job": Case(
         "incomplete", (), "its job is 'cancelled'", jobs=(cancelled(),)
     ),
     "a whole record, and a word that nobody knows": Case(
-        "incomplete", (), "'evaporated': a word that this version", jobs=(job("03", "evaporated"),)
+        "incomplete", (), "('evaporated') is unknown to", jobs=(job("03", "evaporated"),)
     ),
     "a list that has not seen a job end": Case(
         "passed", jobs=(job("03", None, status="in_progress"),), calls=()

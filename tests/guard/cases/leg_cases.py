@@ -82,7 +82,7 @@ RECORDS = {
     "a leg that says failed": shown(
         "failed",
         damages.leg_exits_with_failure,
-        "shard 01 says that tests failed, and its record holds",
+        "shard 01: it ended with failed tests, but its record holds",
     ),
     "a skipped test": shown("passed", damages.skipped, "have a result, 1 of them skipped"),
     "a flaky test": shown("passed", damages.flaky, "all 8 tests of 3 shards have a result"),
@@ -93,7 +93,7 @@ RECORDS = {
         "incomplete", damages.other_commit, "shard 02 of 3 has no record", "unknown", "02"
     ),
     "a record of another commit than the run's": shown(
-        "incomplete", damages.of_no_commit, "and this run of aaaaaaaa", "unknown", "03"
+        "incomplete", damages.of_no_commit, "not aaaaaaaa", "unknown", "03"
     ),
     "a record of another run": shown(
         "incomplete", damages.other_run, "shard 03 of 3 has no record", "unknown", "03"
@@ -114,9 +114,7 @@ RECORDS = {
     ),
 }
 
-CUT_AFTER_4_S = (
-    "its record was cut: it has no end line, the last sign of life is 4 s after its start"
-)
+CUT_AFTER_4_S = "its record is truncated; last line 3.90 s after its start"
 INTEGRITY = {
     "lines behind the end": shown(
         "incomplete", damages.lines_after_the_end, "2 lines behind the end of the leg"
@@ -125,7 +123,7 @@ INTEGRITY = {
         "incomplete", damages.resumed_after_the_end, "1 line behind the end of the leg", "unknown"
     ),
     "two ends": shown(
-        "incomplete", damages.a_worse_end_before, "it stopped at its deadline", "deadline"
+        "incomplete", damages.a_worse_end_before, "stopped at its deadline", "deadline"
     ),
     "a step that went on and was lost": shown(
         "incomplete", damages.continued_and_lost, CUT_AFTER_4_S, "unknown"
@@ -137,41 +135,45 @@ INTEGRITY = {
         "incomplete", damages.copied_with_another_end, "2 end lines that differ", "deadline"
     ),
     "a pass that claims another process": shown(
-        "incomplete", damages.passing_as_process_2, "lines of process 2, which was never begun"
+        "incomplete", damages.passing_as_process_2, "process 2 does not have one start before"
     ),
     "a unit in two processes at once": shown(
         "incomplete", damages.process_2_concurrent, "1 unit ran in two processes at once"
     ),
     "a failure again, with one try": shown(
-        "incomplete", damages.process_2_after_it, "1 unit failed and ran again, and the plan gives"
+        "incomplete", damages.process_2_after_it, "1 unit failed and ran again, but has one try"
     ),
     "a failure again, with two": shown("passed", damages.retried, "all 8 tests"),
     "a unit that begins again": shown(
         "incomplete", damages.restarted_after_result, "'a.t::two' begins again behind its result"
     ),
     "a crash without a word": shown(
-        "incomplete", damages.silent_crash, "process 1 ended by crash, without a victim"
+        "incomplete", damages.silent_crash, "process 1 ended (crash, exit code -9), and no"
     ),
     "a crash with a last word": shown(
         "failed", damages.crash_with_a_last_word, "process 1 ended by crash"
     ),
     "killed and completed": shown(
-        "incomplete", damages.killed_and_completed, "process 1 was killed by signal 9"
+        "incomplete",
+        damages.killed_and_completed,
+        "process 1 ended (completed, exit code -9)",
     ),
     "an exit code of nothing": shown(
-        "incomplete", damages.exit_code_of_nothing, "process 1 ended with exit code 1, and nothing"
+        "incomplete",
+        damages.exit_code_of_nothing,
+        "process 1 ended (completed, exit code 1)",
     ),
     "two ends of a process": shown(
-        "incomplete", damages.two_ends_of_a_process, "process 1 begins or ends in several ways"
+        "incomplete", damages.two_ends_of_a_process, "process 1 does not have one start before"
     ),
     "a process without an end": shown(
-        "incomplete", damages.process_without_an_end, "process 1 was begun, and nothing says that"
+        "incomplete", damages.process_without_an_end, "process 1 does not have one start before"
     ),
     "a second process without an end": shown(
-        "incomplete", damages.a_second_process_without_an_end, "process 2 was begun, and nothing"
+        "incomplete", damages.a_second_process_without_an_end, "process 2 does not have one start"
     ),
     "a process that nobody began": shown(
-        "incomplete", damages.unannounced_process, "process 1 ends, and was never begun"
+        "incomplete", damages.unannounced_process, "process 1 does not have one start before"
     ),
     "an end that counts nothing": shown(
         "incomplete", damages.an_end_that_counts_nothing, "its end line counts 0 results, its"
@@ -182,7 +184,7 @@ INTEGRITY = {
     "a pass edited to a skip": shown(
         "incomplete",
         damages.a_pass_edited_to_a_skip,
-        "its end line counts 3 results that are not skipped, its record holds 2",
+        "its end line counts 3 executed tests, its record holds 2",
     ),
     "failures that the end counts": shown(
         "incomplete", damages.failures_that_the_end_counts, "its end line counts 1 bad result"
@@ -195,19 +197,21 @@ INVENTORIES = {
         "failed", damages.unplanned_and_failed, "1 of 8 tests failed"
     ),
     "a test file that was collected and not planned": shown(
-        "incomplete", damages.not_all_planned, "1 unit collected, and neither planned nor excluded"
+        "incomplete", damages.not_all_planned, "1 test collected, but neither planned nor excluded"
     ),
     "a file that suddenly gives no tests": shown(
-        "incomplete", damages.emptied_file, "1 test file without a unit, and with some on the base"
+        "incomplete",
+        damages.emptied_file,
+        "1 test file without a planned test, but",
     ),
     "a file that never gave any": shown("passed", damages.file_without_units, "all 8 tests"),
     "conftest broken on the pull request": shown(
-        "incomplete", damages.collection_error, f"collecting failed: {damages.BROKEN}"
+        "incomplete", damages.collection_error, f"collection failed: {damages.BROKEN}"
     ),
     "fewer units than on the base": shown(
-        "incomplete", damages.fewer_than_the_base, "8 units were collected, 9 on the base (-11.1 %)"
+        "incomplete", damages.fewer_than_the_base, "8 tests collected, 9 on the base (-11.1 %)"
     ),
     "one percent fewer": shown("passed", damages.one_percent_fewer, "all 99 tests of 1 shard"),
     "excluded by a rule": shown("passed", damages.excluded, "all 8 tests"),
-    "nothing planned": Case("incomplete", (damages.nothing_planned,), "no unit is planned"),
+    "nothing planned": Case("incomplete", (damages.nothing_planned,), "no test is planned"),
 }

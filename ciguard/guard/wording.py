@@ -1,0 +1,432 @@
+"""The words of a verdict: a message for each kind of finding, cause and evidence. Pure."""
+
+from __future__ import annotations
+
+import re
+from signal import Signals
+from string import Formatter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ciguard.text import count_of, duration, one_line, size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ciguard.guard.verdict import Finding, Kind, Reason
+
+MAX_NAMED: Final = 5  # names in a sentence; the rest is counted
+MAX_CHARS: Final = 400  # of a foreign text in a sentence
+
+_RERUN: Final = "check the log of its job, then run it again"
+_MEMORY: Final = "plan with fewer processes, or give its pool more memory"
+_TIME: Final = "raise the limit, or plan more shards"
+_CANCELLED: Final = "find out who cancelled it, then run it again"
+_JOB: Final = "check its job: the step with the tests did not begin"
+_UPLOAD: Final = "check the step that uploads its record, then run it again"
+_GITHUB: Final = "run this command again when GitHub answers"
+_UPDATE: Final = "update ciguard"
+_NOT_COUNTED: Final = "pass only the records of this run; this one was not counted"
+_PLAN: Final = "run `ciguard plan --static` and commit the file that it writes"
+_FILE: Final = "remove the file if it has no tests; otherwise repair it, or list its tests"
+_NOT_LEG: Final = "check what the job uploaded: `ciguard run` does not write this"
+_NO_RESULT: Final = "{units:planned test} without a result"
+_OUTPUT: Final = "see the last output in its record"
+
+
+class Words(NamedTuple):
+    """Templates of a message and of what to do about it, both without a full stop.
+
+    A field shows a fact, or `units`, the number of units that are meant; `{units:test}` counts
+    tests. A part in brackets is left out where a fact in it is missing.
+    """
+
+    message: str
+    fix: str = ""
+
+
+WORDS: Final[Mapping[Kind, Words]] = {
+    "timeout": Words("time limit exceeded", _TIME),
+    "out_of_memory": Words("out of memory", _MEMORY),
+    "crash": Words("crashed[: {output}]", _OUTPUT),
+    "deadline": Words(
+        "stopped at its deadline",
+        "plan more shards, raise plan.limit, or set a timeout for a test that hangs",
+    ),
+    "memory_guard": Words("stopped before memory ran out", _MEMORY),
+    "cancelled": Words("cancelled", _CANCELLED),
+    "superseded": Words("cancelled for a newer run", "nothing to do: the newer run replaces it"),
+    "lost_runner": Words(
+        "GitHub lost its runner", "run it again; if this repeats, give its pool more memory"
+    ),
+    "runner_shutdown": Words("its runner was shut down", "run it again"),
+    "disk_full": Words("its disk was full", "free disk space on the runner before the tests"),
+    "setup_failed": Words("its tests could not be set up[: {output}]", _OUTPUT),
+    "never_started": Words("it did not start", _JOB),
+    "unknown": Words("it ended for an unknown reason", _RERUN),
+    "truncated": Words("its record is truncated[; last line {last_s} after its start]", _RERUN),
+    "empty_record": Words("its record is empty", _RERUN),
+    "checkpoint": Words(
+        "it stopped at a checkpoint, and no later step left a record",
+        "run it again: it continues from the checkpoint",
+    ),
+    "result_file_damaged": Words("damaged result file: {damage}[ and {more} more]", _RERUN),
+    "exit_code": Words("it ended with exit code {exit_code}", _RERUN),
+    "internal_error": Words("ciguard itself failed: {output}", _RERUN),
+    "no_job": Words(
+        'no job of this run is named "{name}"',
+        "check that the matrix is made from this plan, unchanged",
+    ),
+    "queued": Words("its job waits for a runner", "check why no runner took it"),
+    "skipped": Words("its job was skipped", "check its `if:` and the jobs that it needs"),
+    "cancelled_at_limit": Words("its job was cancelled at its time limit", _TIME),
+    "cancelled_before_start": Words("its job was cancelled before it started", _JOB),
+    "cancelled_by_unknown": Words("its job was cancelled for an unknown reason", _CANCELLED),
+    "cancelled_by_fail_fast": Words(
+        "its job was cancelled because another job failed", "set `fail-fast: false` in its matrix"
+    ),
+    "step_timeout": Words(
+        "a step exceeded its time limit", "raise the limit of that step, or plan more shards"
+    ),
+    "step_failed": Words(
+        'step "{step}" failed before its tests', 'see step "{step}" in the log of its job'
+    ),
+    "conclusion_unknown": Words(
+        "the conclusion of its job ({conclusion!r}) is unknown to this version", _UPDATE
+    ),
+    "job_open": Words(
+        "GitHub lists its job as not ended", "wait until it has ended, then run this command again"
+    ),
+    "job_succeeded": Words("its job succeeded", _UPLOAD),
+    "not_downloaded": Words(
+        "its record was uploaded, but is not here", "check the step that downloads the records"
+    ),
+    "killed": Words("it was killed (exit code {exit_code}) for an unknown reason", _RERUN),
+    "tests_exited": Words("its tests ended with exit code {exit_code}", _UPLOAD),
+    "record_without_job": Words(
+        'it has a record, but no job of this run is named "{name}"',
+        "check the jobs of the run, then run it again",
+    ),
+    "job_contradicts": Words(
+        "its record is complete, but its job is {conclusion!r}",
+        "check the steps after the tests in the log of its job, then run it again",
+    ),
+    "job_ambiguous": Words(
+        "several jobs of this run have its name[; its record is of attempt {attempt}]",
+        "give each job a name of its own",
+    ),
+    "jobs_unknown": Words("the verdict does not consider how the jobs ended"),
+    "no_token": Words(
+        "there is no GITHUB_TOKEN",
+        "set GITHUB_TOKEN: ${{{{ github.token }}}} in env; it needs actions: read, checks: read",
+    ),
+    "jobs_refused": Words("{error}", "{advice}"),
+    "jobs_unmatched": Words(
+        'none of {jobs:job} has the name "{name}"',
+        "give the matrix job `name: ${{{{ matrix.name }}}}`",
+    ),
+    "attempt_unknown": Words(
+        "its record is of attempt {theirs}, this is attempt {ours}, "
+        "and whether it ran again is unknown",
+        _GITHUB,
+    ),
+    "run_attempt_unknown": Words("the attempt of this run is unknown", _GITHUB),
+    "not_planned_again": Words(
+        "attempt {attempt} plans again, but its job {job} is {conclusion!r}: "
+        "these results are of the attempt before",
+        "check the log of that job, then run it again",
+    ),
+    "needs_empty": Words(
+        "`needs` names no job",
+        "give this job `needs:` with the jobs of plan and shards, or leave --needs out",
+    ),
+    "job_excused": Words("job {job} failed; its failed tests do not fail the run"),
+    "job_failed": Words("job {job} failed", "see the failed tests"),
+    "job_unexplained": Words("job {job} failed, but no record explains it", "check its log"),
+    "job_cancelled": Words("job {job} was cancelled", _RERUN),
+    "job_skipped": Words("job {job} was skipped", _RERUN),
+    "job_result_unknown": Words(
+        "the result of job {job} ({result!r}) is unknown to this version", _UPDATE
+    ),
+    "annotation": Words("{text}"),
+    "other_job": Words("{text}"),
+    "log": Words("{text}"),
+    "job": Words(
+        "{name}: {conclusion}[ after {wall_s}][, its limit is {limit_s}][ in attempt {attempt}]"
+    ),
+    "step": Words("{name}: {conclusion}"),
+    "memory": Words(
+        "free memory fell from {most_bytes} at {most_at_s} to {left_bytes}[ of {memory_bytes}] "
+        "at {at_s}, the last sample"
+    ),
+    "event": Words("{event:words} at {at_s}[: {detail}]"),
+    "stops": Words("it stops, and no kill explains that"),
+    "uploaded": Words("{name}"),
+    "not_uploaded": Words("none of {records:record} ends in {suffix}"),
+    "not_fetched": Words("{what} ({error})"),
+    "not_queried": Words("more than {limit} jobs died, so GitHub was not asked about each"),
+    "no_record": Words(
+        "no record",
+        "check whether its job was cancelled or skipped, or its upload failed; then run it again",
+    ),
+    "no_record_of_plan": Words("no record of this plan"),
+    "other_plan": Words("{source} is of plan {theirs}, not {ours}", _NOT_COUNTED),
+    "without_plan": Words("{source} is of a command without a plan", _NOT_COUNTED),
+    "only_other_plans": Words(
+        "no record is of this plan: {source} is not[, but of plan {theirs}][, nor are {more} more]",
+        "pass the plan that these records were made with, or the records of this plan's run",
+    ),
+    "other_repository": Words("{source} is of repository {theirs}, not {ours}", _NOT_COUNTED),
+    "other_commit": Words("{source} is of commit {theirs}, not {ours}", _NOT_COUNTED),
+    "other_run": Words("{source} is of run {theirs}, not {ours}", _NOT_COUNTED),
+    "other_attempt": Words(
+        "its newest record is of attempt {theirs}, but its job ran last in attempt {ours}", _UPLOAD
+    ),
+    "unknown_shard": Words(
+        "{source} is of shard {theirs!r}, which is not in the plan", _NOT_COUNTED
+    ),
+    "no_shard_line": Words(
+        "{source} has no shard line, so its lines belong to no shard",
+        "check the upload: supervisor.jsonl of the record is missing or damaged",
+    ),
+    "unassigned_files": Words(
+        "files that belong to no shard: {damage}",
+        "check the upload: supervisor.jsonl of the record is missing or damaged",
+    ),
+    "older_record_without_shard_line": Words(
+        "a record of attempt {theirs} has no shard line ({source}); that of attempt {ours} counts"
+    ),
+    "empty_record_file": Words(
+        "empty files, although each shard has a record: {files}", "check what the jobs upload"
+    ),
+    "results_of_unknown_shard": Words(
+        "{count:result file} of shard {theirs!r}, which is not in the plan: {paths}",
+        "let --results name the shard as the plan does ({shards}), or plan the shard",
+    ),
+    "unread_file": Words("{problem}; it was not read", _NOT_LEG),
+    "unread_files": Words("{count:,} more files or artifacts were not read", _NOT_LEG),
+    "duplicate_record": Words(
+        "its record is here more than once: {sources}", "pass each record once"
+    ),
+    "damaged": Words(
+        "its record is damaged: {damage}[ and {more} more]",
+        "run it again: the damaged lines are lost",
+    ),
+    "copies_differ": Words(
+        "its record is damaged: {damage}[ and {more} more]",
+        "pass each record once: which copy is true is unknown",
+    ),
+    "contradictory": Words(
+        "its record contradicts itself[ {count} times]",
+        "run it again: `ciguard run` does not write such a record",
+    ),
+    "process_lines": Words("process {process} does not have one start before one end"),
+    "process_end": Words(
+        "process {process} ended ({ending:words}, exit code {exit_code}), and no line explains it"
+    ),
+    "concurrent_units": Words("{count:unit} ran in two processes at once: {unit!r}"),
+    "too_many_tries": Words("{count:unit} failed and ran again, but has one try: {unit!r}"),
+    "too_long": Words("{unit!r} took {wall_s} in a job of {life_s}"),
+    "too_large": Words("[{unit!r}: ]{used_bytes} of memory, the machine has {memory_bytes}"),
+    "lines_missing": Words(
+        "its end line counts {counted:{what}}, its record holds {found:,}",
+        "check its upload: a file of the record is missing; then run it again",
+    ),
+    "end_incomplete": Words("it ended with exit code 13, but each test has a result", _RERUN),
+    "failure_missing": Words(
+        "it ended with failed tests, but its record holds no failed result",
+        "check the log of its job",
+    ),
+    "unexplained_exit": Words(
+        "process {process} ended with {exit_code:exit}, and no failed test explains it"
+        "[; last output: {output}]",
+        "check the log of its job: a hook of the session, a coverage gate or a crash after the "
+        "last test",
+    ),
+    "died_between_tests": Words(
+        "process {process} ended by {ending:words} ({exit_code:exit}), and no test explains it"
+        "[; last output: {output}]",
+        "check why it ended",
+    ),
+    "not_imported": Words(
+        _NO_RESULT,
+        "fix the import, or install the missing package in the job too",
+    ),
+    "deselected": Words(
+        _NO_RESULT,
+        "remove the plugin or option that deselects them in the job",
+    ),
+    "not_found": Words(
+        _NO_RESULT,
+        "make the plan again on this commit if tests were renamed or moved, and check the working "
+        "folder of the suite",
+    ),
+    "not_reached": Words(_NO_RESULT, _OUTPUT),
+    "in_files": Words(
+        _NO_RESULT,
+        "let the command append a result line for it, or name it in a result file",
+    ),
+    "not_run": Words(
+        _NO_RESULT,
+        "run it again: its job ended before it started",
+    ),
+    "no_result": Words(
+        _NO_RESULT,
+        "let the command append one result line for each of its tests",
+    ),
+    "no_reason_recorded": Words(
+        _NO_RESULT,
+        "make the plan again on this commit: they may be gone",
+    ),
+    "not_mentioned": Words("its job ended by itself, and recorded nothing about it"),
+    "reported": Words("{detail}"),
+    "shard_without_record": Words("its shard has no record"),
+    "stopped": Words("stopped: {ending:words}"),
+    "last_try_unfinished": Words("its last try did not finish"),
+    "unfinished": Words("started, but did not finish"),
+    "no_case": Words("no result file names it"),
+    "not_started": Words("not started, as its job did not end by itself"),
+    "nothing_planned": Words(
+        "no test is planned", "check the job that plans: nothing was collected"
+    ),
+    "collection_error": Words(
+        "collection failed: {error}", "fix it: tests after a collection error do not run"
+    ),
+    "not_planned": Words(
+        "{count:test} collected, but neither planned nor excluded",
+        "make the plan again, and pass it on unchanged",
+    ),
+    "fewer_units": Words(
+        "{now:test} {counted}, {before:,} on the base (-{drop_ratio}[, {source}])",
+        "bring them back, update the branch, or set guard.min_units in the configuration of the "
+        "base to {now} or less",
+    ),
+    "fewer_units_accepted": Words(
+        "{now:test} {counted}, {before:,} on the base (-{drop_ratio}[, {source}]): accepted by "
+        "guard.min_units = {min_units}"
+    ),
+    "duplicate_unit": Words("{units:test} planned in more than one shard", "make the plan again"),
+    "emptied_file": Words(
+        "{count:test file} without a planned test, but with tests on the base: {files}", _FILE
+    ),
+    "empty_file": Words("{count:test file} without a planned test: {files}", _FILE),
+    "excluded": Words("{units:test} excluded by rule: {rules}"),
+    "suite_not_planned": Words(
+        'suite[ "{suite}"][, variant "{variant}",] is newer than the static plan: no shard runs it',
+        _PLAN,
+    ),
+    "suite_changed": Words(
+        'suite[ "{suite}"] ran as in the static plan, not as configured: {keys}', _PLAN
+    ),
+    "suite_removed": Words('suite[ "{suite}"] is in the static plan, but not configured', _PLAN),
+    "nothing_ran": Words(
+        'nothing ran[ of suite "{suite}"][, variant "{variant}"]: {units:test}, all skipped',
+        "check why they are skipped",
+    ),
+    "unplanned": Words(
+        "{units:test} with results, but not in the plan",
+        "make the plan again if they are new; if planned tests have no result, compare the names",
+    ),
+    "moved_to_other_shard": Words("{units:test} of another shard ran here"),
+    "ran_in_several_shards": Words(
+        "{units:test} with results in several shards; the worst result counts",
+        "make the plan again: each test belongs to one shard",
+    ),
+    "quarantined": Words("{reason} ({issue}, until {until})"),
+    "failing_on_base": Words("also fails on {branch} since run {since_run}"),
+    "quarantine": Words("{problem}"),
+    "quarantine_of_base": Words("on the base, {problem}; the entry has no effect"),
+    "quarantine_stale": Words(
+        "quarantine.toml: {entry} is stale: it matches no test of this plan", "remove it"
+    ),
+    "quarantine_passed": Words(
+        "quarantine.toml: {entry} is stale: {count:test} passed",
+        "remove it, unless its tests pass only sometimes",
+    ),
+    "policy_changed": Words("this {event:words} changes {keys}"),
+    "policy_unread": Words(
+        "the policy of the base could not be read ({error}): the strictest one applies", "{advice}"
+    ),
+    "no_base_run": Words(
+        "no failure of the base is ignored: no past run of the base whose shards all ended well"
+    ),
+}
+
+_OPTIONAL: Final = re.compile(r"\[([^\[\]]*)\]")
+_MISSING: Final = (None, "", ())
+
+
+def finding_message(finding: Finding) -> str:
+    """A finding in one sentence without its full stop."""
+    text = _format(WORDS[finding.kind].message, _facts(finding))
+    place = f"shard {finding.shard}: " if finding.shard else ""
+    cause = f": {reason_text(finding.cause)}" if finding.cause is not None else ""
+    return f"{place}{text}{cause}"
+
+
+def finding_fix(finding: Finding) -> str:
+    """What to do about a finding, by its cause where that says it; "" where nothing need be."""
+    own = _format(WORDS[finding.kind].fix, _facts(finding))
+    cause = finding.cause
+    return (_format(WORDS[cause.kind].fix, cause.facts) if cause is not None else "") or own
+
+
+def reason_text(reason: Reason) -> str:
+    """A cause, or what was seen, in words."""
+    return _format(WORDS[reason.kind].message, {"units": 1, **reason.facts})
+
+
+def _facts(finding: Finding) -> dict[str, Any]:
+    return {"units": len(finding.units), **finding.facts}
+
+
+def _format(template: str, facts: Mapping[str, Any]) -> str:
+    def optional(part: re.Match[str]) -> str:
+        names = [name for _, name, _, _ in _FORMATTER.parse(part[1]) if name]
+        return "" if any(facts.get(name) in _MISSING for name in names) else part[1]
+
+    return _FORMATTER.vformat(_OPTIONAL.sub(optional, template), (), facts)
+
+
+class _FactFormatter(Formatter):
+    """Shows a fact by the unit at the end of its name, or counts what the template names."""
+
+    def get_field(self, field_name: str, args: Any, kwargs: Any) -> tuple[Any, str]:
+        return _shown(field_name, self.get_value(field_name, args, kwargs)), field_name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec == "words":
+            return str(value).replace("_", " ")
+        if format_spec == "exit":
+            return _exit(value)
+        if format_spec == ",":
+            return f"{value:,}"
+        return count_of(value, format_spec) if format_spec else str(value)
+
+
+_FORMATTER: Final = _FactFormatter()
+
+
+def _shown(name: str, value: Any) -> Any:
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return one_line(value, MAX_CHARS)
+    if isinstance(value, (list, tuple)):
+        more = len(value) - MAX_NAMED
+        named = ", ".join(one_line(one) for one in value[:MAX_NAMED])
+        return named + (f" and {more:,} more" if more > 0 else "")
+    if name.endswith("_s"):
+        return duration(value)
+    if name.endswith("_bytes"):
+        return size(value)
+    return f"{100 * value:.1f} %" if name.endswith("_ratio") else value
+
+
+def _exit(code: int | str) -> str:
+    """ "exit code 1", "SIGSEGV", and "exit code -" where it is not known."""
+    if isinstance(code, str) or code >= 0:
+        return f"exit code {code}"
+    try:
+        return Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"

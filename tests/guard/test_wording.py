@@ -1,0 +1,63 @@
+"""Each kind of finding, cause and evidence has words."""
+
+from __future__ import annotations
+
+from string import Formatter
+from typing import get_args
+
+import pytest
+
+from ciguard.guard.verdict import Finding, Kind, Reason
+from ciguard.guard.wording import WORDS, finding_fix, finding_message, reason_text
+from ciguard.model import ENDINGS
+
+
+def test_each_kind_has_words_and_no_other() -> None:
+    assert set(WORDS) == set(get_args(Kind))
+
+
+def test_each_ending_of_a_leg_has_advice() -> None:
+    assert all(WORDS[ending].fix for ending in ENDINGS[1:])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_words_are_a_phrase_without_a_full_stop(kind: Kind) -> None:
+    """With any fact: a name that a template holds is one that a fact may have."""
+    parsed = [one for text in WORDS[kind] for one in Formatter().parse(text)]
+    facts: dict[str, str | int] = {name: "x" for _, name, _, _ in parsed if name}
+    counted = [name for _, name, spec, _ in parsed if name and spec not in ("", "words")]
+    facts |= {**dict.fromkeys(counted, 1), "what": "result"}
+    finding = Finding("warning", kind, "01", facts=facts)
+    for text in (finding_message(finding), finding_fix(finding)):
+        assert not text.endswith(".")
+        assert not {"[", "]"} & set(text)
+
+
+def test_a_part_is_left_out_where_its_fact_is_missing() -> None:
+    whole = {"damage": "r.xml: empty", "more": 2}
+    assert reason_text(Reason("result_file_damaged", whole)).endswith("r.xml: empty and 2 more")
+    alone = {**whole, "more": None}
+    assert reason_text(Reason("result_file_damaged", alone)).endswith("r.xml: empty")
+
+
+def test_a_fact_is_shown_by_its_unit() -> None:
+    facts = {"unit": "u", "wall_s": 1500.0, "life_s": 1.5}
+    assert reason_text(Reason("too_long", facts)) == "'u' took 25 min 00 s in a job of 1.50 s"
+    names = Reason("empty_record_file", {"files": [f"f{number}" for number in range(7)]})
+    assert reason_text(names).endswith(": f0, f1, f2, f3, f4 and 2 more")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(1, "exit code 1"), (-11, "SIGSEGV"), (None, "exit code -")]
+)
+def test_an_exit_code_of_a_signal_is_its_name(code: int | None, words: str) -> None:
+    facts = {"process": 1, "exit_code": code, "output": ""}
+    assert f"ended with {words}, and" in reason_text(Reason("unexplained_exit", facts))
+
+
+def test_the_advice_of_a_cause_is_that_of_its_finding() -> None:
+    own = Finding("incomplete", "truncated", "01", facts={"last_s": None})
+    assert "log of its job" in finding_fix(own)
+    told = Finding("incomplete", "truncated", "01", facts={"last_s": None}, cause=Reason("timeout"))
+    assert finding_message(told) == "shard 01: its record is truncated: time limit exceeded"
+    assert finding_fix(told) == "raise the limit, or plan more shards"
