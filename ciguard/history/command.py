@@ -12,7 +12,7 @@ import click
 from ciguard import console
 from ciguard.codec.archive import SIGNATURE
 from ciguard.codec.results import durations
-from ciguard.codec.results.base import gunzip, peek
+from ciguard.codec.results.base import UnpackBudget, gunzip, peek
 from ciguard.codec.results.formats import FORMATS, format_of
 from ciguard.codec.results.result_patterns import result_members
 from ciguard.errors import ExitCode, InputError
@@ -102,7 +102,10 @@ def add(
     facts = RunMetadata(at=parse_time(at, "--at") if at is not None else None, **overrides)
     plan = local.read_plan(invocation.folder / plan_path) if plan_path is not None else None
     _check_event(invocation.environ)
-    addition = reduce(merge, [_read(invocation.folder / path, facts, plan) for path in paths])
+    budget = UnpackBudget()
+    addition = reduce(
+        merge, [_read(invocation.folder / path, facts, plan, budget) for path in paths]
+    )
     _check_runs(addition, paths)
     store = open_store(
         _configured_location(invocation, location), invocation.folder, invocation.environ
@@ -230,7 +233,7 @@ def _nothing_yet(store: HistoryStore) -> InputError:
     return InputError("there is no history yet", where=store.location, fix=fix)
 
 
-def _read(path: Path, facts: RunMetadata, plan: Plan | None) -> History:
+def _read(path: Path, facts: RunMetadata, plan: Plan | None, budget: UnpackBudget) -> History:
     """One argument as a history of its own."""
     if local.is_directory(path) or path.suffix == ".jsonl":
         return _from_records(path, facts, plan)
@@ -240,11 +243,12 @@ def _read(path: Path, facts: RunMetadata, plan: Plan | None) -> History:
                 stream.seek(0)
                 inside = result_members(str(path), stream.read())
                 found = [
-                    _from_result_file(gunzip(BytesIO(one)), name, facts) for name, one in inside
+                    _from_result_file(gunzip(BytesIO(one), name, budget), name, facts)
+                    for name, one in inside
                 ]
                 return reduce(merge, found)
             stream.seek(0)
-            return _from_result_file(gunzip(stream), str(path), facts)
+            return _from_result_file(gunzip(stream, str(path), budget), str(path), facts)
     except OSError as error:
         what = f"cannot be read: {error.strerror or error}"
         raise InputError(what, where=str(path), fix="check the path") from error

@@ -11,8 +11,12 @@ from guard.fixtures import make_plan
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
+from ciguard.codec.results.base import UnpackBudget
 from ciguard.codec.results.formats import FORMATS
+from ciguard.errors import InputError
 from ciguard.history.command import ACCEPTED_INPUTS
+from ciguard.history.command import _read as read
+from ciguard.history.run_metadata import RunMetadata
 from ciguard.model import EndLine, Line, Result, ShardLine
 
 if TYPE_CHECKING:
@@ -28,6 +32,18 @@ def write_record(folder: Path, run_id: int | None, *lines: Line) -> Path:
     header = ShardLine("p", "01", run_id=run_id, branch="main", started_at="2026-11-21T10:00:00Z")
     (folder / "any.jsonl").write_bytes(b"".join(map(encode, (header, *lines))))
     return folder
+
+
+def test_gzip_files_of_one_call_unpack_to_a_bounded_size(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.xml.gz" for number in range(3)]
+    for path in paths:
+        path.write_bytes(gzip.compress(XML.format(1).encode() + b" " * (1 << 20)))
+    budget = UnpackBudget(5 << 19)
+    read(paths[0], RunMetadata(run_id=1), None, budget)
+    read(paths[1], RunMetadata(run_id=1), None, budget)
+    with pytest.raises(InputError, match="of this run unpack to more than") as caught:
+        read(paths[2], RunMetadata(run_id=1), None, budget)
+    assert caught.value.where == str(paths[2])
 
 
 def exported(ciguard: Ciguard, folder: Path) -> list[dict[str, object]]:

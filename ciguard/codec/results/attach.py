@@ -79,8 +79,7 @@ def read_cases(content: bytes, source: str, budget: UnpackBudget) -> tuple[list[
     """The cases of a file as far as they can be read, and what is wrong with the rest."""
     found: list[Result] = []
     try:
-        budget.charge(content, source)
-        stream = gunzip(io.BytesIO(content))
+        stream = gunzip(io.BytesIO(content), source, budget)
         found.extend(format_of(stream, source).read(stream, source))
     except InputError as error:
         return found, f"{error.where or source}: {error.what}" if content else f"{source}: empty"

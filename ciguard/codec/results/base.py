@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import io
 import re
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
@@ -53,33 +51,50 @@ class ExternalName(NamedTuple):
     file: str | None = None
 
 
-def gunzip(stream: IO[bytes]) -> IO[bytes]:
-    """The stream as it was before gzip; `stream` can seek."""
-    packed = stream.read(len(GZIP)) == GZIP
-    stream.seek(0)
-    return cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if packed else stream
-
-
 @dataclass(slots=True)
 class UnpackBudget:
-    """What the gzip files of one run may still unpack to; a bomb of many files ends here."""
+    """What the gzip files of one call may still unpack to; a bomb of many files ends here."""
 
     left_bytes: int = MAX_UNPACKED_BYTES
 
-    def charge(self, content: bytes, source: str) -> None:
-        """Unpack a file to nowhere; one that is not packed, or damaged, costs what it holds.
+    def charge(self, size: int, source: str) -> None:
+        """Count bytes that were unpacked.
 
         Raises:
-            InputError: more than is left.
+            InputError: more than was left.
         """
-        if not content.startswith(GZIP):
-            return
-        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream, suppress(*GZIP_ERRORS):
-            while piece := stream.read(1 << 20):
-                self.left_bytes -= len(piece)
-                if self.left_bytes < 0:
-                    what = f"gzip files of this run unpack to more than {MAX_UNPACKED_BYTES} bytes"
-                    raise InputError(what, where=source, fix="write fewer or smaller files")
+        self.left_bytes -= size
+        if self.left_bytes < 0:
+            what = f"gzip files of this run unpack to more than {MAX_UNPACKED_BYTES} bytes"
+            raise InputError(what, where=source, fix="write fewer or smaller files")
+
+
+class _ChargedGzip(gzip.GzipFile):
+    """A gzip file of which each byte that is read is counted, also the second time."""
+
+    def __init__(self, stream: IO[bytes], source: str, budget: UnpackBudget) -> None:
+        super().__init__(fileobj=stream)
+        self._source, self._budget = source, budget
+
+    def read(self, size: int | None = -1) -> bytes:
+        piece = super().read(size)
+        self._budget.charge(len(piece), self._source)
+        return piece
+
+
+def gunzip(stream: IO[bytes], source: str = "", budget: UnpackBudget | None = None) -> IO[bytes]:
+    """The stream as it was before gzip; `stream` can seek.
+
+    Args:
+        budget: of all files of a call; reading raises InputError at `source` where it is used up.
+    """
+    packed = stream.read(len(GZIP)) == GZIP
+    stream.seek(0)
+    if not packed:
+        return stream
+    if budget is None:
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=stream))
+    return cast("IO[bytes]", _ChargedGzip(stream, source, budget))
 
 
 def peek(stream: IO[bytes], source: str) -> bytes:

@@ -134,7 +134,7 @@ def test_parts_of_a_leg_that_repeat_a_file_count_it_once() -> None:
 
 def test_gzip_files_of_a_run_unpack_to_a_bounded_size() -> None:
     """Each could be honest; those of a thousand shards together take hours."""
-    packed = gzip.compress(JUNIT + bytes(1 << 20), 9)
+    packed = gzip.compress(JUNIT + b" " * (1 << 20), 9)
     files = {f"process-001/{number}.xml": packed for number in range(6)}
     lines = suite_lines(*(result_file_event(f"{number}.xml") for number in range(6)))
     (record,) = read_records([("x/supervisor.jsonl", b"".join(map(encode, lines)))])
