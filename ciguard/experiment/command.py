@@ -211,18 +211,18 @@ def substitute(text: str, condition: Mapping[str, str]) -> str:
 def _run_experiment(
     invocation: Invocation, design: Design, commands: Mapping[Side, str], budget_s: float
 ) -> Experiment:
-    from ciguard.experiment import loop, process, result  # noqa: PLC0415
+    from ciguard.experiment import process, result  # noqa: PLC0415
 
     done: list[Measurement] = []
     began_s = process.now_s()
     stopped_by = 0
-    why: loop.StopReason = "interrupted"
+    why: result.StopReason = "interrupted"
     try:
         with process.SignalGuard() as stopping, stopping.private_folder() as folder:
             bench = _CommandRunner(
                 invocation, design, commands, stopping, folder, began_s + budget_s
             )
-            why = loop.run_design(design, done, bench.measure, bench.remaining_s)
+            why = result.run_design(design, done, bench.measure, bench.remaining_s)
     except process.Interrupted as error:
         stopped_by = error.number
     return result.conclude(

@@ -7,7 +7,7 @@ that moved by 5 % (memory: 3 % and 4 MiB). A case's own spread over so few runs 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,16 +21,22 @@ from ciguard.compare.statistics import (
     moderated_scale,
 )
 from ciguard.experiment.paired_test import Row
+from ciguard.experiment.result import pairs_of, row_verdict, series_of, verdict_of
 from ciguard.experiment.unit_plan import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ciguard.compare.statistics import Tier
+    from ciguard.experiment.measurement import Measurement
     from ciguard.experiment.paired_test import Floats, Series
+    from ciguard.experiment.result import StopReason, Verdict
+    from ciguard.experiment.schedule import Design, Side
+    from ciguard.experiment.unit_plan import Exclusion, Request
     from ciguard.model import CaseKey
 
 ALPHA: Final = 0.05
+SIDES: Final[Mapping[Side, str]] = {"a": "base", "b": "head"}
 MIN_PAIRS: Final = 3  # without so many there is no verdict
 TIME_THRESHOLDS: Final = Thresholds(z=0.0, ratio=0.05, amount=0.0)
 MEMORY_THRESHOLDS: Final = Thresholds(z=0.0, ratio=0.03, amount=4 * 1024 * 1024)
@@ -126,3 +132,78 @@ def tiers_of(rows: Sequence[Row]) -> dict[tuple[CaseKey, str], Tier]:
         for row in rows
         if row.p is not None
     }
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """The answer.
+
+    Attributes:
+        rows: of cases that passed in every run of both sides; those that differ come first.
+        exclusions: why a case is not among them.
+        pairs: whole ones.
+        failed: the run that stopped it.
+    """
+
+    verdict: Verdict
+    rows: tuple[Row, ...]
+    exclusions: Mapping[CaseKey, Exclusion]
+    commits: Mapping[Side, str]
+    design: Design
+    pairs: tuple[int, ...]
+    stopped_because: StopReason
+    wall_s: float
+    units: int
+    failed: Measurement | None = None
+    stopped_by: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Say that enough was run to judge by, and that nobody stopped it."""
+        return self.failed is None and not self.stopped_by and min(self.pairs) >= MIN_PAIRS
+
+
+def conclude(
+    design: Design,
+    done: Sequence[Measurement],
+    why: StopReason,
+    *,
+    commits: Mapping[Side, str],
+    request: Request,
+    exclusions: Mapping[CaseKey, Exclusion],
+    wall_s: float,
+    stopped_by: int = 0,
+) -> CommitResult:
+    """Judge the runs; a case that went wrong in one of them is compared with nothing."""
+    series = [
+        one
+        for one in series_of(done)
+        if key_of(one.metric) not in exclusions
+        and (request.rows is None or one.metric in request.rows)
+    ]
+    rows = sorted(
+        evaluate_rows(series), key=lambda row: (not row.differs, row.metric.name, row.metric)
+    )
+    pairs = pairs_of(done, 1)
+    failed = next((one for one in done if one.failure), None)
+    enough = min(pairs) >= MIN_PAIRS and failed is None and any(row.p is not None for row in rows)
+    return CommitResult(
+        verdict=verdict_of(rows, pairs) if enough else "not enough data",
+        rows=tuple(rows),
+        exclusions=dict(sorted(exclusions.items())),
+        commits=commits,
+        design=design,
+        pairs=pairs,
+        stopped_because=why,
+        wall_s=wall_s,
+        units=len(request.units),
+        failed=failed,
+        stopped_by=stopped_by,
+    )
+
+
+def row_verdict_of(row: Row) -> str:
+    """ "slower", "too short", "not enough data"; "-" where nothing differs."""
+    if row.p is None:
+        return "too short" if row.n >= MIN_PAIRS else "not enough data"
+    return row_verdict(row) if row.differs else "-"

@@ -15,7 +15,7 @@ from ciguard.compare.confirmation import Confirmation, apply_confirmation
 from ciguard.compare.headline import headline
 from ciguard.compare.json import as_json, read_comparison
 from ciguard.errors import InputError, NothingToDo
-from ciguard.experiment import commit_result, commit_test, loop, measurement, process, unit_plan
+from ciguard.experiment import commit_test, measurement, process, result, unit_plan
 from ciguard.experiment.schedule import Design
 from ciguard.experiment.view import measurement_text, step_text
 from ciguard.git.checkout import Checkout
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ciguard.compare.comparison import Comparison
     from ciguard.config import Config
-    from ciguard.experiment.commit_result import CommitResult
+    from ciguard.experiment.commit_test import CommitResult
     from ciguard.experiment.process import SignalGuard
     from ciguard.experiment.schedule import Side, Step
     from ciguard.invocation import Invocation
@@ -66,7 +66,7 @@ def confirm(invocation: Invocation, request_args: CommitTestRequest) -> CommitRe
     if of is not None and of != commits["b"]:
         console.err(f"warning: the comparison is of {of:.10}, and run is {commits['b']:.10}")
     done: list[measurement.Measurement] = []
-    why: loop.StopReason = "interrupted"
+    why: result.StopReason = "interrupted"
     stopped_by, began_s = 0, process.now_s()
     excluded: dict[CaseKey, unit_plan.Exclusion] = {}
     try:
@@ -74,7 +74,7 @@ def confirm(invocation: Invocation, request_args: CommitTestRequest) -> CommitRe
             folder = stack.enter_context(stopping.private_folder())
             places = {
                 side: _checkout(
-                    stack, stopping, repository, folder / commit_result.SIDES[side], commit
+                    stack, stopping, repository, folder / commit_test.SIDES[side], commit
                 )
                 for side, commit in commits.items()
             }
@@ -83,12 +83,12 @@ def confirm(invocation: Invocation, request_args: CommitTestRequest) -> CommitRe
                 bench.set_up(side)
             began_s = process.now_s()  # the budget is for runs
             bench.until_s = began_s + request_args.budget_s
-            why = loop.run_design(
+            why = result.run_design(
                 request_args.design, done, bench.measure, bench.remaining_s, may_stop_early=False
             )
     except process.Interrupted as error:
         stopped_by = error.number
-    found = commit_result.conclude(
+    found = commit_test.conclude(
         request_args.design,
         done,
         why,
@@ -183,14 +183,14 @@ class _CommitRunner:
         command = self.config.experiment.setup
         if not command:
             return
-        console.err(f"{commit_result.SIDES[side]}: {one_line(command)}")
+        console.err(f"{commit_test.SIDES[side]}: {one_line(command)}")
         argv = ("sh", "-c", command)
         code, output_text = self.stopping.run(
             argv, self.checkouts[side], self.environ(side), float("inf")
         )
         if code:
             lines = "\n".join(f"    {one_line(x)}" for x in output_text.splitlines()[-LAST_LINES:])
-            what = f"the set-up of {commit_result.SIDES[side]} ended with exit code {code}\n{lines}"
+            what = f"the set-up of {commit_test.SIDES[side]} ended with exit code {code}\n{lines}"
             fix = "set experiment.setup to what makes a fresh checkout ready for its tests"
             raise InputError(what, where="experiment.setup", fix=fix)
 
@@ -222,7 +222,7 @@ class _CommitRunner:
             if found.values
             else measurement_text(found) or "no number"
         )
-        name = step_text(step, Design(1), commit_result.SIDES)
+        name = step_text(step, Design(1), commit_test.SIDES)
         console.err(f"{name}: {summary} in {found.duration_s:.1f} s")
         return found
 

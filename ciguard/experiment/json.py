@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.experiment.commit_result import SIDES, row_verdict_of
+from ciguard.experiment.commit_test import SIDES, row_verdict_of
 from ciguard.experiment.result import row_verdict
 from ciguard.experiment.unit_plan import key_of
 
 if TYPE_CHECKING:
-    from ciguard.experiment.commit_result import CommitResult
+    from ciguard.experiment.commit_test import CommitResult
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
     from ciguard.experiment.result import Experiment, Note
@@ -79,7 +79,7 @@ def _message(failed: Measurement | None) -> str | None:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    numbers = ("n", "before", "after", "ratio", "low", "high", "p", "noise", "order_effect")
+    numbers = ("n", "before", "after", "ratio", "low", "high", "p", "noise")
     return {
         "condition": row.condition,
         **_metric(row.metric),
@@ -103,7 +103,6 @@ def _note(note: Note) -> dict[str, Any]:
         "condition": note.condition,
         "metrics": [_metric(metric) for metric in note.metrics],
         "side": note.side,
-        "ratio": note.ratio,
     }
 
 

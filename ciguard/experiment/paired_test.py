@@ -1,4 +1,4 @@
-"""Two sides run by run: effect, interval, order, and which differences are none by chance. Pure.
+"""Two sides run by run: effect, interval, and which differences are none by chance. Pure.
 
 Each pair of runs gives one difference, of logarithms where all values are above 0, so that what
 slows the machine for both of them cancels. Student's t on those; of several rows (metrics x
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from ciguard.experiment.measurement import Metric
 
     Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
 
 MIN_PAIRS: Final = 2  # without two differences there is no spread
-ORDER_PAIRS: Final = 4  # with fewer an effect of the order and one of the side are hard to tell
-ORDER_LEVEL: Final = 0.01
+EQUAL_PAIRS: Final = 4  # of constant values: fewer that agree may be luck
 NEGLIGIBLE: Final = 0.01  # of a value: less is nobody's headline, however sure it is
 NOISY_RATIO: Final = 0.20  # of a value, by which one run differs from the next
 MAX_LOG_RATIO: Final = 50.0  # of a logarithm: beyond it nobody tells one ratio from another
@@ -61,13 +59,12 @@ def resolution_of(metric: Metric) -> Resolution:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """One row's values, pair by pair. `a_first` says which side of a pair was run first."""
+    """One row's values, pair by pair."""
 
     condition: int
     metric: Metric
     a: Floats
     b: Floats
-    a_first: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,6 @@ class Row:
         ratio: the change, 0.25 is +25 %; None of 0. `low`, `high`: its 95 % interval.
         p: that chance alone does this, two-sided; None where it cannot be told.
         noise: by what share one run differs from the next, the side aside.
-        order: by what share the second run of a pair differs from the first, where that is sure.
         differs: it is no chance, and large enough to matter.
     """
 
@@ -93,7 +89,6 @@ class Row:
     high: float | None = None
     p: float | None = None
     noise: float | None = None
-    order_effect: float | None = None
     differs: bool = False
 
     @property
@@ -117,7 +112,7 @@ class Row:
     def is_equivalent(self) -> bool:
         """Say that the whole interval is below what matters."""
         if self.low is None or self.high is None:
-            return self.before == self.after and self.n >= ORDER_PAIRS
+            return self.before == self.after and self.n >= EQUAL_PAIRS
         widest = max(abs(self.low), abs(self.high))
         return widest < NEGLIGIBLE or widest * self.before < resolution_of(self.metric).amount
 
@@ -157,49 +152,26 @@ def _tested(series: Series) -> Row:
         return row
     fine = resolution_of(series.metric)
     finest = max(fine.ratio, fine.resolution / min(before, after)) if in_logs else fine.resolution
-    return _fitted(row, y - x, series.a_first, finest, in_logs=in_logs)
+    return _fitted(row, y - x, finest, in_logs=in_logs)
 
 
 def _ratio(before: float, after: float) -> float | None:
     return after / before - 1 if before > 0 else None
 
 
-def _fitted(row: Row, difference: Floats, a_first: Flags, finest: float, *, in_logs: bool) -> Row:
-    """The row with its interval; an order that matters is taken out of the differences."""
-    n = row.n
-    sign = np.where(a_first, 1.0, -1.0)
-    order = None
-    columns = np.ones((n, 1))
-    if n >= ORDER_PAIRS and _mean_is_sure(sign * difference, finest):
-        order = float((sign * difference).mean())
-        columns = np.column_stack([columns, sign])
-    inverse = np.linalg.pinv(columns.T @ columns)
-    effect = inverse @ columns.T @ difference
-    degrees = n - columns.shape[1]
-    residuals = difference - columns @ effect
-    spread = max(float(np.sqrt((residuals**2).sum() / degrees)), finest)
-    error = spread * float(np.sqrt(inverse[0, 0]))
-    center = float(effect[0])
+def _fitted(row: Row, difference: Floats, finest: float, *, in_logs: bool) -> Row:
+    """The row with its interval."""
+    degrees = row.n - 1
+    spread = max(float(difference.std(ddof=1)), finest)
+    error = spread / float(np.sqrt(row.n))
+    center = float(difference.mean())
     p = float(2 * stats.t.sf(abs(center) / error, degrees)) if error else float(center == 0)
     width = float(stats.t.ppf(0.975, degrees)) * error
-    low, high = (_as_ratio(center + w, row.before, in_logs=in_logs) for w in (-width, width))
-    return replace(
-        row,
-        # The order may have been unequal: what is left of the difference without it.
-        ratio=_as_ratio(center, row.before, in_logs=in_logs),
-        low=low,
-        high=high,
-        p=p,
-        noise=_as_ratio(spread / np.sqrt(2), row.before, in_logs=in_logs),
-        order_effect=_as_ratio(order, row.before, in_logs=in_logs) if order is not None else None,
+    low, ratio, high = (
+        _as_ratio(center + w, row.before, in_logs=in_logs) for w in (-width, 0.0, width)
     )
-
-
-def _mean_is_sure(values: Floats, finest: float) -> bool:
-    n = len(values)
-    error = max(float(values.std(ddof=1)), finest) / np.sqrt(n)
-    mean = abs(float(values.mean()))
-    return bool(error) and mean > 0 and 2 * stats.t.sf(mean / error, n - 1) < ORDER_LEVEL
+    noise = _as_ratio(spread / np.sqrt(2), row.before, in_logs=in_logs)
+    return replace(row, ratio=ratio, low=low, high=high, p=p, noise=noise)
 
 
 def _as_ratio(difference: float, before: float, *, in_logs: bool) -> float | None:

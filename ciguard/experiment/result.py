@@ -1,21 +1,26 @@
-"""What an experiment comes to: rows, notes on them, and one verdict. Pure."""
+"""An experiment from its first run to its verdict. Pure: who measures is handed in.
+
+It is over when all runs were made, when it is clear, when the next pair would not fit in what is
+left of the budget, or when a run fails: a failing program does less, or other things.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from ciguard.experiment.loop import alpha_of, pairs_of, series_of
+import numpy as np
+
 from ciguard.experiment.measurement import RUN_METRICS
-from ciguard.experiment.paired_test import MIN_PAIRS, NEGLIGIBLE, evaluate_rows
+from ciguard.experiment.paired_test import MIN_PAIRS, Series, evaluate_rows
+from ciguard.experiment.schedule import final_alpha, interim_analyses, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ciguard.experiment.loop import StopReason
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.schedule import Design, Side
+    from ciguard.experiment.schedule import Design, Side, Step
 
 Verdict = Literal[
     "faster",
@@ -27,7 +32,9 @@ Verdict = Literal[
     "too noisy",
     "mixed",
 ]
-NoteKind = Literal["warm_only", "order_effect", "one_side_only"]
+NoteKind = Literal["warm_only", "one_side_only"]
+StopReason = Literal["all runs", "conclusive", "budget", "failed", "interrupted"]
+TIME_MARGIN: Final = 1.1  # of the longest run so far: the next one may take a little longer
 GAINS: Final = ("faster", "less memory")
 LOSSES: Final = ("slower", "more memory")
 
@@ -39,14 +46,12 @@ class Note:
     Attributes:
         condition: of the row; 0 where only one side has the metrics.
         side: that has them.
-        ratio: of an order effect: the second run of a pair beside the first.
     """
 
     kind: NoteKind
     metrics: tuple[Metric, ...]
     condition: int = 0
     side: Side | None = None
-    ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,95 @@ class Experiment:
     def is_complete(self) -> bool:
         """Say that it came to its end by itself."""
         return self.stopped_because in ("all runs", "conclusive")
+
+
+def run_design(
+    design: Design,
+    done: list[Measurement],
+    measure: Callable[[Step], Measurement],
+    remaining_s: Callable[[], float],
+    *,
+    may_stop_early: bool = True,
+) -> StopReason:
+    """Make one run after the other.
+
+    Args:
+        done: takes in what was measured, and has it whatever `measure` raises.
+        remaining_s: what is left of the budget.
+        may_stop_early: whether it may be over early because it is clear.
+    """
+    levels = interim_analyses(design.runs) if may_stop_early else {}
+    for step in steps(design):
+        if not step.is_second and _next_pair_s(done, step.condition) > remaining_s():
+            return "budget"
+        begins_round = not (step.is_second or step.condition or step.is_warm)
+        if begins_round and step.pair in levels and is_conclusive(done, levels[step.pair]):
+            return "conclusive"
+        measured = measure(step)
+        done.append(measured)
+        if measured.hit_budget:
+            return "budget"
+        if measured.failure:
+            return "failed"
+    return "all runs"
+
+
+def alpha_of(design: Design, why: StopReason, done: Sequence[Measurement]) -> float:
+    """The level at which the rows are judged when it is over."""
+    levels = interim_analyses(design.runs)
+    if why != "conclusive":
+        return final_alpha(design.runs)
+    return levels[max(one.step.pair for one in done if not one.step.is_warm) + 1]
+
+
+def is_conclusive(done: Sequence[Measurement], level: float) -> bool:
+    """Say that every row differs, or does not differ by anything that matters."""
+    rows = evaluate_rows(series_of(done), level)
+    return bool(rows) and all(row.differs or row.is_equivalent for row in rows)
+
+
+def series_of(done: Iterable[Measurement]) -> list[Series]:
+    """The rows: each metric of each condition, from the pairs in which both sides have it."""
+    pairs: dict[tuple[int, int], dict[Side, Measurement]] = {}
+    for one in done:
+        if not one.step.is_warm:
+            pairs.setdefault((one.step.condition, one.step.pair), {})[one.step.side] = one
+    cells: dict[tuple[int, Metric], list[tuple[float, float]]] = {}
+    order: dict[Metric, None] = {}
+    for (condition, _), pair in sorted(pairs.items()):
+        if len(pair) < 2:  # noqa: PLR2004  # a pair has two
+            continue
+        a, b = pair["a"], pair["b"]
+        for metric in a.values:
+            order[metric] = None
+            if metric in b.values:
+                value = (a.values[metric], b.values[metric])
+                cells.setdefault((condition, metric), []).append(value)
+    place = {metric: at for at, metric in enumerate(order)}
+    found = []
+    for (condition, metric), values in sorted(
+        cells.items(), key=lambda item: (item[0][0], place[item[0][1]])
+    ):
+        a_, b_ = np.array(values).T
+        found.append(Series(condition, metric, a_, b_))
+    return found
+
+
+def pairs_of(done: Iterable[Measurement], conditions: int) -> tuple[int, ...]:
+    """How many whole pairs each condition has."""
+    sides = [0] * conditions
+    for one in done:
+        if not one.step.is_warm and one.values:
+            sides[one.step.condition] += 1
+    return tuple(number // 2 for number in sides)
+
+
+def _next_pair_s(done: Sequence[Measurement], condition: int) -> float:
+    longest: dict[Side, float] = {}
+    for one in done:
+        if one.step.condition == condition:
+            longest[one.step.side] = max(one.duration_s, longest.get(one.step.side, 0.0))
+    return TIME_MARGIN * sum(longest.values())
 
 
 def conclude(
@@ -164,8 +258,6 @@ def _notes(rows: Sequence[Row], done: Sequence[Measurement]) -> Iterator[Note]:
     for row in rows:
         if row_verdict(row) in GAINS and _is_warm_only(row, rows):
             yield Note("warm_only", (row.metric,), row.condition)
-        if row.order_effect is not None and abs(row.order_effect) >= NEGLIGIBLE:
-            yield Note("order_effect", (row.metric,), row.condition, ratio=row.order_effect)
     by_side: dict[Side, set[Metric]] = {"a": set(), "b": set()}
     for one in done:
         by_side[one.step.side].update(one.values)

@@ -17,8 +17,8 @@ from ciguard.document import (
     Section,
     Table,
 )
-from ciguard.experiment.commit_result import SIDES, row_verdict_of
 from ciguard.experiment.commit_test import ALPHA as COMMIT_ALPHA
+from ciguard.experiment.commit_test import SIDES, row_verdict_of
 from ciguard.experiment.measurement import PEAK, WALL
 from ciguard.experiment.result import row_verdict
 from ciguard.experiment.schedule import ALPHA
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ciguard.document import Block, Content
     from ciguard.document import Row as Cells
-    from ciguard.experiment.commit_result import CommitResult
+    from ciguard.experiment.commit_test import CommitResult
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
     from ciguard.experiment.result import Experiment, Note
@@ -203,12 +203,6 @@ def note_text(note: Note, design: Design) -> str:
     row = f"{names[0]}{_condition_suffix(design, note.condition)}"
     if note.kind == "warm_only":
         return f"{row}: improved in warm iterations only; not part of the verdict."
-    if note.kind == "order_effect":
-        return (
-            f"{row}: the second run of a pair differs by {percent(note.ratio or 0.0)} from the "
-            "first, on either side; the change is corrected for it. More warm runs (--warmup) may "
-            "help."
-        )
     named = ", ".join(names[:MAX_NAMED]) + " and more" * (len(names) > MAX_NAMED)
     return f"Measured only on {note.side}, not compared: {named}."
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ciguard.experiment.loop import run_design
 from ciguard.experiment.measurement import CPU, PEAK, WALL, Measurement
-from ciguard.experiment.result import conclude
+from ciguard.experiment.result import conclude, run_design
 from ciguard.experiment.schedule import Design
 
 if TYPE_CHECKING:

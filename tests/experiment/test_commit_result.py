@@ -14,10 +14,10 @@ from markdown_it import MarkdownIt
 from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
-from ciguard.experiment import commit_result
+from ciguard.experiment import commit_test
 from ciguard.experiment.json import commits_as_json
-from ciguard.experiment.loop import run_design
 from ciguard.experiment.measurement import Measurement
+from ciguard.experiment.result import run_design
 from ciguard.experiment.schedule import Design, Step
 from ciguard.experiment.unit_plan import (
     Exclusion,
@@ -36,7 +36,7 @@ from ciguard.render.plaintext import COLUMNS, as_text
 if TYPE_CHECKING:
     from conftest import Golden
 
-    from ciguard.experiment.commit_result import CommitResult
+    from ciguard.experiment.commit_test import CommitResult
     from ciguard.model import Result
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "experiment"
@@ -64,7 +64,7 @@ def found(runs: int = 5, **changes: Any) -> CommitResult:
 
     design, done = Design(runs, 1), list[Measurement]()
     why = run_design(design, done, measure, lambda: 1e9, may_stop_early=False)
-    reported = commit_result.conclude(
+    reported = commit_test.conclude(
         design,
         done,
         why,

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 from experiment.simulated_programs import Program
 
-from ciguard.experiment.loop import is_conclusive, run_design, series_of
 from ciguard.experiment.measurement import CPU, PEAK, WALL, Measurement, Metric
-from ciguard.experiment.result import Note, conclude, row_verdict
+from ciguard.experiment.result import (
+    Note,
+    conclude,
+    is_conclusive,
+    row_verdict,
+    run_design,
+    series_of,
+)
 from ciguard.experiment.schedule import Design, Step, interim_analyses, steps
 from ciguard.experiment.view import coverage_text, document, note_text
 from ciguard.render.plaintext import as_text

@@ -12,9 +12,8 @@ from experiment.test_commit_result import found as of_commits
 from experiment.test_result import LESS, MIB, MORE, SCORE, experiment, scaled
 
 from ciguard.experiment.json import as_json, commits_as_json
-from ciguard.experiment.loop import StopReason
 from ciguard.experiment.measurement import PEAK, WALL
-from ciguard.experiment.result import Verdict
+from ciguard.experiment.result import StopReason, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
