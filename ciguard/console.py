@@ -7,10 +7,6 @@ import sys
 from typing import Final, TextIO
 
 from ciguard.errors import InputError
-from ciguard.text import duration, size, table
-
-__all__ = ["duration", "err", "out", "size", "table"]
-
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 

@@ -77,21 +77,6 @@ def percents(low: float, high: float, most: float = float("inf")) -> str:
     return "..".join(ends)
 
 
-def table(rows: list[tuple[str, ...]], *, right: frozenset[int] = frozenset()) -> str:
-    """Columns aligned with two spaces between; `right` are the positions aligned to the right."""
-    if not rows:
-        return ""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows)]  # noqa: B905  # a leg runs on Python 3.8
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if index in right else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths))  # noqa: B905
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
 def one_line(text: str, width: int = 200) -> str:
     """One line of at most `width` characters: what cannot be seen (line ends, marks of direction)
     is spelled out, and a long text loses its middle, where ids differ least."""

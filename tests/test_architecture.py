@@ -46,7 +46,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "codec": ("errors", "model"),
     "run": ("__version__", "errors", "model", "text", "codec.record.lines", "codec.plan_file"),
     "run.policy": ("errors", "model", "text", "run.policy"),
-    "sources": ("codec", "console", "errors", "github", "invocation", "model", "git.checkout"),
+    "sources": (
+        *("codec", "console", "errors", "github", "invocation", "model", "git.checkout", "text"),
+    ),
     "sources.local": ("errors", "model", "codec", "sources.record_tree"),
     "sources.record_tree": ("errors", "codec"),
     "sources.references": ("errors", "github.repository_ref"),

@@ -42,7 +42,7 @@ from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.platforms.current import CURRENT
 from ciguard.suites_and_pools import suites_of
-from ciguard.text import count_of
+from ciguard.text import count_of, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -217,7 +217,7 @@ def _history(invocation: Invocation, config: Config) -> Iterator[Check]:
         yield warning("history", f"nothing at {place} yet: plans split equally", fix)
         return
     runs = count_of(len(found.history.runs), "run")
-    yield ok("history", f"{place}: {runs}, {console.size(found.size_bytes)}")
+    yield ok("history", f"{place}: {runs}, {size(found.size_bytes)}")
 
 
 def _github(invocation: Invocation, config: Config, repo: str) -> Iterator[Check]:
@@ -288,7 +288,7 @@ def _machine() -> Iterator[Check]:
         fix = "set memory of its pool in ciguard.toml"
         yield warning("memory", f"{cpus}, memory not known: no leg here can be guarded", fix)
     else:
-        yield ok("memory", f"{cpus}, {console.size(memory)} for all processes of a leg")
+        yield ok("memory", f"{cpus}, {size(memory)} for all processes of a leg")
     if CURRENT.LIMITATIONS:
         what = f"not available in a job here: {'; '.join(CURRENT.LIMITATIONS)}"
         yield warning("measuring", what, "docs/reference/platforms.md lists the effects")

@@ -26,7 +26,9 @@ from ciguard.history.ingest import history_of, history_of_durations
 from ciguard.history.merge import merge
 from ciguard.history.run_metadata import RunMetadata, check_is_merged, parse_time
 from ciguard.history.stores import load, open_store, update
+from ciguard.history.view import contents, document
 from ciguard.model import EndLine, Record
+from ciguard.render.plaintext import as_text
 from ciguard.sources import local
 from ciguard.text import count_of
 
@@ -163,8 +165,7 @@ def push(
 def show(invocation: Invocation, location: str | None) -> int:
     """Show the runs of the history, oldest first."""
     history, size_bytes = _load_known(invocation, location)
-    console.out(console.table(export.table(history), right=export.NUMBERS))
-    console.out(_size(history, size_bytes))
+    console.out(as_text(document(history, size_bytes), rows=len(history.runs)))
     return ExitCode.OK
 
 
@@ -214,7 +215,7 @@ def _add(store: HistoryStore, addition: History) -> int:
         console.err(f"others wrote at the same time: added at try {done.tries}")
     values = f"{count_of(len(addition.values), 'value')} of {count_of(len(addition.runs), 'run')}"
     what = f"{values} added" if done.changed else f"nothing new in {values}"
-    console.out(f"{store.location}: {what}; {_size(done.history, done.size_bytes)}")
+    console.out(f"{store.location}: {what}; {contents(done.history, done.size_bytes)}")
     return ExitCode.OK
 
 
@@ -289,12 +290,3 @@ def _from_durations(stream: IO[bytes], source: str, facts: RunMetadata) -> Histo
         fix = error.fix or ACCEPTED_INPUTS  # what begins like JSON and is none may be anything
         raise InputError(error.what, where=error.where, fix=fix) from error
     return history_of_durations(found, source, facts)
-
-
-def _size(history: History, size_bytes: int) -> str:
-    counts = (
-        count_of(len(history.runs), "run"),
-        count_of(len(history.keys), "case"),
-        count_of(len(history.values), "value"),
-    )
-    return f"{', '.join(counts)} ({console.size(size_bytes)})"

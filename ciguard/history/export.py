@@ -1,9 +1,9 @@
-"""A history in words: one JSON object a value, and a table of its runs. Pure."""
+"""A history as JSON Lines: one object a value. Pure."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,16 +14,6 @@ from ciguard.history.runs import UNDATED, HistoryRun
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
-
-
-COLUMNS: Final = 80
-GAP: Final = 2
-NUMBERS: Final = frozenset({0, 5, 6, 7})  # columns of the table that are aligned to the right
-TRUNCATABLE_COLUMNS: Final = (
-    2,
-    3,
-)  # columns that may be cut, the wider one first: branch and event
-MIN_WIDTH: Final = 6
 
 
 def when(at: datetime) -> str | None:
@@ -77,44 +67,3 @@ def _number(name: str, value: np.float64) -> float | int | None:
     if np.isnan(value):
         return None
     return float(value) if name in SECONDS else int(value)
-
-
-def table(history: History) -> list[tuple[str, ...]]:
-    """The runs, oldest first, with a line of headings: at most `COLUMNS` wide.
-
-    Branch and event give way to what must stay whole.
-    """
-    counts = np.bincount(history.values.run, minlength=len(history.runs)).tolist()
-    rows: list[tuple[str, ...]] = [
-        ("run", "at (UTC)", "branch", "event", "sha", "complete", "lost", "values")
-    ]
-    for run, count in zip(history.runs, counts, strict=True):
-        attempt = f"/{run.run_attempt}" if run.run_attempt > 1 else ""
-        rows.append(
-            (
-                f"{run.run_id}{attempt}",
-                "-" if run.at == UNDATED else f"{run.at:%Y-%m-%d %H:%M}",
-                run.branch or "-",
-                run.event or "-",
-                (run.sha or "-")[:7],
-                f"{sum(leg.complete for leg in run.legs)}/{len(run.legs)}",
-                str(sum(len(leg.lost_units) for leg in run.legs)),
-                str(count),
-            )
-        )
-    return _truncate_columns(rows)
-
-
-def _truncate_columns(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    excess = sum(widths) + GAP * (len(widths) - 1) - COLUMNS
-    for _ in range(excess):
-        widest = max(TRUNCATABLE_COLUMNS, key=lambda place: widths[place])
-        widths[widest] = max(MIN_WIDTH, widths[widest] - 1)
-    return [
-        tuple(
-            f"{cell[: widths[at] - 3]}..." if len(cell) > widths[at] else cell
-            for at, cell in enumerate(row)
-        )
-        for row in rows
-    ]

@@ -16,6 +16,7 @@ from ciguard.sources import local
 from ciguard.sources.local import ReadInputs
 from ciguard.sources.references import RunId, parse
 from ciguard.sources.subject_run import open_named_run, open_subject_run
+from ciguard.text import duration, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,12 +150,12 @@ def progress_display() -> Iterator[Callable[[Progress], None]]:
 
     yield on_progress
     if last:
-        took = console.duration(time.monotonic() - started)
+        took = duration(time.monotonic() - started)
         console.err(f"downloaded records: {_progress_text(last[0])} in {took}")
 
 
 def _progress_text(progress: Progress) -> str:
-    return f"{progress.done} of {progress.total}, {console.size(progress.bytes)}"
+    return f"{progress.done} of {progress.total}, {size(progress.bytes)}"
 
 
 @contextlib.contextmanager
@@ -174,7 +175,7 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
         task = bar.add_task("", total=None, size="")
 
         def on_progress(progress: Progress) -> None:
-            size = console.size(progress.bytes)
-            bar.update(task, completed=progress.done, total=progress.total, size=size)
+            received = size(progress.bytes)
+            bar.update(task, completed=progress.done, total=progress.total, size=received)
 
         yield on_progress

@@ -11,12 +11,14 @@ import pytest
 from ciguard.codec.results.base import ExternalName
 from ciguard.codec.results.durations import Duration
 from ciguard.compare.run_columns import from_history
+from ciguard.document import Table
 from ciguard.errors import InputError
-from ciguard.history.export import lines, table
+from ciguard.history.export import lines
 from ciguard.history.file import encode
 from ciguard.history.ingest import history_of, history_of_durations
 from ciguard.history.run_metadata import RunMetadata, parse_time
 from ciguard.history.runs import UNDATED, SuiteOverhead
+from ciguard.history.view import document
 from ciguard.model import (
     CaseKey,
     EndLine,
@@ -337,9 +339,9 @@ def test_times_as_people_write_them() -> None:
 
 def test_the_table_of_runs() -> None:
     dead = Record("r", HEADER, results=(RESULT,), starts=(StartLine("b"),))
-    assert table(history_of([dead]))[1] == (
-        "101", "2026-11-21 10:00", "main", "push", "tested", "0/1", "1", "1",
-    )  # fmt: skip
+    table, _ = document(history_of([dead]), 1000)
+    assert isinstance(table, Table)
+    assert table.rows == (("101", "2026-11-21 10:00", "main", "push", "tested", "0/1", "1", "1"),)
 
 
 def test_bounds_of_a_peak_become_bounds_of_its_delta() -> None:
