@@ -26,7 +26,7 @@ def ancestry_of(
 
     Args:
         commits: oldest first; of very many only the newest are looked at.
-        ask: gives the commits between an old one and `commit`, as GitHub lists them.
+        query: gives the commits between an old one and `commit`, as GitHub lists them.
     """
     shas = list(dict.fromkeys(commits))[-MAX_COMMITS:]
     if commit is None or not shas:

@@ -59,7 +59,7 @@ def find_leaks(
 
     Args:
         comparable: cases that ran to their good end.
-        kept: (cases, 20) of the baseline, NaN where there are fewer; None without one.
+        retained: (cases, 20) of the baseline, NaN where there are fewer; None without one.
         previous: an earlier run of the same change: what leaked there, too, beyond the same
             baseline, is confirmed.
     """

@@ -51,7 +51,7 @@ def judge_durations(
 
     Args:
         speeds: the run at the baseline's speed.
-        again: an earlier run of the same change, as `confirming` gives it.
+        previous_effects: an earlier run of the same change, as `confirmable_logs` gives it.
     """
     number = count_values(baseline.log_wall)
     # Times under 50 ms are the timer's and the caches': not judged where both are.
@@ -119,7 +119,7 @@ def judge_memory(
 
     Args:
         comparable: cases that ran to their good end in this run.
-        again: peak deltas of an earlier run of the same change, by case.
+        previous_effects: peak deltas of an earlier run of the same change, by case.
     """
     peaks = table.peak_delta_bytes
     number = count_values(peaks)

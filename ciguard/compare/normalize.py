@@ -30,10 +30,10 @@ class NormalizedBaseline:
     """The baseline at one speed.
 
     Attributes:
-        logs: (cases, 20) logarithms of wall times with each leg's speed taken out.
+        log_wall: (cases, 20) logarithms of wall times with each leg's speed taken out.
         reference: median of each row; NaN without a value.
         steady: cases long enough (>= 50 ms) to tell a speed by, and to be judged.
-        spread: residual noise of a run held against the others; NaN where there are too few.
+        residual_noise: of a run held against the others; NaN where there are too few.
         speed: of each group, as a logarithm; NaN where it could not be told.
     """
 
@@ -49,9 +49,9 @@ class NormalizedRun:
     """A run at the baseline's speed.
 
     Attributes:
-        of_leg: as a factor: 1.3 is 30 % slower; NaN where it could not be told.
-        known: of each case, whether the speed of its leg could be told.
-        few: of each case, whether few tests told what they have in common: less than a speed.
+        speed_factor: of each leg: 1.3 is 30 % slower; NaN where it is unknown.
+        has_speed: of each case, whether the speed of its leg is known.
+        low_confidence: of each case, whether only the middle of 5 to 19 tests is known.
     """
 
     log_wall: Floats
@@ -102,7 +102,7 @@ def normalize_baseline(
     Args:
         wall_s: (cases, 20), NaN where there is none, else > 0.
         group: of each value, -1 where there is none.
-        run_of_group: as in `factors`.
+        run_of_group: as in `speed_factors`.
     """
     raw = np.log(wall_s)
     logs, reference = raw, medians(raw)

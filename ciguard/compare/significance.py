@@ -85,12 +85,12 @@ class MeasureVerdict:
     """One measure over the whole run.
 
     Attributes:
-        judged: cases with at least 3 baseline values.
+        judged_tests: cases with at least 3 baseline values.
         n: baseline values of a case, in the median.
         losses, gains: largest first; of durations the 40 largest are kept, `suspects` counts all.
         measured_otherwise: cases not judged, as memory of their baseline was measured in another
             way.
-        spread: this run's residual noise over the baseline's; None where it cannot be told.
+        noise_ratio: this run's residual noise over the baseline's; None where it cannot be told.
     """
 
     measure: Measure
@@ -197,9 +197,9 @@ class CaseInput:
     """All that a judgement of one measure takes.
 
     Attributes:
-        twice: the same numbers in an earlier run of the same change, None without one.
+        previous_effects: the same numbers in an earlier run of the same change, None without one.
         suspect, confirmed: what a change must exceed in this run, and in both.
-        extremes: baseline values that must all be exceeded, None where the median is enough.
+        baseline_extremes: values that must all be exceeded, None where the median is enough.
         large: losses that are named however likely they are by chance; None where there are none.
         measured: of a loss that is large only as measured, that value; else NaN.
     """
@@ -315,7 +315,7 @@ def classify_measure(
 
     Args:
         measured: cases with a value and a baseline.
-        judged: those of them with enough baseline values for a verdict.
+        judged_tests: those of them with enough baseline values for a verdict.
     """
     if not measured:
         return "not measured"

@@ -66,7 +66,7 @@ def without_outliers(probe_s: Floats, baseline_median_s: float | None) -> Floats
     """The probes without those that are too far off: no runner is half as fast as the others.
 
     Args:
-        usual_s: what a probe takes on the baseline's runners; None leaves all as they are.
+        baseline_median_s: of the baseline's probes; None leaves all as they are.
     """
     return (
         probe_s

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from compare.compare_factories import case, died, run_of
-from compare.test_compare_runs import Past, factor
+from compare.past_runs import Past, factor
 from compare.test_leaks import growing
 from compare.test_suite_speed import BASES, paced
 
