@@ -319,6 +319,49 @@ def compares_no_sentence(source: Source) -> Iterator[str]:
                 yield f"{source.name}:{node.lineno} compares {ast.unparse(operand)}"
 
 
+# Folders whose values hold no sentence, and the modules that put values into words.
+WORDLESS = {"guard"}
+WORDING = {"command", "view", "wording"}
+STORED_WORDS = 4
+ERROR_ARGUMENTS = {"what", "where", "fix"}  # as errors call them, and who raises one
+
+
+def _phrase(node: ast.AST) -> str:
+    """The text of a constant or an f-string, its values left out; "" of another node."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_phrase, node.values))
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _is_for_people_or_patterns(node: ast.AST) -> bool:
+    """Say whether its texts are those of an error, of a docstring, or what is looked for."""
+    if isinstance(node, ast.Assign):
+        return {ast.unparse(target) for target in node.targets} <= ERROR_ARGUMENTS
+    if isinstance(node, ast.Call):
+        return re.search(r"(Error|compile)$", ast.unparse(node.func)) is not None
+    return isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and bool(_phrase(node.value)))
+
+
+def _stored_phrases(node: ast.AST) -> Iterator[tuple[int, str]]:
+    if _is_for_people_or_patterns(node):
+        return
+    if phrase := _phrase(node):
+        yield getattr(node, "lineno", 0), phrase
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _stored_phrases(child)
+
+
+def stores_no_sentence(source: Source) -> Iterator[str]:
+    """A value holds kinds, names and numbers; one module of a verb makes words of them."""
+    if source.place not in WORDLESS or source.name.rpartition(".")[2] in WORDING:
+        return
+    for line, phrase in _stored_phrases(source.tree):
+        words = [word for word in phrase.split() if re.search(r"[a-zA-Z]", word)]
+        if len(words) >= STORED_WORDS:
+            yield f"{source.name}:{line} stores {phrase!r}"
+
+
 # Each rule with a module that breaks it.
 BROKEN: dict[Callable[[Source], Iterator[str]], tuple[str, str]] = {
     imports_only_what_its_place_allows: (
@@ -336,6 +379,7 @@ BROKEN: dict[Callable[[Source], Iterator[str]], tuple[str, str]] = {
     exits_in_one_place: ("plan.command", "import sys\nsys.exit(13)"),
     names_no_framework: ("plan.inventory", "# as Py" + "test collects them"),
     compares_no_sentence: ("guard.view", "a = what == 'no shard has a record of it'"),
+    stores_no_sentence: ("guard.prove", "a = f'shard {x}: it has no record'"),
     stays_small: ("plan.packing", "def long():\n" + "    x = 1\n" * FUNCTION_LINES),
 }
 
@@ -377,6 +421,11 @@ MORE_BREACHES = [
     (prints_through_the_console, "plan.command", "import sys\nsys.stderr.write('x')"),
     (exits_in_one_place, "plan.command", "raise SystemExit(2)"),
     (compares_no_sentence, "guard.view", "a = what.startswith('no shard has a record')"),
+    (
+        stores_no_sentence,
+        "guard.prove",
+        "def f():\n    yield Missing(x, 'its shard has no record')",
+    ),
     (stays_small, "plan.packing", "x = 1\n" * (MODULE_LINES + 1)),
 ]
 
@@ -408,6 +457,10 @@ FINE = [
     ),
     (prints_through_the_console, "run.__main__", "print('x')"),
     (compares_no_sentence, "guard.view", "a = what == 'passed'"),
+    (stores_no_sentence, "guard.prove", '"""What a run comes to, as a value."""'),
+    (stores_no_sentence, "guard.prove", "raise InputError('no file is called so', where=x)"),
+    (stores_no_sentence, "guard.prove", "fix = 'name the folder of the records'"),
+    (stores_no_sentence, "guard.wording", "a = 'its shard has no record'"),
     (stays_small, "plan.packing", "x = 1\n" * MODULE_LINES),
 ]
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from ciguard.github.api_errors import GitHubError
-from ciguard.github.client import PAGE_SIZE
 from ciguard.github.models import (
     Artifact,
     Comparison,
@@ -75,11 +74,6 @@ class RunClient:
         """All attempts' artifacts; one call per 100."""
         path = f"{self._actions}/runs/{self._run_id}/artifacts"
         return self._github.items(Artifact, path, key="artifacts", limit=limit)
-
-    def artifact_names(self) -> tuple[str, ...] | None:
-        """In one call; None where there are more than it shows."""
-        found = self.artifacts(limit=PAGE_SIZE)
-        return tuple(one.name for one in found) if len(found) < PAGE_SIZE else None
 
 
 def finished_runs(

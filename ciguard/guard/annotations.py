@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.guard.failure_groups import summary_line
-from ciguard.guard.verdict_headline import headline
 from ciguard.guard.view import describe_result
-from ciguard.guard.wording import MAX_NAMED, finding_message
+from ciguard.guard.wording import MAX_NAMED, finding_message, headline
 from ciguard.model import repository_path
 from ciguard.text import one_line, unit_name
 
@@ -58,7 +57,7 @@ def annotations_of(verdict: Verdict, suites: Mapping[str, Suite]) -> tuple[Annot
         errors += [_of_failure(failure, suites) for failure in verdict.failures]
     if len(errors) > SHOWN:
         hidden = len(errors) - SHOWN + 1
-        errors[SHOWN - 1 :] = [Annotation("error", f"and {hidden:,} more: see the step's log")]
+        errors[SHOWN - 1 :] = [Annotation("error", f"{hidden:,} more: see log")]
     warnings = [
         Annotation("warning", finding_message(finding))
         for finding in verdict.findings

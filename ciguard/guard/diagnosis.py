@@ -7,7 +7,7 @@ rule knows stays unknown. docs/reference/endings.md has the table.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ciguard.codec.results.base import FILE
 from ciguard.errors import ExitCode
@@ -17,7 +17,7 @@ from ciguard.model import UnitKey
 from ciguard.run.policy.rules import memory_thresholds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ciguard.guard.verdict import Kind
     from ciguard.model import Ending, EventLine, Record
@@ -32,7 +32,6 @@ DEFAULT_LIMIT_S: Final = 360 * 60.0  # GitHub's, where a job declares none
 _EXPLAINED_EXIT_CODES: Final = KILLED_CODES | {
     ExitCode.TESTS_FAILED
 }  # why a leg ended, disk or no disk
-RECORD_ARTIFACT: Final = "ciguard-record-"
 TESTS_STEP: Final = "Run the shard"  # as templates/steps.yml.j2 calls it
 RUNNER_STEPS: Final = ("Set up job", "Set up runner", "Initialize containers")
 LOW_HEADROOM_RATIO: Final = 0.5  # a machine that is always short of memory did not die of that
@@ -52,7 +51,6 @@ class JobEvidence:
         annotations: None where they are not known; then `not_fetched` says why.
         log: its end, "" where it is not known or was not needed.
         limit_s: of the job; None where the plan does not say.
-        artifacts: names of all that the run uploaded; None where that is not known.
         of_run: what is said of another job of the run that was cancelled, and true of all.
     """
 
@@ -61,8 +59,6 @@ class JobEvidence:
     annotations: tuple[str, ...] | None = None
     log: str = ""
     limit_s: float | None = None
-    shard: str = ""
-    artifacts: tuple[str, ...] | None = None
     of_run: tuple[str, ...] = ()
     not_fetched: tuple[Evidence, ...] = ()
 
@@ -99,7 +95,7 @@ def leg_end(record: Record) -> LegEnd:
 def _unended(record: Record) -> Reason:
     if is_from_result_files(record) and record.damage:
         more = len(record.damage) - 1 or None
-        return Reason("result_file_damaged", {"damage": record.damage[0], "more": more})
+        return Reason("damaged", {"damage": record.damage[0], "more": more})
     if not (record.starts or record.results or record.processes):
         return Reason("empty_record")
     if _ends_at_checkpoint(record):
@@ -245,7 +241,7 @@ def _diagnosis(
     ending: Ending,
     *evidence: Evidence,
     kind: Kind | None = None,
-    facts: dict[str, object] | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> Diagnosis:
     """Its cause is of the kind, else the ending itself."""
     return Diagnosis(ending, evidence, Reason(kind or cast("Kind", ending), facts or {}))
@@ -311,9 +307,10 @@ def _corroborations(
 def _never_started(_: JobEvidence, job: Job, record: Record | None) -> Diagnosis | None:
     if record is not None:
         return None
-    if job.status in WAITING:
-        return _diagnosis("never_started", kind="queued")
-    return _diagnosis("never_started", kind="skipped") if job.conclusion == "skipped" else None
+    if job.status not in WAITING and job.conclusion != "skipped":
+        return None
+    facts = {"conclusion": conclusion_of(job)}
+    return _diagnosis("never_started", kind="not_executed", facts=facts)
 
 
 def _cancelled(facts: JobEvidence, job: Job, record: Record | None) -> Diagnosis | None:
@@ -324,14 +321,14 @@ def _cancelled(facts: JobEvidence, job: Job, record: Record | None) -> Diagnosis
         return None
     if wall_s is not None and wall_s >= limit_s and (job.steps or record is not None):
         # The annotation may be missing (no `checks: read`); 20-40 s over the limit are usual.
-        return _diagnosis("timeout", kind="cancelled_at_limit")
+        return _diagnosis("timeout")
     match = first_match(facts.of_run, run_wide=True)
     if match is not None:
         pattern, evidence = match
         return _diagnosis(pattern.ending, replace(evidence, kind="other_job"), kind=pattern.cause)
     if not job.steps and record is None:
-        return _diagnosis("never_started", kind="cancelled_before_start")
-    return _diagnosis("cancelled", kind="cancelled_by_unknown")
+        return _diagnosis("never_started")
+    return _diagnosis("cancelled")
 
 
 def _setup_failed(_: JobEvidence, job: Job, record: Record | None) -> Diagnosis | None:
@@ -365,31 +362,14 @@ def _unknown(facts: JobEvidence, job: Job, job_evidence: Evidence) -> Diagnosis:
     ]
     match = first_match((), facts.log)  # without a witness, else it had decided
     seen = (*([code[1]] if code else ()), *([match[1]] if match else ()), *failed[:3])
-    uploaded = _upload(facts, job)
-    evidence = (*seen, *([uploaded] if uploaded else ()), job_evidence)
     cause: Reason | None = None
     if job.status != "completed":
         cause = Reason("job_open")
-    elif uploaded is not None and uploaded.kind == "uploaded":
-        cause = Reason("not_downloaded")
     elif job.conclusion == "success":
         cause = Reason("job_succeeded")
     elif code is not None and code[0] not in (0, 1):
-        kind: Kind = "killed" if code[0] in KILLED_CODES else "tests_exited"
-        cause = Reason(kind, {"exit_code": code[0]})
-    return Diagnosis("unknown", evidence, cause)
-
-
-def _upload(facts: JobEvidence, job: Job) -> Evidence | None:
-    """Whether a leg's record was uploaded, where all artifacts are known and are called as ours."""
-    records = [name for name in facts.artifacts or () if name.startswith(RECORD_ARTIFACT)]
-    if not records:
-        return None
-    suffix = f"-{facts.shard}-{job.run_attempt}"
-    own = [name for name in records if name.endswith(suffix)]
-    if own:
-        return Evidence("uploaded", {"name": own[0]})
-    return Evidence("not_uploaded", {"records": len(records), "suffix": suffix})
+        cause = Reason("tests_exited", {"exit_code": code[0]})
+    return Diagnosis("unknown", (*seen, job_evidence), cause)
 
 
 Consistency = Literal["agrees", "open", "contradicts", "unknown"]

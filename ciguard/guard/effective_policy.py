@@ -201,7 +201,7 @@ def _fixed_on_base(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[Finding]:
     """What is wrong on the base alone: who mends it must be able to merge that."""
     for what in base.quarantine.problems:
         if what not in own.quarantine.problems:
-            yield Finding("warning", "quarantine_of_base", facts={"problem": what})
+            yield Finding("warning", "quarantine", facts={"place": "base", "problem": what})
 
 
 def _changes(base: _PolicyFiles, own: _PolicyFiles) -> Iterator[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from ciguard.errors import RemoteError
-from ciguard.guard.diagnosis import JobEvidence, consistency, diagnose, is_explained, leg_end
+from ciguard.guard.diagnosis import JobEvidence, consistency, is_explained, leg_end
 from ciguard.guard.legs import exited_with_failures, read_leg, unexplained
 from ciguard.guard.log_patterns import first_match
 from ciguard.guard.record_selection import select
@@ -54,9 +54,6 @@ class RunApi(Protocol):
 
     def log_end(self, job: Job) -> str:
         """The last lines of its log."""
-
-    def artifact_names(self) -> tuple[str, ...] | None:
-        """Of all attempts, in one call; None where that does not show all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +120,6 @@ def query_jobs(
             next(iter(matched[shard.key]), None),
             plan.job_name(shard),
             limit_s=_seconds(plan.job_minutes),
-            shard=shard.key,
         )
         for shard in plan.shards
         if len(matched[shard.key]) <= 1
@@ -182,25 +178,6 @@ def _query_dead_legs(
             log = caller.call_tolerantly(source.log_end, job, "log")
             found[shard] = replace(
                 facts, log=log or "", not_fetched=(*facts.not_fetched, *caller.pop_errors())
-            )
-    silent = [
-        shard
-        for shard, record in dead.items()
-        if record is None and diagnose(found[shard], None).ending == "unknown"
-    ]
-    # The one call more, and of many legs more than one: then it is left out.
-    if silent and len(legs) < PAGE:
-        job = found[silent[0]].job
-        names = (
-            caller.call_tolerantly(lambda _: source.artifact_names(), job, "artifacts")
-            if job
-            else None
-        )
-        not_fetched = caller.pop_errors()
-        for shard in silent:
-            facts = found[shard]
-            found[shard] = replace(
-                facts, artifacts=names, not_fetched=(*facts.not_fetched, *not_fetched)
             )
     return found
 

@@ -17,7 +17,7 @@ from ciguard.guard.legs import exited_with_failures, unexplained
 from ciguard.guard.verdict import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from ciguard.guard.github_facts import RunFacts
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ciguard.model.jobs import Job
 
 LEGS: Final = "legs"  # the job of the legs that `init` writes: their failed tests explain it
-ENDED_KINDS: Final[Mapping[str, Kind]] = {"cancelled": "job_cancelled", "skipped": "job_skipped"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ def check_needs(
         if job.result == "success":
             continue
         level: Level = "incomplete"
-        kind = ENDED_KINDS.get(job.result, "job_result_unknown")
+        kind: Kind = "job_not_successful"
         if job.result == "failure":
             kind = "job_unexplained"
             if is_excused and job.name in legs:
@@ -151,7 +150,7 @@ def _ambiguous(shard: str, jobs: Sequence[Job], attempt: int | None, *, failed: 
 def _attempts_unknown(legs: Sequence[LegResult], now: int | None) -> Iterator[Finding]:
     """After a re-run, a leg's older record counts only if the leg did not run again."""
     if now is None:
-        yield Finding("incomplete", "run_attempt_unknown")
+        yield Finding("incomplete", "attempt_unknown")
         return
     for leg in legs:
         attempt = _attempt(leg)

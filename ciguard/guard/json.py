@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import headline
 
 if TYPE_CHECKING:
     from ciguard.guard.verdict import Excused, FailureGroup, Finding, Flaky, Leg, Reason, Verdict

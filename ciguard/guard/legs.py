@@ -138,8 +138,7 @@ def leg_findings(leg: LegResult, lost: tuple[UnitKey, ...], tries: int = 1) -> I
         yield from _missing_results(leg, lost)
     if record.damage and not is_from_result_files(record):
         facts = {"damage": record.damage[0], "more": len(record.damage) - 1 or None}
-        kind: Kind = "copies_differ" if record.copies else "damaged"
-        yield Finding("incomplete", kind, shard, () if end.problem else lost, facts)
+        yield Finding("incomplete", "damaged", shard, () if end.problem else lost, facts)
     else:
         yield from _counts_and_results(leg, record, lost)
         yield from _contradictory(leg, record, tries)

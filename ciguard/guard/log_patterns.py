@@ -38,15 +38,14 @@ class LogPattern:
     cause: Kind | None = None
 
 
-_KILLER: Final = (
+_KILLER: Final = re.compile(
     r"(?:Memory cgroup out of memory|Out of memory): Kill(?:ed)? process \d+"
     r"|oom-kill:constraint=CONSTRAINT_"
     r"|sending SIG(?:TERM|KILL) to process \d+.{0,80}badness"
 )
-
-NO_SPACE: Final = r"No space left on device"
+_NO_SPACE: Final = re.compile(r"No space left on device")
 # By the runner itself, which marks what it calls an error.
-DISK_OF_RUNNER: Final = re.compile(rf"(?m)^.{{0,40}}##\[error\].{{0,400}}{NO_SPACE}")
+DISK_OF_RUNNER: Final = re.compile(rf"(?m)^.{{0,40}}##\[error\].{{0,400}}{_NO_SPACE.pattern}")
 
 # The first that is said wins: a job that was superseded at its limit was superseded.
 PATTERNS: Final = (
@@ -79,8 +78,8 @@ PATTERNS: Final = (
         in_log=True,
         cause="step_timeout",
     ),
-    LogPattern("disk_full", re.compile(NO_SPACE), in_log=True, needs_corroboration=True),
-    LogPattern("out_of_memory", re.compile(_KILLER), in_log=True, needs_corroboration=True),
+    LogPattern("disk_full", _NO_SPACE, in_log=True, needs_corroboration=True),
+    LogPattern("out_of_memory", _KILLER, in_log=True, needs_corroboration=True),
     LogPattern(
         "runner_shutdown",
         re.compile(r"The runner has received a shutdown signal"),

@@ -120,7 +120,7 @@ def _split_foreign(
 
     Where all are of another plan that is one cause, and nothing need be done for any one shard.
     """
-    other_plans = [one for one in foreign if one.reason.kind in ("other_plan", "without_plan")]
+    other_plans = [one for one in foreign if one.reason.kind == "other_plan"]
     if other_plans and not any_of_ours:
         facts = {**other_plans[0].reason.facts, "more": len(other_plans) - 1 or None}
         cause = Reason("only_other_plans", facts)
@@ -155,12 +155,12 @@ def _unnamed(
             kind: Kind = "older_record_without_shard_line"
             return Finding("warning", kind, claims.shard, facts=facts)
     if record.results or record.starts or record.processes or not record.damage:
-        return Finding("incomplete", "no_shard_line", facts={"source": record.source})
+        return Finding("incomplete", "no_shard_line", facts={"files": [record.source]})
     empty = record.empty_files
     is_harmless = all(one.endswith(OWN_FILE) for one in empty) and counting.keys() == keys
     if len(empty) == len(record.damage) and is_harmless:
         return Finding("warning", "empty_record_file", facts={"files": empty})
-    return Finding("incomplete", "unassigned_files", facts={"damage": record.damage})
+    return Finding("incomplete", "no_shard_line", facts={"files": record.damage})
 
 
 def _has_other_head(header: ShardLine, head_shas: AbstractSet[str]) -> bool:
@@ -179,10 +179,8 @@ def _mismatch(
 ) -> Reason | None:
     """Why a record is not of this plan; None if it is."""
     header = record.identity
-    if not header.plan_id:
-        return Reason("without_plan", {"source": record.source})
     if header.plan_id != plan.id:
-        return _not_of_ours("other_plan", record, header.plan_id, plan.id)
+        return _not_of_ours("other_plan", record, header.plan_id or None, plan.id)
     if header.repository and plan.repository and header.repository != plan.repository:
         return _not_of_ours("other_repository", record, header.repository, plan.repository)
     if header.head_sha and plan.head_sha and header.head_sha != plan.head_sha:

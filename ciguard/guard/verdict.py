@@ -30,42 +30,38 @@ Kind = Literal[
     "timeout", "out_of_memory", "crash", "deadline", "memory_guard", "cancelled", "superseded",
     "lost_runner", "runner_shutdown", "disk_full", "setup_failed", "never_started", "unknown",
     # how else a record ends
-    "truncated", "empty_record", "checkpoint", "result_file_damaged", "exit_code", "internal_error",
+    "truncated", "empty_record", "checkpoint", "exit_code", "internal_error",
     # what the platform says of its job
-    "no_job", "queued", "skipped", "cancelled_at_limit", "cancelled_before_start",
-    "cancelled_by_unknown", "cancelled_by_fail_fast", "step_timeout", "step_failed",
-    "conclusion_unknown", "job_open", "job_succeeded", "not_downloaded", "killed", "tests_exited",
-    "record_without_job", "job_contradicts", "job_ambiguous", "jobs_unknown", "no_token",
-    "jobs_refused", "jobs_unmatched", "attempt_unknown", "run_attempt_unknown",
-    "not_planned_again",
+    "no_job", "not_executed", "cancelled_by_fail_fast", "step_timeout", "step_failed",
+    "conclusion_unknown", "job_open", "job_succeeded", "tests_exited", "record_without_job",
+    "job_contradicts", "job_ambiguous", "jobs_unknown", "no_token", "jobs_refused",
+    "jobs_unmatched", "attempt_unknown", "not_planned_again",
     # `needs`
-    "needs_empty", "job_excused", "job_failed", "job_unexplained", "job_cancelled", "job_skipped",
-    "job_result_unknown",
+    "needs_empty", "job_excused", "job_failed", "job_unexplained", "job_not_successful",
     # evidence
-    "annotation", "other_job", "log", "job", "step", "memory", "event", "stops", "uploaded",
-    "not_uploaded", "not_fetched", "not_queried",
+    "annotation", "other_job", "log", "job", "step", "memory", "event", "stops", "not_fetched",
+    "not_queried",
     # which record counts
-    "no_record", "no_record_of_plan", "other_plan", "without_plan", "only_other_plans",
-    "other_repository", "other_commit", "other_run", "other_attempt", "unknown_shard",
-    "no_shard_line", "unassigned_files", "older_record_without_shard_line", "empty_record_file",
-    "results_of_unknown_shard", "unread_file", "unread_files", "duplicate_record", "damaged",
-    "copies_differ",
+    "no_record", "no_record_of_plan", "other_plan", "only_other_plans", "other_repository",
+    "other_commit", "other_run", "other_attempt", "unknown_shard", "no_shard_line",
+    "older_record_without_shard_line", "empty_record_file", "results_of_unknown_shard",
+    "unread_file", "unread_files", "duplicate_record", "damaged",
     # what a leg cannot have written
     "contradictory", "process_lines", "process_end", "concurrent_units", "too_many_tries",
     "too_long", "too_large", "lines_missing", "end_incomplete", "failure_missing",
     "unexplained_exit", "died_between_tests",
     # why a unit has no result
-    "not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run", "no_result",
-    "no_reason_recorded", "not_mentioned", "reported", "shard_without_record", "stopped",
-    "last_try_unfinished", "unfinished", "no_case", "not_started",
+    "not_imported", "deselected", "not_found", "not_reached", "in_files", "not_run",
+    "no_result", "no_reason_recorded", "not_mentioned", "reported", "shard_without_record",
+    "stopped", "last_try_unfinished", "unfinished", "no_case", "not_started",
     # the plan and its inventory
     "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
     "duplicate_unit", "emptied_file", "empty_file", "excluded", "suite_not_planned",
     "suite_changed", "suite_removed", "nothing_ran", "unplanned", "moved_to_other_shard",
     "ran_in_several_shards",
     # the policy
-    "quarantined", "failing_on_base", "quarantine", "quarantine_of_base", "quarantine_stale",
-    "quarantine_passed", "policy_changed", "policy_unread", "no_base_run",
+    "quarantined", "failing_on_base", "quarantine", "quarantine_stale", "quarantine_passed",
+    "policy_changed", "policy_unread", "no_base_run",
 ]  # fmt: skip
 
 
@@ -156,8 +152,8 @@ class FailureGroup:
 
     Attributes:
         kind: the exception's short name, or how the tests ended.
-        place: the frame that is to blame, "" where none is known.
-        said: the first line of a message; what differs between them is a mark.
+        frame: that is to blame, "" where none is known.
+        message: the first line of a message; what differs between them is a mark.
         failures: by shard, then key; at least one.
     """
 
@@ -225,10 +221,10 @@ class Verdict:
 
     Attributes:
         legs: one for each shard of the plan, in its order.
-        failures, flaky, starved, missing: by shard, then key; starved are those that only memory
-            kept from passing at once.
+        failures, flaky, passed_after_oom, missing: by shard, then key; passed after out of memory
+            are those that only memory kept from passing at once.
         quarantined, failing_on_base: bad cases that are not among the failures, in the same order.
-        causes, offenders: of the failures, the largest first.
+        failure_groups, hotspots: of the failures, the largest first.
         findings: what makes it incomplete first, then what makes it fail, then warnings.
         counts: final cases by outcome.
     """

@@ -21,8 +21,7 @@ from ciguard.document import (
     Table,
     join,
 )
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, reason_text
+from ciguard.guard.wording import MAX_NAMED, finding_fix, finding_message, headline, reason_text
 from ciguard.text import case_name, count_of, distinct_lines, duration, one_line, size, unit_name
 
 if TYPE_CHECKING:

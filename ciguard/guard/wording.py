@@ -1,4 +1,4 @@
-"""The words of a verdict: a message for each kind of finding, cause and evidence. Pure."""
+"""The words of a verdict: its headline, and a message for each kind of finding. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ciguard.text import count_of, duration, one_line, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ciguard.guard.verdict import Finding, Kind, Reason
+    from ciguard.guard.verdict import Excused, Failure, Finding, Kind, Reason, Verdict
 
 MAX_NAMED: Final = 5  # names in a sentence; the rest is counted
 MAX_CHARS: Final = 400  # of a foreign text in a sentence
+MAX_SHARDS: Final = 3  # in the headline; the rest is counted
+EXCEPTION_PREFIX: Final = "but "
+# Who reads the headline alone is told these too.
+HEADLINE_WARNINGS: Final[tuple[Kind, ...]] = ("policy_changed", "policy_unread")
 
 _RERUN: Final = "check the log of its job, then run it again"
 _MEMORY: Final = "plan with fewer processes, or give its pool more memory"
@@ -69,18 +73,15 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "it stopped at a checkpoint, and no later step left a record",
         "run it again: it continues from the checkpoint",
     ),
-    "result_file_damaged": Words("damaged result file: {damage}[ and {more} more]", _RERUN),
     "exit_code": Words("it ended with exit code {exit_code}", _RERUN),
     "internal_error": Words("ciguard itself failed: {output}", _RERUN),
     "no_job": Words(
         'no job of this run is named "{name}"',
         "check that the matrix is made from this plan, unchanged",
     ),
-    "queued": Words("its job waits for a runner", "check why no runner took it"),
-    "skipped": Words("its job was skipped", "check its `if:` and the jobs that it needs"),
-    "cancelled_at_limit": Words("its job was cancelled at its time limit", _TIME),
-    "cancelled_before_start": Words("its job was cancelled before it started", _JOB),
-    "cancelled_by_unknown": Words("its job was cancelled for an unknown reason", _CANCELLED),
+    "not_executed": Words(
+        "its job is {conclusion}", "check for a free runner, its `if:` and the jobs that it needs"
+    ),
     "cancelled_by_fail_fast": Words(
         "its job was cancelled because another job failed", "set `fail-fast: false` in its matrix"
     ),
@@ -97,10 +98,6 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "GitHub lists its job as not ended", "wait until it has ended, then run this command again"
     ),
     "job_succeeded": Words("its job succeeded", _UPLOAD),
-    "not_downloaded": Words(
-        "its record was uploaded, but is not here", "check the step that downloads the records"
-    ),
-    "killed": Words("it was killed (exit code {exit_code}) for an unknown reason", _RERUN),
     "tests_exited": Words("its tests ended with exit code {exit_code}", _UPLOAD),
     "record_without_job": Words(
         'it has a record, but no job of this run is named "{name}"',
@@ -125,11 +122,9 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "give the matrix job `name: ${{{{ matrix.name }}}}`",
     ),
     "attempt_unknown": Words(
-        "its record is of attempt {theirs}, this is attempt {ours}, "
-        "and whether it ran again is unknown",
+        "whether it ran again is unknown[: its record is of attempt {theirs}, this is {ours}]",
         _GITHUB,
     ),
-    "run_attempt_unknown": Words("the attempt of this run is unknown", _GITHUB),
     "not_planned_again": Words(
         "attempt {attempt} plans again, but its job {job} is {conclusion!r}: "
         "these results are of the attempt before",
@@ -142,11 +137,7 @@ WORDS: Final[Mapping[Kind, Words]] = {
     "job_excused": Words("job {job} failed; its failed tests do not fail the run"),
     "job_failed": Words("job {job} failed", "see the failed tests"),
     "job_unexplained": Words("job {job} failed, but no record explains it", "check its log"),
-    "job_cancelled": Words("job {job} was cancelled", _RERUN),
-    "job_skipped": Words("job {job} was skipped", _RERUN),
-    "job_result_unknown": Words(
-        "the result of job {job} ({result!r}) is unknown to this version", _UPDATE
-    ),
+    "job_not_successful": Words("job {job} is {result!r}", _RERUN),
     "annotation": Words("{text}"),
     "other_job": Words("{text}"),
     "log": Words("{text}"),
@@ -160,8 +151,6 @@ WORDS: Final[Mapping[Kind, Words]] = {
     ),
     "event": Words("{event:words} at {at_s}[: {detail}]"),
     "stops": Words("it stops, and no kill explains that"),
-    "uploaded": Words("{name}"),
-    "not_uploaded": Words("none of {records:record} ends in {suffix}"),
     "not_fetched": Words("{what} ({error})"),
     "not_queried": Words("more than {limit} jobs died, so GitHub was not asked about each"),
     "no_record": Words(
@@ -170,7 +159,6 @@ WORDS: Final[Mapping[Kind, Words]] = {
     ),
     "no_record_of_plan": Words("no record of this plan"),
     "other_plan": Words("{source} is of plan {theirs}, not {ours}", _NOT_COUNTED),
-    "without_plan": Words("{source} is of a command without a plan", _NOT_COUNTED),
     "only_other_plans": Words(
         "no record is of this plan: {source} is not[, but of plan {theirs}][, nor are {more} more]",
         "pass the plan that these records were made with, or the records of this plan's run",
@@ -185,11 +173,7 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "{source} is of shard {theirs!r}, which is not in the plan", _NOT_COUNTED
     ),
     "no_shard_line": Words(
-        "{source} has no shard line, so its lines belong to no shard",
-        "check the upload: supervisor.jsonl of the record is missing or damaged",
-    ),
-    "unassigned_files": Words(
-        "files that belong to no shard: {damage}",
+        "files without a shard line: {files}",
         "check the upload: supervisor.jsonl of the record is missing or damaged",
     ),
     "older_record_without_shard_line": Words(
@@ -209,11 +193,7 @@ WORDS: Final[Mapping[Kind, Words]] = {
     ),
     "damaged": Words(
         "its record is damaged: {damage}[ and {more} more]",
-        "run it again: the damaged lines are lost",
-    ),
-    "copies_differ": Words(
-        "its record is damaged: {damage}[ and {more} more]",
-        "pass each record once: which copy is true is unknown",
+        "run it again; pass each record once",
     ),
     "contradictory": Words(
         "its record contradicts itself[ {count} times]",
@@ -333,8 +313,7 @@ WORDS: Final[Mapping[Kind, Words]] = {
     ),
     "quarantined": Words("{reason} ({issue}, until {until})"),
     "failing_on_base": Words("also fails on {branch} since run {since_run}"),
-    "quarantine": Words("{problem}"),
-    "quarantine_of_base": Words("on the base, {problem}; the entry has no effect"),
+    "quarantine": Words("[{place}: ]{problem}"),
     "quarantine_stale": Words(
         "quarantine.toml: {entry} is stale: it matches no test of this plan", "remove it"
     ),
@@ -430,3 +409,73 @@ def _exit(code: int | str) -> str:
         return Signals(-code).name
     except ValueError:
         return f"signal {-code}"
+
+
+def headline(verdict: Verdict) -> str:
+    """The sentence that a verdict begins with: its state in capitals, then the worst, named."""
+    decisive = [one for one in verdict.findings if one.level == verdict.state]
+    parts = [*_incomplete(verdict, decisive)] if verdict.state == "incomplete" else []
+    if not parts and not (verdict.state == "failed" and verdict.failures):
+        parts = [finding_message(one) for one in decisive[:2] if one.kind != "unexplained_exit"]
+    if verdict.state == "passed":
+        parts = [_passed(verdict)]
+    excused = ((verdict.quarantined, "quarantined"), (verdict.failing_on_base, "ignored"))
+    parts += [
+        *_failed(verdict),
+        *(f"{count_of(_units(found), f'{word} test')} failed" for found, word in excused if found),
+        *(finding_message(one) for one in verdict.findings if one.kind in HEADLINE_WARNINGS),
+    ]
+    sentence = "; ".join(parts)
+    between = ", " if sentence.startswith(EXCEPTION_PREFIX) else ": "
+    return f"{verdict.state.upper()}{between}{sentence}"
+
+
+def _units(cases: Sequence[Failure | Excused]) -> int:
+    return len({one.result.key.unit_key for one in cases})
+
+
+def _shards(keys: Sequence[str], verdict: Verdict) -> str:
+    """ "shard 03 of 8", "shards 03, 05 and 2 more of 8"."""
+    more = f" and {len(keys) - MAX_SHARDS} more" if len(keys) > MAX_SHARDS else ""
+    word = "shard" if len(keys) == 1 else "shards"
+    return f"{word} {', '.join(keys[:MAX_SHARDS])}{more} of {len(verdict.legs)}"
+
+
+def _incomplete(verdict: Verdict, decisive: Sequence[Finding]) -> Iterator[str]:
+    # Where all records are of another plan, nothing that follows can be repaired otherwise.
+    yield from (finding_message(one) for one in decisive if one.kind == "only_other_plans")
+    absent = [leg for leg in verdict.legs if not leg.recorded]
+    stopped = [leg for leg in verdict.legs if leg.recorded and leg.ending != "completed"]
+    for legs, one, many in (
+        (absent, "has no record", "have no record"),
+        (stopped, "did not end by itself", "did not end by themselves"),
+    ):
+        if legs:
+            endings = sorted({leg.ending for leg in legs} - {"unknown", "completed"})
+            known = f" ({', '.join(endings)})".replace("_", " ") if endings else ""
+            shards = _shards([leg.shard for leg in legs], verdict)
+            yield f"{shards} {one if len(legs) == 1 else many}{known}"
+    if verdict.missing:
+        lost = verdict.planned - verdict.with_result
+        verb = "has" if lost == 1 else "have"
+        yield f"{lost:,} of {count_of(verdict.planned, 'test')} {verb} no result"
+
+
+def _failed(verdict: Verdict) -> Iterator[str]:
+    if verdict.failures:
+        yield f"{_units(verdict.failures):,} of {count_of(verdict.planned, 'test')} failed"
+    red = {one.shard for one in verdict.findings if one.kind == "unexplained_exit"}
+    if red:
+        yield f"a process of {_shards(sorted(red), verdict)} failed, and no failed test explains it"
+
+
+def _passed(verdict: Verdict) -> str:
+    shards = count_of(len(verdict.legs), "shard")
+    skipped = verdict.counts.get("skipped", 0)
+    every = "the one test" if verdict.planned == 1 else f"all {verdict.planned:,} tests"
+    if skipped and skipped == sum(verdict.counts.values()):
+        was = "was" if verdict.planned == 1 else "were"
+        return f"{EXCEPTION_PREFIX}nothing ran: {every} of {shards} {was} skipped"
+    has = "has" if verdict.planned == 1 else "have"
+    suffix = f", {skipped:,} of them skipped" if skipped else ""
+    return f"{every} of {shards} {has} a result{suffix}"

@@ -10,7 +10,7 @@ from ciguard.compare.headline import headline as compare_headline
 from ciguard.compare.transitions import WORSE_KINDS
 from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, join
 from ciguard.guard import view as guard_view
-from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import headline
 from ciguard.mermaid import bar_chart
 from ciguard.report import charts
 

@@ -78,7 +78,7 @@ def records_of_run(
         repository: `owner/name`.
         attempt: what was uploaded in later ones is left out; None for all. Of an earlier one all
             records come along, for legs that were not run again have no other.
-        heard: is told how far it is.
+        on_progress: is told how far it is.
 
     Raises:
         GitHubError: GitHub did not say which artifacts there are.

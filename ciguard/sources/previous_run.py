@@ -55,7 +55,7 @@ def load_previous_run(github: GitHub, run: ActionsRun, subject_run_id: int) -> P
     Anybody's run may call an artifact by this name, so GitHub's word decides whose it is.
 
     Args:
-        judged: the id of this run.
+        subject_run_id: the id of this run.
 
     Raises:
         GitHubError: it cannot be had.

@@ -37,7 +37,7 @@ class FoundRecords:
     """What there is of a run.
 
     Attributes:
-        foreign: the records were made of other programs' result files.
+        from_result_files: the records were made of other programs' result files.
         problems: what of it could not be had or read.
         jobs: as GitHub knows them; empty where it was not asked, or did not say.
     """

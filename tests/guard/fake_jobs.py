@@ -171,12 +171,7 @@ class FakeRunApi:
     fault: str = ""
     faulty: tuple[str, ...] = ("jobs", "annotations", "log")
     without: tuple[str, ...] = ()
-    artifacts: tuple[str, ...] | None = ()
     calls: list[str] = field(default_factory=list)
-
-    def artifact_names(self) -> tuple[str, ...] | None:
-        self._called("artifacts")
-        return self.artifacts
 
     def _called(self, kind: str) -> None:
         self.calls.append(kind)

@@ -290,7 +290,7 @@ def test_an_expired_entry_fails_until_somebody_mends_it(policy_checkout: PolicyC
     found = job.applied()
     assert units(found) == [], "what the pull request renews holds when it is merged"
     finding, _ = found.policy.findings
-    assert (finding.level, finding.kind) == ("warning", "quarantine_of_base")
+    assert (finding.level, finding.kind) == ("warning", "quarantine")
     assert policy_notes(found) == ("this pull request changes quarantine.toml",)
     (job.folder / "quarantine.toml").write_text("quarantine = 3")
     assert [one.level for one in job.applied().policy.findings] == ["failed", "warning", "warning"]

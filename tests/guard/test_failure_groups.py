@@ -19,7 +19,7 @@ from ciguard.guard.failure_groups import (
     summary_line,
 )
 from ciguard.guard.verdict import Failure, Hotspot
-from ciguard.guard.verdict_headline import headline
+from ciguard.guard.wording import headline
 from ciguard.model import Result, Suite
 from ciguard.report import charts
 

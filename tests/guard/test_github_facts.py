@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from guard.damages import record_removed
 from guard.fake_jobs import (
     FAILED,
     KILLED,
@@ -24,8 +23,7 @@ from guard.fixtures import World, make_plan
 
 from ciguard.guard.github_facts import MAX_QUERIED_LEGS, query_jobs
 from ciguard.guard.verdict import Evidence
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, reason_text
+from ciguard.guard.wording import headline, reason_text
 
 if TYPE_CHECKING:
     from ciguard.model.jobs import Job
@@ -48,28 +46,6 @@ def test_what_is_said_of_one_cancelled_job_is_true_of_all() -> None:
     jobs = (*jobs[:2], failed())
     reported = FakeRunApi(jobs, {"02": [SUPERSEDED]}, {"03": f"##[error]{SHUTDOWN}"})
     assert leg(verdict_of(world, reported)).ending == "runner_shutdown"
-
-
-def test_whether_a_record_was_uploaded_is_known_where_all_artifacts_are() -> None:
-    world = World()
-    record_removed(world)
-    rest = ("ciguard-record-9f2c-01-1", "ciguard-record-9f2c-02-1", "coverage")
-    seen, fixes = [], []
-    for names in (rest, rest[1:], (*rest, "ciguard-record-9f2c-03-1"), rest[2:], None):
-        found = death(verdict_of(world, FakeRunApi((job("03"),), artifacts=names)))
-        seen.append(
-            [reason_text(one) for one in found.evidence if one.kind in ("uploaded", "not_uploaded")]
-        )
-        fixes.append(finding_fix(found))
-    assert seen == [
-        ["none of 2 records ends in -03-1"],
-        ["none of 1 record ends in -03-1"],
-        ["ciguard-record-9f2c-03-1"],
-        [],
-        [],
-    ]
-    assert "uploads its record" in fixes[0]
-    assert "downloads the records" in fixes[2]
 
 
 class Only(FakeRunApi):

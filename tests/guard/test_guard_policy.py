@@ -19,8 +19,7 @@ from ciguard.guard.job_checks import NeededJob
 from ciguard.guard.json import as_json
 from ciguard.guard.policy import GuardRules, Policy
 from ciguard.guard.verdict import Finding
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, finding_message, reason_text
+from ciguard.guard.wording import finding_fix, finding_message, headline, reason_text
 from ciguard.history.query import KnownFailure
 from ciguard.model import (
     CaseKey,

@@ -15,8 +15,7 @@ from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Reason
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, finding_message, reason_text
+from ciguard.guard.wording import finding_fix, finding_message, headline, reason_text
 
 if TYPE_CHECKING:
     from ciguard.model.jobs import Job
@@ -104,7 +103,7 @@ def test_the_run_that_is_judged_is_known_without_github_s_word() -> None:
     silent = RunFacts(7, 2, unknown=Reason("no_token"))
     verdict = prove(world.plan, read_records(later.files().items()), platform=silent)
     assert verdict.state == "incomplete"
-    assert "is of attempt 3, this is attempt 2" in finding_message(verdict.findings[0])
+    assert "is of attempt 3, this is 2" in finding_message(verdict.findings[0])
 
 
 def test_jobs_that_are_called_otherwise_are_found_by_the_record_or_not_at_all() -> None:

@@ -10,8 +10,7 @@ from guard.fixtures import World, text_of
 
 from ciguard.guard.annotations import annotations_of
 from ciguard.guard.json import as_json
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, finding_message, reason_text
+from ciguard.guard.wording import finding_fix, finding_message, headline, reason_text
 from ciguard.model import (
     ENDINGS,
     EndLine,

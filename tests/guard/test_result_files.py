@@ -103,18 +103,18 @@ def test_a_file_that_was_not_written_is_not_whole_in_a_zip_either(cut: bytes) ->
     files["a/01/r.xml"] = stream.getvalue()
     verdict = prove_files(files)
     assert verdict.exit_code == 13
-    assert "damaged result file: a/01/r.xml/net471.trx: " in finding_message(verdict.findings[0])
+    assert "its record is damaged: a/01/r.xml/net471.trx: " in finding_message(verdict.findings[0])
 
 
 @pytest.mark.parametrize(
     ("damage", "code", "states"),
     [
         ({"a/03/r.xml": None}, 13, "shard 03: no record"),
-        ({"a/03/r.xml": b""}, 13, "shard 03: damaged result file: a/03/r.xml: empty"),
+        ({"a/03/r.xml": b""}, 13, "shard 03: its record is damaged: a/03/r.xml: empty"),
         (
             {"a/03/r.xml": junit(SHARDS["03"])[:-30]},
             13,
-            "shard 03: damaged result file: a/03/r.xml:3:",
+            "shard 03: its record is damaged: a/03/r.xml:3:",
         ),
         (
             {"a/03/r.xml": junit(SHARDS["03"], total=638)},

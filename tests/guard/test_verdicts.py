@@ -17,8 +17,7 @@ from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.job_checks import NeededJob
 from ciguard.guard.prove import prove
 from ciguard.guard.verdict import Reason
-from ciguard.guard.verdict_headline import headline
-from ciguard.guard.wording import finding_fix, finding_message
+from ciguard.guard.wording import finding_fix, finding_message, headline
 from ciguard.model import Result
 
 if TYPE_CHECKING:

@@ -35,9 +35,9 @@ def test_words_are_a_phrase_without_a_full_stop(kind: Kind) -> None:
 
 def test_a_part_is_left_out_where_its_fact_is_missing() -> None:
     whole = {"damage": "r.xml: empty", "more": 2}
-    assert reason_text(Reason("result_file_damaged", whole)).endswith("r.xml: empty and 2 more")
+    assert reason_text(Reason("damaged", whole)).endswith("r.xml: empty and 2 more")
     alone = {**whole, "more": None}
-    assert reason_text(Reason("result_file_damaged", alone)).endswith("r.xml: empty")
+    assert reason_text(Reason("damaged", alone)).endswith("r.xml: empty")
 
 
 def test_a_fact_is_shown_by_its_unit() -> None:

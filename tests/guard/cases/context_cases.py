@@ -20,13 +20,13 @@ NEEDS = {
     "needs failure, and no record says why": Case(
         "incomplete", (), "job legs failed, but no record explains it", legs="failure"
     ),
-    "needs cancelled": Case("incomplete", (), "job legs was cancelled", legs="cancelled"),
-    "needs skipped": Case("incomplete", (), "job legs was skipped", legs="skipped"),
+    "needs cancelled": Case("incomplete", (), "job legs is 'cancelled'", legs="cancelled"),
+    "needs skipped": Case("incomplete", (), "job legs is 'skipped'", legs="skipped"),
     "needs a word that nobody knows": Case(
-        "incomplete", (), "is unknown to this version", legs="neutral"
+        "incomplete", (), "job legs is 'neutral'", legs="neutral"
     ),
     "needs cancelled, and a test failed": Case(
-        "incomplete", (damages.failed,), "job legs was cancelled; 1 of 8 tests failed",
+        "incomplete", (damages.failed,), "job legs is 'cancelled'; 1 of 8 tests failed",
         legs="cancelled",
     ),
 }  # fmt: skip

@@ -56,7 +56,6 @@ def dead(
     calls: tuple[str, ...] = ("annotations",),
 ) -> Case:
     """Shard 03 dies, and nothing is known but what its job and its record say."""
-    silent = left is nothing_left and ending == "unknown"
     return Case(
         "incomplete",
         (left,),
@@ -66,7 +65,7 @@ def dead(
         expected_texts=output,
         log=log,
         shows=shows,
-        calls=(*calls, *["artifacts"] * silent),
+        calls=calls,
     )
 
 
