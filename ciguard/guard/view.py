@@ -66,21 +66,19 @@ def sections(
     links: Links = NO_LINKS,
     changes: Mapping[CaseKey, str] | None = None,
     charts: Sequence[Block] = (),
-    hotspot_charts: Sequence[Block] = (),
 ) -> tuple[Section, ...]:
     """All that is below the headline, in order.
 
     Args:
         changes: what is new about a failure, where the run was compared with another one.
         charts: what is shown above the table of shards.
-        hotspot_charts: what is shown above the table of failing classes.
     """
     is_grouped = len(verdict.failures) > MANY and len(verdict.failure_groups) < len(
         verdict.failures
     )
     return (
         _findings(verdict),
-        *((_groups(verdict, links), _hotspots(verdict, hotspot_charts)) if is_grouped else ()),
+        *((_groups(verdict, links), _hotspots(verdict)) if is_grouped else ()),
         _failures(verdict, links, changes or {}, folded=is_grouped),
         _stacks(verdict),
         _missing(verdict, links),
@@ -170,7 +168,7 @@ def _groups(verdict: Verdict, links: Links) -> Section:
     )
 
 
-def _hotspots(verdict: Verdict, chart: Sequence[Block]) -> Section:
+def _hotspots(verdict: Verdict) -> Section:
     """The classes or files that fail most, where there is anything to choose from."""
     found = verdict.hotspots if len(verdict.hotspots) < len(verdict.failures) else ()
     names = distinct_lines([one.name for one in found], NAME_WIDTH)
@@ -183,7 +181,7 @@ def _hotspots(verdict: Verdict, chart: Sequence[Block]) -> Section:
     table = Table(columns, rows, "class or file", max_rows=MAX_HOTSPOTS)
     title = "Failures by class or file"
     size_ = (len(rows), "class or file")
-    return Section("offenders", (*chart, table), title, size_, drop=11, folded=True)
+    return Section("offenders", (table,), title, size_, drop=11, folded=True)
 
 
 def _failures(

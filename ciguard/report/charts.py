@@ -10,17 +10,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.text import count_of, distinct_lines, duration, one_line, size
+from ciguard.text import distinct_lines, duration, one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ciguard.guard.verdict import Hotspot, Leg
+    from ciguard.guard.verdict import Leg
     from ciguard.model import Plan, Record
 
 MAX_LEGS: Final = 60  # bars; of more, the longest
 MAX_CURVES: Final = 24
-MAX_HOTSPOTS: Final = 15
 POINTS: Final = 160  # of a curve; the highest of each stretch is kept
 HEADROOM: Final = 1.05
 LABEL_ROOM: Final = 1.25  # above the values, for a mark at the edge
@@ -72,27 +71,6 @@ class Bars:
     bars: tuple[Bar, ...]
     height: float
     omitted: int
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of a stacked bar."""
-
-    kind: str
-    x: float
-    width: float
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class HotspotBar:
-    """Bad cases of one class or file, by how they went wrong."""
-
-    label: str
-    y: float
-    end: float
-    total: int
-    parts: tuple[Part, ...]
 
 
 def memory_chart(plan: Plan, records: Iterable[Record]) -> tuple[tuple[Curve, ...], int]:
@@ -183,29 +161,3 @@ def wall_chart(legs: Sequence[Leg]) -> Bars:
         for at, (label, leg) in enumerate(zip(labels, shown, strict=True))
     )
     return Bars(bars, len(bars) * BAR_HEIGHT, len(known) - len(shown))
-
-
-def hotspot_chart(hotspots: Sequence[Hotspot]) -> tuple[HotspotBar, ...]:
-    """The worst classes or files."""
-    shown = hotspots[:MAX_HOTSPOTS]
-    scale = BAR_ROOM * 0.6 / max((one.total for one in shown), default=1)
-    names = distinct_lines([one.name for one in shown], 44)
-    stacked = zip(names, shown, strict=True)
-    return tuple(_stack(name, one, at, scale) for at, (name, one) in enumerate(stacked))
-
-
-def _stack(name: str, one: Hotspot, at: int, scale: float) -> HotspotBar:
-    left = BAR_X + BAR_ROOM * 0.3
-    x, parts = left, []
-    for kind, words, count in (
-        ("timeouts", "timeout", one.timeouts),
-        ("memory", "out of memory", one.out_of_memory),
-        ("failures", "failure", one.failures),
-        ("died", "died", one.died),
-    ):
-        if count:
-            plain = words in {"out of memory", "died"}
-            text = f"{count:,} {words}" if plain else count_of(count, words)
-            parts.append(Part(kind, round(x, 1), round(count * scale, 1), text))
-            x += count * scale
-    return HotspotBar(name, at * BAR_HEIGHT, round(x, 1), one.total, tuple(parts))

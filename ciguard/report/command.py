@@ -32,11 +32,17 @@ from ciguard.guard.result_files import records_from_files
 from ciguard.guard.run_checks import check_unread_files
 from ciguard.history.stores import load, open_store, unusable_message
 from ciguard.render.markdown import SizeLimit, utf8_bytes
-from ciguard.report.data import PolicyInfo, ReportData, excuses_of
-from ciguard.report.links import Links, links_for_run, links_of_run
+from ciguard.report.data import (
+    Links,
+    PolicyInfo,
+    ReportData,
+    excuses_of,
+    links_for_run,
+    links_of_run,
+)
 from ciguard.report.pr_values import encode_values, is_usable
 from ciguard.report.publish import publish
-from ciguard.report.rendered_report import NOT_EVALUATED, Report
+from ciguard.report.view import NOT_EVALUATED, Report
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
 from ciguard.sources.previous_run import artifact_name, load_previous_run

@@ -21,7 +21,7 @@ from ciguard.github.run_client import pulls_of
 from ciguard.github.sticky_texts import MAX_CHARS, upsert_comment, upsert_issue, with_marker
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.check_annotations import check_annotations
-from ciguard.report.links import links_of_run
+from ciguard.report.data import links_of_run
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ciguard.github.events import ActionsRun
     from ciguard.github.models import PullRequest
     from ciguard.github.sticky_texts import StickyText
-    from ciguard.report.rendered_report import Report
+    from ciguard.report.view import Report
 
 T = TypeVar("T")
 

@@ -1,7 +1,10 @@
-"""What a report shows: the guard's sections, then the comparison's, each fact once. Pure."""
+"""What a report shows: the guard's sections, then the comparison's, each fact once; and the report
+as a value with its formats and its exit code. Pure.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ciguard.compare import view as compare_view
@@ -12,6 +15,7 @@ from ciguard.document import Chart, Facts, Headline, Link, Paragraph, Section, j
 from ciguard.guard import view as guard_view
 from ciguard.guard.wording import headline
 from ciguard.mermaid import bar_chart
+from ciguard.render.markdown import as_markdown
 from ciguard.report import charts
 
 if TYPE_CHECKING:
@@ -21,8 +25,11 @@ if TYPE_CHECKING:
     from ciguard.document import Block, Content, Span
     from ciguard.guard.policy import PolicySource
     from ciguard.model import CaseKey, Record
+    from ciguard.render.markdown import SizeLimit
     from ciguard.report.data import ReportData
 
+NO_PLAN: Final = "this run has no plan"
+NOT_EVALUATED: Final = "this run could not be judged"
 MIN_RUNS_TO_CONFIRM: Final = 10  # baseline runs from which a number can be confirmed, see docs
 RUNS_FOR_LOW_RATE: Final = 20  # from which so few confirmed peaks are false
 # What the rule is held to by tests/compare/test_calibration.py, of 2,000 tests in a simulation.
@@ -58,7 +65,6 @@ def document(data: ReportData, records: Sequence[Record] = ()) -> tuple[Block, .
             guard_view.Links(data.links.job, data.link_to),
             changes,
             charts=_charts(data, records),
-            hotspot_charts=(Chart("stacks", charts.hotspot_chart(verdict.hotspots)),),
         ),
         *_comparison(data, changes),
         Paragraph(tuple(_sources(data)), is_note=True),
@@ -172,3 +178,54 @@ def _false_alarms(compared: Comparison | None) -> str:
     if runs < MIN_RUNS_TO_CONFIRM:
         return ""
     return FALSE_ALARMS.format(peaks=0.05 if runs >= RUNS_FOR_LOW_RATE else 0.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What there is to show, and how the process ends.
+
+    `contents` is None where nothing could be judged: then `problem` names that, and `why` why.
+    """
+
+    contents: ReportData | None
+    exit_code: int
+    why: str = ""
+    problem: str = NO_PLAN
+    records: tuple[Record, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a sentence."""
+        return self.headlines[0]
+
+    @property
+    def headlines(self) -> tuple[str, ...]:
+        """The sentences of guard and comparison."""
+        return headlines(self.contents) if self.contents else (f"INCOMPLETE: {self.problem}",)
+
+    @property
+    def needs_attention(self) -> bool:
+        """Say whether somebody should look: also where the policy lets it pass."""
+        compared = self.contents.comparison if self.contents is not None else None
+        regressed = compared is not None and compared.state in {"worse", "mixed"}
+        return bool(self.exit_code) or regressed
+
+    def text(self, limit: SizeLimit) -> str:
+        """Markdown as long as it may be, with the footer of the policy where that fits."""
+        if self.contents is None:
+            return as_markdown(not_evaluated(self.problem, self.why), limit=limit)
+        footer = self.contents.policy_info.footer
+        size = limit.length(footer) + 1
+        footer = f"\n{footer.rstrip()}\n" if footer and size < limit.amount // 2 else ""
+        limit = replace(limit, amount=limit.amount - size) if footer else limit
+        place = full_text_location(self.contents)
+        return as_markdown(document(self.contents), limit=limit, full_text_location=place) + footer
+
+    def page(self) -> str:
+        """The HTML page."""
+        # Imported here: Markdown need not pay for Jinja.
+        from ciguard.render.html import as_html  # noqa: PLC0415
+
+        if self.contents is None:
+            return as_html(not_evaluated(self.problem, self.why))
+        return as_html(document(self.contents, self.records))

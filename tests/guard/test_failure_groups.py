@@ -21,7 +21,7 @@ from ciguard.guard.failure_groups import (
 from ciguard.guard.verdict import Failure, Hotspot
 from ciguard.guard.wording import headline
 from ciguard.model import Result, Suite
-from ciguard.report import charts
+from ciguard.text import distinct_lines
 
 NET = """System.OutOfMemoryException : Exception of type 'System.OutOfMemoryException' was thrown.
    at System.GC.AllocateNewArray(IntPtr typeHandle, Int32 length, GC_ALLOC_FLAGS flags)
@@ -209,7 +209,7 @@ def test_long_classes_without_a_separator_of_ours_stay_apart() -> None:
     assert [(one.name, one.total) for one in verdict.hotspots] == [
         (name, 2) for name in sorted(classes)
     ]
-    assert len({one.label for one in charts.hotspot_chart(verdict.hotspots)}) == 3
+    assert len({*distinct_lines([one.name for one in verdict.hotspots], 44)}) == 3
 
 
 def test_totals_of_a_large_red_run() -> None:

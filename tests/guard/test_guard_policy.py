@@ -34,7 +34,7 @@ from ciguard.model import (
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.render.plaintext import COLUMNS
 from ciguard.report.data import ReportData
-from ciguard.report.rendered_report import Report
+from ciguard.report.view import Report
 
 if TYPE_CHECKING:
     from conftest import Golden

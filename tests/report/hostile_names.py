@@ -11,8 +11,7 @@ from ciguard.codec.record.reader import read_records
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.model import Result
-from ciguard.report.data import ReportData
-from ciguard.report.links import Links
+from ciguard.report.data import Links, ReportData
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison

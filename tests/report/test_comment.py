@@ -22,7 +22,7 @@ from ciguard.guard.verdict import Excused, Reason
 from ciguard.model import Result
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.data import ReportData, excuses_of
-from ciguard.report.rendered_report import Report
+from ciguard.report.view import Report
 
 if TYPE_CHECKING:
     from ciguard.compare.comparison import Comparison

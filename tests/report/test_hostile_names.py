@@ -18,7 +18,7 @@ from ciguard.github.workflow_commands import annotation
 from ciguard.guard.annotations import annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.check_annotations import check_annotations
-from ciguard.report.rendered_report import Report
+from ciguard.report.view import Report
 from ciguard.text import one_line
 
 if TYPE_CHECKING:
