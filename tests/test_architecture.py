@@ -61,7 +61,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             "github.repository_ref",
             "template_loader",
         ),
-        *("run.frameworks", "init.project", "init.requirement", "init.workflow_files"),
+        *("run.frameworks", "init.project", "init.workflow_files"),
     ),
     "template_loader": ("text",),
     "mermaid": (),

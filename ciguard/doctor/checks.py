@@ -1,12 +1,17 @@
-"""The checks that `ciguard doctor` makes, as values. Pure."""
+"""The checks that `ciguard doctor` makes, as values and as they are shown. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ciguard.document import Block, Facts, Paragraph
+from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ciguard.document import Content
 
 Level = Literal["ok", "warning", "error"]
 SCHEMA: Final = 1
@@ -50,11 +55,22 @@ def as_json(checks: Sequence[Check]) -> dict[str, Any]:
         "schema": SCHEMA,
         "errors": levels.count("error"),
         "warnings": levels.count("warning"),
-        "checks": [
-            {"name": one.name, "level": one.level, "what": one.what, "fix": one.fix}
-            for one in checks
-        ],
+        "checks": [asdict(one) for one in checks],
     }
+
+
+def document(checks: Sequence[Check]) -> tuple[Block, ...]:
+    """All checks in their order, then how many of them are errors and warnings."""
+    rows: list[tuple[str, Content]] = []
+    width = max((len(check.name) for check in checks), default=0)
+    for check in checks:
+        rows.append((f"{check.level:<8} {check.name:<{width}}", check.what))
+        if check.fix:
+            rows.append(("", f"fix: {check.fix}"))
+    levels = [check.level for check in checks]
+    errors, warnings = levels.count("error"), levels.count("warning")
+    counts = f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}"
+    return (Facts(tuple(rows)), Paragraph(counts))
 
 
 def check_rate_limit(remaining: int, limit: int) -> Check:

@@ -16,12 +16,12 @@ from ciguard.doctor.checks import (
     as_json,
     check_artifact_version,
     check_rate_limit,
+    document,
     error,
     has_errors,
     ok,
     warning,
 )
-from ciguard.doctor.view import document
 from ciguard.errors import CiguardError, ExitCode, UsageError
 from ciguard.git.checkout import remote_url
 from ciguard.github.repository_ref import resolve_repository

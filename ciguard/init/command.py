@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import json
 import sys
 from typing import TYPE_CHECKING
 
 import click
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from ciguard import console
-from ciguard.config import FILE, Seconds, configured_by, describe_mistake
+from ciguard.config import FILE, WorkflowConfig, configured_by, describe_mistake
 from ciguard.errors import ExitCode, UsageError
 from ciguard.init.generated_files import WORKFLOW_FILE, generate
 from ciguard.sources import local
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ciguard.config import Config
     from ciguard.init.generated_files import GeneratedFile
     from ciguard.invocation import Invocation
@@ -57,19 +60,13 @@ def command(
     The command never overwrites an existing ciguard.toml. It shows each change and asks first.
     """
     folder, config = invocation.folder, invocation.config()
-    if checkpoint is not None:
-        config = with_checkpoint(config, checkpoint)
-        if configured_by(folder) and config != invocation.config():
-            setting = f'workflow.checkpoint = "{checkpoint}"'
+    options = {"checkpoint": checkpoint, "forks": forks, "confirm_suspects": confirm_suspects}
+    changed = with_workflow(config, {name: value for name, value in options.items() if value})
+    for name, value in changed.workflow:
+        if configured_by(folder) and value != getattr(config.workflow, name):
+            setting = f"workflow.{name} = {json.dumps(options[name])}"
             console.err(f"set {setting} in {FILE} as well: the next ciguard init asks only there")
-    for name, is_requested in (("forks", forks), ("confirm_suspects", confirm_suspects)):
-        if is_requested and not getattr(config.workflow, name):
-            config = with_workflow(config, **{name: True})
-            if configured_by(folder):
-                setting = f"workflow.{name} = true"
-                console.err(
-                    f"set {setting} in {FILE} as well: the next ciguard init asks only there"
-                )
+    config = changed
     changed_files = [
         item for item in generate(folder, config, console.err, static=static) if item.verb != "keep"
     ]
@@ -84,23 +81,17 @@ def command(
     return ExitCode.OK
 
 
-def with_checkpoint(config: Config, text: str) -> Config:
-    """The configuration with the option's time in it.
+def with_workflow(config: Config, given: Mapping[str, object]) -> Config:
+    """The configuration with options in its section for workflows.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the time of a checkpoint is none.
     """
     try:
-        time_s = TypeAdapter(Seconds).validate_python(text)
+        workflow = WorkflowConfig.model_validate({**config.workflow.model_dump(), **given})
     except ValidationError as error:
         what = describe_mistake(error.errors()[0])
         raise UsageError(what, where="--checkpoint", fix="pass one like 15m") from None
-    return with_workflow(config, checkpoint=time_s)
-
-
-def with_workflow(config: Config, **changes: object) -> Config:
-    """The configuration with other values of its section for workflows."""
-    workflow = config.workflow.model_copy(update=changes)
     return config.model_copy(update={"workflow": workflow})
 
 

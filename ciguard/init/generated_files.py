@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 from dataclasses import dataclass
@@ -21,7 +22,6 @@ from ciguard.init.project import (
     suggested_checkout,
     suggested_setup,
 )
-from ciguard.init.requirement import DISTRIBUTION, direct_requirement
 from ciguard.init.workflow_files import (
     Workflow,
     count_checkpoint_steps,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from ciguard.config import Config
 
+DISTRIBUTION: Final = "ciguard-shards"
 WORKFLOW_FILE: Final = ".github/workflows/ciguard.yml"
 FORKS_FILE: Final = ".github/workflows/ciguard-forks.yml"
 HISTORY_FILE_WARNING: Final = (
@@ -90,7 +91,7 @@ def generate(
     """What would be written, the configuration first: the workflow is made from it.
 
     Args:
-        tell: is told what was found out on the way.
+        notify: gets what was found out on the way.
 
     Raises:
         UsageError: this is not the top folder of a git repository, or what is configured cannot be.
@@ -173,6 +174,25 @@ def running_requirement() -> str:
     except metadata.PackageNotFoundError:
         return ""
     return direct_requirement(installed.read_text("direct_url.json"))
+
+
+def direct_requirement(direct_url: str | None) -> str:
+    """The PEP 508 direct reference of an installation from version control, pinned to its commit.
+
+    `ciguard` on the public package index is another program, so a name alone is never enough.
+
+    Args:
+        direct_url: text of direct_url.json (PEP 610); None where the installation has none.
+
+    Returns:
+        "" where a runner could not fetch the same: an index, a file, a checkout of this machine.
+    """
+    origin = json.loads(direct_url or "{}")
+    url, vcs = origin.get("url", ""), origin.get("vcs_info")
+    if vcs is None or not url.startswith(("https://", "http://", "ssh://")):
+        return ""
+    folder = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
+    return f"{DISTRIBUTION} @ {vcs['vcs']}+{url}@{vcs['commit_id']}{folder}"
 
 
 def repository_files(folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ import tomllib
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.init.pins import ACTIONS
+from ciguard.init.workflow_files import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

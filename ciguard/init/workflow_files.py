@@ -8,17 +8,36 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 import yaml
 
 from ciguard.errors import UsageError
-from ciguard.init.pins import ACTIONS, LOCAL, LOCAL_FILES
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+# The actions that a generated workflow uses, pinned by commit: a tag can move, a commit cannot.
+# Read from the tags of the actions' repositories, 2026-11.
+ACTIONS: Final = {
+    "checkout": "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1",
+    "download_artifact": (
+        "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1"
+    ),
+    "setup_python": "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0",
+    "upload_artifact": "actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0",
+}
+# On a GitHub Enterprise Server, which has artifacts of generation 3 only: actions in the repository
+# around that server's own, of which only it knows the commits.
+LOCAL: Final = {
+    "download_artifact": "./.github/actions/ciguard-download",
+    "upload_artifact": "./.github/actions/ciguard-upload",
+}
+LOCAL_FILES: Final = {
+    ".github/actions/ciguard-download/action.yml": "download_v3.yml.j2",
+    ".github/actions/ciguard-upload/action.yml": "upload_v3.yml.j2",
+}
 OLD_ARTIFACT_VERSION: Final = 3  # generation of artifacts
 SCIPY: Final = "scipy>=1.14"  # the extra `experiment`, which no address of ours can name
 MAX_STEPS: Final = 20  # each is two steps and an artifact
@@ -32,12 +51,12 @@ class Workflow:
         install: what pip is told to install; "" writes a step that fails and says so.
         setup: YAML list of steps that prepare the machine for the tests; "" for none.
         history: where the history lies, as `--history` takes it.
-        branch: it is a branch of the repository, which its job writes.
         python: version for ciguard alone; the tests keep theirs.
         checkpoint: how long a step begins tests, as `--for` takes it; "" for one step to the end.
-        parts: the most steps that a leg is cut into, the last of which runs to the end.
+        checkpoint_steps: the most steps of a leg, the last of which runs to the end.
         artifacts: generation of GitHub's artifacts: 3 on an Enterprise Server, else 4.
-        confirm: jobs that run suspects of a pull request again on both commits.
+        confirm_suspects: jobs that run suspects of a pull request again on both commits.
+        branch: the history is a branch of the repository, which its job writes.
     """
 
     default_branch: str
@@ -83,17 +102,9 @@ def render_workflow(
     pins = {**ACTIONS, **LOCAL} if workflow.artifacts == OLD_ARTIFACT_VERSION else ACTIONS
     name = "forks" if forks else "static" if static else "workflow"
     return environment.get_template(f"{name}.yml.j2").render(
-        static=static,
-        default_branch=workflow.default_branch,
-        install=workflow.install,
+        asdict(workflow),
         setup=textwrap.dedent(workflow.setup).strip("\n"),
-        history=workflow.history,
-        branch=workflow.branch,
-        python=workflow.python,
-        checkpoint=workflow.checkpoint,
-        parts=workflow.checkpoint_steps,
-        artifacts=workflow.artifacts,
-        confirm=workflow.confirm_suspects,
+        static=static,
         scipy=SCIPY,
         pins=pins,
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ciguard.init.pins import ACTIONS
+from ciguard.init.workflow_files import ACTIONS
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent

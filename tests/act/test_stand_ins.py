@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ciguard.init.pins import ACTIONS
+from ciguard.init.workflow_files import ACTIONS
 
 if TYPE_CHECKING:
     from act.fake_machine import GitHub

@@ -8,12 +8,12 @@ from ciguard.doctor.checks import (
     as_json,
     check_artifact_version,
     check_rate_limit,
+    document,
     error,
     has_errors,
     ok,
     warning,
 )
-from ciguard.doctor.view import document
 from ciguard.render.plaintext import as_text
 
 CHECKS = [

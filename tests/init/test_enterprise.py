@@ -13,7 +13,7 @@ from init.test_command import WORKFLOW
 from init.test_workflow_files import FILLED_IN
 
 from ciguard.config import load
-from ciguard.init.pins import LOCAL_FILES
+from ciguard.init.workflow_files import LOCAL_FILES
 from ciguard.plan.outputs import fill_matrix
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import json
 import pytest
 from packaging.requirements import Requirement
 
-from ciguard.init.requirement import direct_requirement
+from ciguard.init.generated_files import direct_requirement
 
 GIT = {"vcs": "git", "requested_revision": "main", "commit_id": "0123abcd"}
 

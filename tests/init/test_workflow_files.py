@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from ciguard.errors import UsageError
-from ciguard.init.pins import ACTIONS
-from ciguard.init.workflow_files import Workflow, count_checkpoint_steps, render_workflow
+from ciguard.init.workflow_files import ACTIONS, Workflow, count_checkpoint_steps, render_workflow
 from ciguard.plan.outputs import fill_matrix
 from ciguard.template_loader import environment
 
