@@ -191,17 +191,3 @@ def simulate_shard(
         held = sum(one.start.predicted_peak_bytes for one in state.running.values())
         peak_bytes = max(peak_bytes, held)
     return wall_s, peak_bytes
-
-
-def quick_makespans_s(work: PackingProblem, shard_count: int) -> list[float]:
-    """Wall times of so many shards, by sums: memory and the order of processes are left out."""
-    _, packed = pack_shards(work, min(shard_count, work.max_shards), {})
-    found = []
-    for members in packed:
-        slots = min(work.processes, len(members))
-        longest_s = max(work.solo_s(member) for member in members) if slots > 1 else 0.0
-        starts_s = work.processes_s(members)
-        starts_s += [starts_s[0]] * (slots - len(starts_s))  # each place has at least one process
-        wall_s = work.leg.total_s + (work.load_s(members) + math.fsum(starts_s)) / slots
-        found.append(max(wall_s, longest_s))
-    return found

@@ -1,4 +1,4 @@
-"""What `ciguard plan` shows, as blocks: facts, warnings, shards, other numbers of shards. Pure."""
+"""What `ciguard plan` shows, as blocks: facts, warnings, shards. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from ciguard.document import (
     Headline,
     Item,
     Section,
-    Strong,
     Table,
     join,
 )
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
         PlanNote,
         PlanNoteKind,
         Prediction,
+        RunCost,
         Shard,
     )
 
@@ -132,7 +132,6 @@ def document(plan: Plan, split: Sequence[str], *, drawn: bool = False) -> tuple[
         _shard_table(plan, measured=measured, bars=True, formats=("text",)),
         Facts(tuple(_facts(plan, split, measured=measured))),
         Section("chart", (chart,)),
-        *_alternatives(plan, measured=measured),
         _shard_table(plan, measured=measured, formats=("markdown", "html"), folded=many),
         *_unit_tables(plan, measured=measured),
     )
@@ -159,6 +158,8 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
     yield "history", _history(plan)
     if measured:
         yield from _times(plan)
+        if plan.cost is not None:
+            yield from _cost(plan, plan.cost)
     if plan.policy.deadline_s is not None:
         yield "deadline", _deadline(plan, plan.policy.deadline_s)
         if measured and plan.risk is not None:
@@ -282,35 +283,19 @@ def _mermaid(plan: Plan) -> str:
     )
 
 
-def _alternatives(plan: Plan, *, measured: bool) -> Iterator[Block]:
-    """Other numbers of shards, and why there are not more; none without times."""
-    if not measured:
-        return
-    priced = any(one.price_usd is not None for one in plan.alternatives)
-    titles = ("shards", "wall of the run", "billed minutes", *(["price"] if priced else []))
-    columns = (*(Column(title, "right") for title in titles), Column(""))
-    rows: list[Row] = []
-    for one in plan.alternatives:
-        cells = (f"{one.shards:,}", duration(one.wall_s), f"{one.minutes:,}", price(one.price_usd))
-        shown = cells[: len(titles)]
-        rows.append((*map(Strong, shown), "chosen") if one.chosen else (*shown, ""))
-    notes = Bullets(tuple(map(Item, _alternative_notes(plan))), "note")
-    table = Table(columns, tuple(rows), "alternative")
-    yield Section("alternatives", (table, notes), "Other numbers of shards")
-
-
-def _alternative_notes(plan: Plan) -> Iterator[str]:
-    if plan.shard_count_limited_by:
-        why = "; ".join(map(note_text, plan.shard_count_limited_by))
-        yield f"why {count_of(len(plan.shards), 'shard')}: {why}"
-    for name, pool in plan.pools.items():
-        if pool.concurrency is not None:
-            yield f"pool {name}: {count_of(pool.concurrency, 'job')} at once"
+def _cost(plan: Plan, cost: RunCost) -> Iterator[tuple[str, Content]]:
+    """The run as a whole, and why it has no more shards."""
+    paid = f", {price(cost.price_usd)}" if cost.price_usd is not None else ""
+    yield "run", f"{duration(cost.wall_s)}, {count_of(cost.minutes, 'billed minute')}{paid}"
     silent = [f"pool.{name}.setup" for name, pool in plan.pools.items() if pool.setup_s is None]
     if silent:
-        yield f"job set-up is not counted: set {_some(silent)}"
-    if len(plan.alternatives) > 1:
-        yield "alternatives are sums of times, without the limits of memory"
+        yield "", f"without the set-up of jobs: set {_some(silent)}"
+    for name, pool in plan.pools.items():
+        if pool.concurrency is not None:
+            yield "", f"pool {name}: {count_of(pool.concurrency, 'job')} at once"
+    if plan.shard_count_limited_by:
+        why = "; ".join(map(note_text, plan.shard_count_limited_by))
+        yield "shards", f"{len(plan.shards)}: {why}"
 
 
 def _unit_tables(plan: Plan, *, measured: bool) -> Iterator[Section]:

@@ -1,13 +1,12 @@
 """A document for a terminal or a log: 80 columns unless the terminal is wider, no markup.
 
-Tables are laid out by rich. A table that is too wide loses columns in their stated order; one that
-is too wide even so is shown as entries: the first cell on a line, the others below it.
+A table that is too wide loses columns in their stated order; one that is too wide even so is shown
+as entries: the first cell on a line, the others below it.
 """
 
 from __future__ import annotations
 
 import textwrap
-from io import StringIO
 from typing import TYPE_CHECKING, Final
 
 from ciguard.document import (
@@ -30,6 +29,7 @@ from ciguard.document import (
     visible,
 )
 from ciguard.text import count_of, one_line
+from ciguard.text import table as aligned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -163,20 +163,7 @@ def _more(count: int, noun: str = "") -> str:
 
 
 def _layout_table(table: Table, rows: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
-    # Imported here: 30 ms that `--help` and JSON need not pay.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table as Grid  # noqa: PLC0415
-
-    grid = Grid(
-        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="", collapse_padding=True
-    )
-    for place in columns:
-        column = table.columns[place]
-        grid.add_column(column.title, justify=column.align, no_wrap=True)
-    for row in rows:
-        grid.add_row(*(row[place] for place in columns))
-    stream = StringIO()
-    Console(
-        file=stream, width=10_000, color_system=None, markup=False, emoji=False, highlight=False
-    ).print(grid)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
+    shown = [table.columns[place] for place in columns]
+    cells = [tuple(row[place] for place in columns) for row in rows]
+    right = frozenset(n for n, column in enumerate(shown) if column.align == "right")
+    return aligned([tuple(column.title for column in shown), *cells], right=right)

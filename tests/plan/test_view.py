@@ -152,10 +152,9 @@ def test_nothing_from_outside_becomes_markup() -> None:
     made = hostile()
     html = MarkdownIt("gfm-like", {"linkify": False}).render(markdown(made.plan, made.split))
     assert html.count("<h3>") == 1
-    assert html.count("<h") == html.count("<h3>") + html.count("<h4>") == 4
+    assert html.count("<h") == html.count("<h3>") + html.count("<h4>") == 3
     assert not any(tag in html for tag in ("<script", "<a ", "<em>", "<b>", "<img"))
-    rows = (1 + len(made.plan.alternatives)) + (1 + len(made.plan.shards))
-    assert html.count("<tr>") == rows
+    assert html.count("<tr>") == 1 + len(made.plan.shards)
     assert "@\u200bsomeone" in html
 
 
@@ -285,17 +284,13 @@ def test_shards_with_long_keys_are_told_apart() -> None:
 def test_what_a_plan_does_not_say_is_left_out() -> None:
     made = planned({"a.py::t": 60.0, "b.py::t": 60.0}, shards=2)
     pools = {name: replace(pool, setup_s=0.0) for name, pool in made.plan.pools.items()}
-    chosen = tuple(one for one in made.plan.alternatives if one.chosen)
-    plan = replace(
-        made.plan, floor=None, shard_count_limited_by=(), pools=pools, alternatives=chosen
-    )
+    plan = replace(made.plan, floor=None, shard_count_limited_by=(), pools=pools)
     plan = replace(plan, policy=replace(plan.policy, deadline_s=None))
     text = terminal(plan, ())
-    words = "longest|deadline|memory|moved|candidates|why|set-up|alternatives"
+    words = "longest|deadline|memory|moved|candidates|set-up|shards  "
     assert not re.search(words, text)
-    assert text.endswith("\n     2       1 min 00 s               2  chosen\n")
-    assert "billed" not in terminal(replace(plan, alternatives=()), ())
-    assert "billed" not in markdown(replace(plan, alternatives=()), ())
+    assert "\nrun          1 min 00 s, 2 billed minutes\n" in text
+    assert "billed" not in terminal(replace(plan, cost=None), ())
 
 
 def test_every_note_has_words() -> None:
