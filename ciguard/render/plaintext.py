@@ -29,7 +29,6 @@ from ciguard.document import (
     visible,
 )
 from ciguard.text import count_of, one_line
-from ciguard.text import table as aligned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -164,6 +163,12 @@ def _more(count: int, noun: str = "") -> str:
 
 def _layout_table(table: Table, rows: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
     shown = [table.columns[place] for place in columns]
-    cells = [tuple(row[place] for place in columns) for row in rows]
-    right = frozenset(n for n, column in enumerate(shown) if column.align == "right")
-    return aligned([tuple(column.title for column in shown), *cells], right=right)
+    lines = [[column.title for column in shown], *([row[n] for n in columns] for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column.align == "right" else cell.ljust(width)
+            for cell, width, column in zip(line, widths, shown, strict=True)
+        ).rstrip()
+        for line in lines
+    )
