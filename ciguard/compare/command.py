@@ -20,7 +20,7 @@ from ciguard.compare.json import as_json
 from ciguard.compare.run_columns import runs_from_records
 from ciguard.compare.transitions import quarantined
 from ciguard.compare.view import document
-from ciguard.errors import CiguardError, InputError, UsageError
+from ciguard.errors import InputError, UsageError
 from ciguard.model import FAIL_CONDITIONS
 from ciguard.render.markdown import as_markdown
 from ciguard.render.plaintext import as_text
@@ -171,20 +171,17 @@ def _configured_history(invocation: Invocation) -> History | None:
     """The configuration's history. Nobody asked for it by name, so its absence is a note."""
     if not (_has_configuration(invocation) or invocation.environ.get(STORE_VARIABLE)):
         return None
-    from ciguard.history.stores import load, open_store, unusable_message  # noqa: PLC0415
+    from ciguard.history.stores import load_or_explain  # noqa: PLC0415
 
     config = invocation.config()
     if not config.model_fields_set and not (invocation.folder / CONFIGURED[0]).exists():
         return None  # a pyproject.toml that says nothing of us
-    place = config.history.store
-    try:
-        loaded = load(open_store(place, invocation.folder, invocation.environ))
-    except CiguardError as error:
-        console.err(f"note: {unusable_message(place, error, WITHOUT_HISTORY)}")
-        return None
-    if not loaded.exists:
-        console.err(f"note: there is no history at {place} yet: {WITHOUT_HISTORY}")
-    return loaded.history if loaded.exists else None
+    found = load_or_explain(
+        config.history.store, invocation.folder, invocation.environ, WITHOUT_HISTORY
+    )
+    if found.problem:
+        console.err(f"note: {found.problem}")
+    return found.history
 
 
 def _has_configuration(invocation: Invocation) -> bool:

@@ -10,7 +10,7 @@ import click
 
 from ciguard import console
 from ciguard.codec.results.result_patterns import HELP
-from ciguard.errors import CiguardError, InputError
+from ciguard.errors import InputError
 from ciguard.github.workflow_commands import annotation, outputs
 from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.effective_policy import effective_policy
@@ -138,14 +138,9 @@ def command(
 def _history(invocation: Invocation, where: str) -> History | None:
     """Past runs; without them no failure is ignored, and the verdict says so."""
     # Imported here: it needs numpy, and most runs are judged without past ones.
-    from ciguard.history.stores import load, open_store, unusable_message  # noqa: PLC0415
+    from ciguard.history.stores import load_or_explain  # noqa: PLC0415
 
-    try:
-        loaded = load(open_store(where, invocation.folder, invocation.environ))
-    except CiguardError as error:
-        console.err(f"warning: {unusable_message(where, error, WITHOUT_HISTORY)}")
-        return None
-    if not loaded.exists:
-        console.err(f"warning: there is no history at {where} yet: {WITHOUT_HISTORY}")
-        return None
-    return loaded.history
+    found = load_or_explain(where, invocation.folder, invocation.environ, WITHOUT_HISTORY)
+    if found.problem:
+        console.err(f"warning: {found.problem}")
+    return found.history

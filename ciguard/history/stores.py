@@ -6,9 +6,9 @@ To add a store: its module, its line in `STORES`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from ciguard.errors import InputError, RemoteError
+from ciguard.errors import CiguardError, InputError, RemoteError
 from ciguard.history import branch_store, file_store
 from ciguard.history import file as history_codec
 from ciguard.history.file import DamagedHistory
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from ciguard.errors import CiguardError
     from ciguard.history.file import History
     from ciguard.history.file_store import StoredBytes
 
@@ -90,10 +89,27 @@ class Loaded:
     size_bytes: int = 0
 
 
-def unusable_message(location: str, error: CiguardError, then: str) -> str:
-    """What a command says that goes on without a history; `then` is what follows from it."""
-    fix = f". Fix: {error.fix}" if error.fix else ""
-    return f"the history at {location} cannot be used: {error.what}; {then}{fix}"
+class Attempt(NamedTuple):
+    """A history, or why there is none: `problem` is "" or a sentence; `is_new`: none was begun."""
+
+    history: History | None
+    problem: str = ""
+    is_new: bool = False
+
+
+def load_or_explain(
+    location: str, folder: Path, environ: Mapping[str, str], consequence: str
+) -> Attempt:
+    """Read a history that a command can do without; `consequence` is how it goes on then."""
+    try:
+        loaded = load(open_store(location, folder, environ))
+    except CiguardError as error:
+        fix = f". Fix: {error.fix}" if error.fix else ""
+        what = f"the history at {location} cannot be used: {error.what}"
+        return Attempt(None, f"{what}; {consequence}{fix}")
+    if not loaded.exists:
+        return Attempt(None, f"there is no history at {location} yet: {consequence}", is_new=True)
+    return Attempt(loaded.history)
 
 
 def load(store: HistoryStore) -> Loaded:

@@ -76,7 +76,7 @@ class Estimates:
         wall_s: finite, >= 0, rounded to microseconds.
         variance_s2: spread of `wall_s` from run to run on one machine.
         peak_delta_bytes, retained_bytes: NaN where neither the unit nor a sibling was measured.
-        known: history has seen the unit.
+        has_history: the history has seen the unit.
         speed_spread: of the machines, as in `Observations`.
     """
 

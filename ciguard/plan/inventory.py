@@ -43,7 +43,7 @@ class Inventory:
         excluded: by key, not in `units`.
         files: every test file, also those without a unit -> how many units it has.
         file_names: of each unit, where it is known.
-        listed: the user listed the units; no framework did.
+        user_listed: the user listed the units; no framework did.
     """
 
     units: tuple[InventoryUnit, ...]

@@ -20,7 +20,7 @@ MIN_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TimeoutRule:
-    """Of a suite. `most_s` limits every unit, `ratio` x its longest time those with a past."""
+    """Of a suite. `max_s` limits every unit, `ratio` x its longest time those with a past."""
 
     max_s: float | None = None
     ratio: float | None = None

@@ -66,7 +66,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """All of them, the longest first; `left_out` counts what has no room."""
+    """All of them, the longest first; `omitted` counts what has no room."""
 
     bars: tuple[Bar, ...]
     height: float

@@ -22,7 +22,7 @@ NAME_WIDTH: Final = 200
 
 
 def check_annotations(contents: ReportData, workflow: str) -> tuple[CheckAnnotation, ...]:
-    """What makes it incomplete or failed first, then the failures, at most `MOST`.
+    """What makes it incomplete or failed first, then the failures, at most `MAX_ANNOTATIONS`.
 
     Args:
         workflow: the file that stands for what is in no file: GitHub wants one for each.

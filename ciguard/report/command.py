@@ -30,7 +30,7 @@ from ciguard.guard.job_checks import decode_needs
 from ciguard.guard.prove import prove
 from ciguard.guard.result_files import records_from_files
 from ciguard.guard.run_checks import check_unread_files
-from ciguard.history.stores import load, open_store, unusable_message
+from ciguard.history.stores import load_or_explain
 from ciguard.render.markdown import SizeLimit, utf8_bytes
 from ciguard.report.data import (
     Links,
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from ciguard.guard.github_facts import RunFacts
     from ciguard.guard.job_checks import NeededJob
     from ciguard.history.file import History
+    from ciguard.history.stores import Attempt
     from ciguard.invocation import Invocation
     from ciguard.model import CaseKey, Plan, Record
     from ciguard.sources.subject_run import SubjectRun
@@ -191,7 +192,8 @@ def command(
         "suspects": _write_comparison(invocation, answer, comparison) if comparison else "",
     }
     if github:
-        _write_summary(invocation, "\n\n".join([text.rstrip(), *published.notes]) + "\n")
+        if target := invocation.environ.get("GITHUB_STEP_SUMMARY"):
+            local.append(target, "\n\n".join([text.rstrip(), *published.notes]) + "\n")
         if answer.contents is not None:
             _annotate(invocation, answer.contents, more)
     return answer.exit_code or published.exit_code
@@ -205,31 +207,21 @@ class _LazyHistory:
         self._where = location if location is not None else invocation.config().history.store
 
     @cached_property
-    def loaded(self) -> tuple[History | None, str]:
-        """The history; else None and why."""
-        where = self._where
-        try:
-            loaded = load(open_store(where, self._invocation.folder, self._invocation.environ))
-        except CiguardError as error:
-            why = unusable_message(where, error, WITHOUT_HISTORY)
-            return None, self._report_problem(why, annotated=True)
-        if not loaded.exists:
-            return None, self._report_problem(
-                f"there is no history at {where} yet: {WITHOUT_HISTORY}"
-            )
-        return loaded.history, ""
+    def loaded(self) -> Attempt:
+        """The history; else why not, which is shown at once."""
+        invocation = self._invocation
+        found = load_or_explain(self._where, invocation.folder, invocation.environ, WITHOUT_HISTORY)
+        if found.problem and self._github and not found.is_new:
+            spelled = annotation("warning", found.problem, title="ciguard report")
+            console.workflow_command(spelled)
+        elif found.problem:
+            console.err(f"warning: {found.problem}")
+        return found
 
     def at(self, where: str) -> History | None:
         """The history of that place, which is another one where a proposal changes it."""
         other = _LazyHistory(self._invocation, where, github=self._github)
-        return (self if where == self._where else other).loaded[0]
-
-    def _report_problem(self, why: str, *, annotated: bool = False) -> str:
-        if annotated and self._github:
-            console.workflow_command(annotation("warning", why, title="ciguard report"))
-        else:
-            console.err(f"warning: {why}")
-        return why
+        return (self if where == self._where else other).loaded.history
 
 
 def _build_report(
@@ -242,7 +234,10 @@ def _build_report(
     ignore_base_failures: bool,
     confirmation: str | None,
 ) -> Report:
-    confirmed = _read_confirmation(invocation, confirmation) if confirmation is not None else None
+    confirmed = None
+    if confirmation is not None:
+        content = local.read(invocation.folder / confirmation)
+        confirmed = read_confirmation(content, confirmation)
     note = None
     needs_argument = (
         local.read_argument(invocation.folder, "--needs", needs) if needs is not None else None
@@ -305,18 +300,11 @@ def _describe_error(error: CiguardError, jobs: Sequence[NeededJob] = ()) -> str:
     return ". ".join(part for part in parts if part) + "."
 
 
-def _site(
-    run: ActionsRun | None, subject_run: SubjectRun | None, platform: RunFacts | None
-) -> Links:
+def _site(run: ActionsRun | None, named: SubjectRun | None, platform: RunFacts | None) -> Links:
+    """Of the run that is judged: the one that was named, else the one that this is a job of."""
     subject = run.subject_run if run is not None else None
-    if (
-        subject_run is not None
-        and subject_run.page
-        and (subject is None or subject[0] != subject_run.run_id)
-    ):
-        return links_for_run(
-            subject_run.page, subject_run.run_id, subject_run.run_attempt, platform
-        )
+    if named is not None and named.page and (subject is None or subject[0] != named.run_id):
+        return links_for_run(named.page, named.run_id, named.run_attempt, platform)
     return links_of_run(run, platform) if run is not None else Links("")
 
 
@@ -331,7 +319,7 @@ def _compare(
     candidates = runs_from_records(_of_plan(plan, records), "this run")
     if not candidates:
         return None, "no leg left a record"
-    history, why = lazy_history.loaded
+    history, why, _ = lazy_history.loaded
     if history is None:
         return None, why
     run = current_run(invocation.environ)
@@ -400,10 +388,6 @@ def _write_values(invocation: Invocation, answer: Report, path: str) -> str:
     return name
 
 
-def _read_confirmation(invocation: Invocation, path: str) -> Confirmation:
-    return read_confirmation(local.read(invocation.folder / path), path)
-
-
 def _uploaded_confirmation(
     subject_run: SubjectRun | None,
 ) -> tuple[Confirmation | None, Note | None]:
@@ -436,12 +420,6 @@ def _write_comparison(invocation: Invocation, answer: Report, path: str) -> str:
 
 def _of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:
     return [one for one in records if one.header is not None and one.header.plan_id == plan.id]
-
-
-def _write_summary(invocation: Invocation, text: str) -> None:
-    target = invocation.environ.get("GITHUB_STEP_SUMMARY")
-    if target:
-        local.append(target, text)
 
 
 def _annotate(invocation: Invocation, contents: ReportData, more: Mapping[str, str]) -> None:
