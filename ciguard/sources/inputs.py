@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from ciguard.sources.subject_run import SubjectRun
 
 RUN_HELP: Final = "Run on GitHub (123456 or 123456/2) whose plan and records are downloaded."
-EVERY_S: Final = 10.0  # a line in the log of a job
+EVERY_S: Final = 10.0  # a line
 NO_PLAN: Final = (
     "no --plan and no --run: what should have run is said nowhere, and records cannot say what is "
     "missing"
@@ -132,11 +131,7 @@ def _plan(invocation: Invocation, path: str) -> Plan | InputError:
 
 @contextlib.contextmanager
 def progress_display() -> Iterator[Callable[[Progress], None]]:
-    """Tell of a download: a bar on a terminal, else a line now and then and one at the end."""
-    if sys.stderr.isatty():
-        with _bar() as on_bar_progress:
-            yield on_bar_progress
-        return
+    """Tell of a download: a line now and then, and one at the end."""
     started = time.monotonic()
     last: list[Progress] = []
     printed_at = started
@@ -156,26 +151,3 @@ def progress_display() -> Iterator[Callable[[Progress], None]]:
 
 def _progress_text(progress: Progress) -> str:
     return f"{progress.done} of {progress.total}, {size(progress.bytes)}"
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[Callable[[Progress], None]]:
-    # Imported here: rich costs 0.1 s that a job without a terminal need not pay.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn  # noqa: PLC0415
-    from rich.progress import Progress as Bar  # noqa: PLC0415
-
-    columns = (
-        TextColumn("downloading records"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[size]}"),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, size="")
-
-        def on_progress(progress: Progress) -> None:
-            received = size(progress.bytes)
-            bar.update(task, completed=progress.done, total=progress.total, size=received)
-
-        yield on_progress

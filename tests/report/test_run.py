@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import subprocess
-import sys
 from dataclasses import replace
 from html import unescape
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
 from codec.hostile_zips import HOSTILE
-from conftest import clean_environment
 from fakegithub.actions import add_artifact, add_job
 from fakegithub.conformance import description_path, mistakes, read_description
 from fakegithub.server import serving
@@ -296,33 +292,3 @@ def test_of_an_archive_that_is_refused_as_well(call: Call, server: FakeGitHub) -
     content, _ = HOSTILE["bomb"]
     add_artifact(server, "ciguard-confirmation-7-1", content)
     assert "The result of the experiment cannot be read" in call("report", "--history", "h").stdout
-
-
-def test_on_a_terminal_there_is_a_bar(
-    tmp_path: Path, environ: dict[str, str], world: World
-) -> None:
-    ours, theirs = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-m", "ciguard", "guard", "--run", "7", "--repo", REPOSITORY],
-        cwd=tmp_path,
-        env=clean_environment(**environ, TERM="xterm-256color"),
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        check=False,
-    )
-    os.close(theirs)
-    shown = b""
-    while piece := _read(ours):
-        shown += piece
-    os.close(ours)
-    assert done.returncode == 0
-    assert b"downloading records" in shown
-    assert b"3/3" in shown
-    assert b"\x1b[2K" in shown  # it is gone when all is here
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65_536)
-    except OSError:  # Linux says so when the other end is closed
-        return b""
