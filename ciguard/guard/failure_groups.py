@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.guard.verdict import FailureGroup, Hotspot
 from ciguard.run.frameworks.registry import FRAMEWORKS
-from ciguard.text import count_of, distinct_lines, one_line, whole_name
+from ciguard.text import count_of, one_line, whole_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,25 +88,12 @@ def group_failures(failures: Sequence[Failure]) -> tuple[FailureGroup, ...]:
 
 def summary_line(cause: FailureGroup, width: int) -> str:
     """ "950 x OutOfMemoryException in Tensor.Allocate (7 shards)"; the message is what is cut."""
-    return lines_of([cause], width)[0]
-
-
-def lines_of(causes: Sequence[FailureGroup], width: int) -> list[str]:
-    """A line for each cause; causes of different exceptions or places look different."""
-    tails = [f" ({count_of(cause.shards, 'shard')})" for cause in causes]
-    room = width - max(map(len, tails), default=0)
-    heads = distinct_lines([_head(cause) for cause in causes], room)
-    lines = []
-    for cause, head, tail in zip(causes, heads, tails, strict=True):
-        left = room - len(head) - len(": ")
-        said = f": {one_line(cause.message, left)}" if cause.message and left >= LEAST_SAID else ""
-        lines.append(head + said + tail)
-    return lines
-
-
-def _head(cause: FailureGroup) -> str:
     place = f" in {cause.frame}" if cause.frame else ""
-    return f"{len(cause.failures):,} x {cause.kind}{place}"
+    tail = f" ({count_of(cause.shards, 'shard')})"
+    head = one_line(f"{len(cause.failures):,} x {cause.kind}{place}", width - len(tail))
+    left = width - len(head) - len(tail) - len(": ")
+    said = f": {one_line(cause.message, left)}" if cause.message and left >= LEAST_SAID else ""
+    return head + said + tail
 
 
 def find_hotspots(
