@@ -17,28 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from guard.fixtures import make_leg, make_plan
+
 from ciguard.codec import plan_file as plan_codec
-from ciguard.codec.record.lines import encode
-from ciguard.model import (
-    DefaultsLine,
-    EndLine,
-    InventorySummary,
-    LegPolicy,
-    Line,
-    Plan,
-    PlannedUnit,
-    Pool,
-    Prediction,
-    ProcessEndLine,
-    ProcessLine,
-    Result,
-    SampleLine,
-    Shard,
-    ShardLine,
-    StartLine,
-    Suite,
-    Variant,
-)
+from ciguard.model import EndLine, Plan, ProcessEndLine, Result, SampleLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,29 +47,7 @@ def plan_of(legs: int, results: int) -> Plan:
         f"tests/unit/mod_{n % 997}/test_thing_{n % 9973}.py::test_{n}[p{n % 7}]"
         for n in range(results)
     ]
-    shards = tuple(
-        Shard(
-            key=f"{leg + 1:03}",
-            pool="linux",
-            units=tuple(
-                PlannedUnit(unit, wall_s=0.5, has_history=True) for unit in units[leg::legs]
-            ),
-            predicted=Prediction(500.0, 600.0, 700 << 20),
-            timeout_minutes=20,
-        )
-        for leg in range(legs)
-    )
-    plan = Plan(
-        id="",
-        suites={"": Suite("pytest", ("pytest",), variants={"": Variant()})},
-        pools={"linux": Pool("ubuntu-latest", 4, 16 << 30)},
-        policy=LegPolicy(),
-        shards=shards,
-        lower_bound_s=500.0,
-        gap=0.0,
-        inventory=InventorySummary(results, {}, "0" * 64),
-    )
-    return plan_codec.decode(plan_codec.encode(plan), "plan.json")
+    return make_plan({f"{leg + 1:03}": tuple(units[leg::legs]) for leg in range(legs)})
 
 
 def result_of(unit: str, number: int, at_s: float, *, red: bool) -> Result:
@@ -114,27 +76,26 @@ def result_of(unit: str, number: int, at_s: float, *, red: bool) -> Result:
 def write(folder: Path, plan: Plan, *, every: int) -> None:
     """All legs' records; of each `every` results one is red, of 0 none."""
     for shard in plan.shards:
-        place = folder / f"ciguard-record-{plan.id}-{shard.key}-1"
-        place.mkdir(parents=True)
-        header = ShardLine(plan.id, shard.key, run_id=7, run_attempt=1, shards=len(plan.shards))
-        inner = [encode(DefaultsLine(plan.id, shard.key, 7, 1, process=1))]
-        red = 0
-        for number, unit in enumerate(shard.units):
-            bad = bool(every) and number % every == 0
-            red += bad
-            inner.append(encode(StartLine(unit.unit, process=1, at_s=number * 0.5)))
-            inner.append(encode(result_of(unit.unit, number, number * 0.5 + 0.4, red=bad)))
-        count = len(shard.units)
-        counts = {"passed": count - red, "failed": red}
-        own: list[Line] = [
-            header,
-            ProcessLine(1, count, at_s=0.0, reason="first"),
-            *(SampleLine(float(s), 480 << 20, 9 << 30, 9 << 30) for s in range(count // 2)),
-            ProcessEndLine(1, "completed", 1 if red else 0, count * 0.5),
-            EndLine("completed", count * 0.5, 10 if red else 0, counts),
+        leg = make_leg(plan, shard.key)
+        results = [at for at, line in enumerate(leg.inner) if isinstance(line, Result)]
+        red = set(results[::every]) if every else set()
+        for number, at in enumerate(results):
+            unit = shard.units[number].unit
+            leg.inner[at] = result_of(unit, number, number + 0.9, red=at in red)
+        count = len(results)
+        leg.own[1:] = [
+            *(SampleLine(float(at_s), 480 << 20, 9 << 30, 9 << 30) for at_s in range(count // 2)),
+            ProcessEndLine(1, "completed", 1 if red else 0, float(count)),
+            EndLine(
+                "completed",
+                count + 0.1,
+                10 if red else 0,
+                {"passed": count - len(red), "failed": len(red)},
+            ),
         ]
-        (place / "process-001.jsonl").write_bytes(b"".join(inner))
-        (place / "supervisor.jsonl").write_bytes(b"".join(map(encode, own)))
+        for path, content in leg.files().items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
 
 
 def measured(checkout: Path, words: Sequence[str], expect: int) -> tuple[float, float, float]:
