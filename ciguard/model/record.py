@@ -72,7 +72,10 @@ class DefaultsLine:
 
 @dataclass(frozen=True, **SLOTS)
 class ProcessLine:
-    """A tested process was started; a decision of `run/policy/rules.py` with its reason."""
+    """A tested process was started; a decision of `run/policy/rules.py` with its reason.
+
+    `reason` is a `ReasonKind` of `run/policy/actions.py`, and `facts` are its numbers.
+    """
 
     process: int
     units: int
@@ -81,8 +84,9 @@ class ProcessLine:
     pid: int | None = None
     at_s: float | None = None
     predicted_peak_bytes: int | None = None
-    reason: str = ""
     lines_read: Mapping[str, int] = field(default_factory=dict)
+    reason: str = ""
+    facts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -222,10 +226,11 @@ class MetricLine:
 
 @dataclass(frozen=True, **SLOTS)
 class EventLine:
-    """Something happened or was decided; `kind` names it, `detail` says it to a person.
+    """Something happened or was decided; `kind` names it, `detail` is for a person to read.
 
-    `seen` is on lines that are decisions: how many lines of each process's file the policy knew
-    when it decided, so that a record can be replayed to the same decision.
+    Lines that are decisions have `lines_read`, how many lines of each process's file the policy
+    knew when it decided, so that a record can be replayed to the same decision; `reason` and
+    `facts` as in `ProcessLine`.
     """
 
     kind: EventKind
@@ -236,6 +241,8 @@ class EventLine:
     unit: str | None = None
     detail: str = ""
     lines_read: Mapping[str, int] = field(default_factory=dict)
+    reason: str | None = None
+    facts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, **SLOTS)

@@ -18,17 +18,17 @@ from ciguard.run.frameworks.plugin_files import extract_plugins
 from ciguard.run.frameworks.registry import framework
 from ciguard.run.leg_spec import LegSpec
 from ciguard.run.output.leg_console import Console
+from ciguard.run.output.view import GRACE_USED, describe_resumed, describe_until
 from ciguard.run.platforms.current import CURRENT
 from ciguard.run.prior_legs import read_prior_legs, write_prior_legs
 from ciguard.run.process.files import check_id_lengths, check_ids_single_line
 from ciguard.run.record_header import header
 from ciguard.run.record_writer import LEG_FILE, RecordWriter, new_folder
 from ciguard.run.result_collector import copy_prior_files
-from ciguard.run.resume import NO_PRIOR_LEGS, PriorLegs, describe_reruns
+from ciguard.run.resume import NO_PRIOR_LEGS, PriorLegs
 from ciguard.run.selection import ALL_UNITS, Selection, up_to, without_units
 from ciguard.run.supervisor import Supervisor
 from ciguard.run.unplanned import with_unplanned_units
-from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
@@ -219,12 +219,10 @@ def _select_units(
     Raises:
         InputError: see `up_to`, `read_prior_legs`.
     """
-    of = count_of(len(shard.units), "unit")
     if scope.until:
         part = up_to(shard, scope.until, plan.suites, plan.shards)
-        alone = shard.processes > part.processes
-        whose = f"its process of {shard.processes} side by side" if alone else "in its order"
-        detail = f"{len(part.units)} of {of}: {whose}, up to this one"
+        processes = shard.processes if shard.processes > part.processes else 1
+        detail = describe_until(len(part.units), len(shard.units), processes)
         suite, variant, unit = part.units[-1].key
         return (
             part,
@@ -242,11 +240,15 @@ def _select_units(
         tries=plan.policy.max_tries,
     )
     left = without_units(shard, earlier.finished)
-    done = sum(
-        unit.key in earlier.finished or unit.key in earlier.rerun_units for unit in shard.units
+    over = earlier.finished | earlier.rerun_units
+    failed_keys = sorted({key for key, _ in earlier.failed})
+    detail = describe_resumed(
+        sum(unit.key in over for unit in shard.units),
+        len(shard.units),
+        earlier.legs,
+        failed_keys,
+        len(earlier.rerun_units) - len(failed_keys),
     )
-    detail = f"{done} of {of} ended before, in {count_of(earlier.legs, 'record')}"
-    detail += describe_reruns(earlier)
     event = EventLine("resumed", earlier.wall_s, earlier.processes or None, detail=detail)
     failed = [
         EventLine("failed_previously", earlier.wall_s, process, *key)
@@ -255,8 +257,7 @@ def _select_units(
     stopped = any(isinstance(one, EventLine) and one.kind == "deadline" for one in earlier.lines)
     if scope.step_limit_s is None or not stopped:
         return left, head, earlier, (event, *failed)
-    detail = "a step before stopped what did not end: this one waits for it, up to its deadline"
-    grace_event = EventLine("grace_used", earlier.wall_s, detail=detail)
+    grace_event = EventLine("grace_used", earlier.wall_s, detail=GRACE_USED)
     return left, head, earlier, (event, *failed, grace_event)
 
 

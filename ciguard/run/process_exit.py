@@ -6,19 +6,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Callable, Final, Sequence
 
 from ciguard.model import EventLine, ProcessEndLine
+from ciguard.run.output.view import (
+    describe_culprit,
+    describe_exit,
+    describe_missing,
+    describe_peak,
+    describe_unexplained_exit,
+)
 from ciguard.run.platforms.base import REAPER_LOST
 from ciguard.run.process.exit_status import (
     classify_exit,
     command_result,
     culprit_results,
-    describe_exit,
-    describe_unexplained_exit,
     fatal_signal,
     is_unexplained,
     last_output,
 )
-from ciguard.run.process.missing_results import missing_event
-from ciguard.run.process.peak import describe_peak
 from ciguard.run.result_collector import FILE
 from ciguard.text import count_of, last_error_line, last_line, unit_name
 
@@ -44,7 +47,7 @@ class ProcessExitHandler:
     """Of all processes of a leg, one after the other.
 
     Args:
-        observed: writes a line that the rules look at. oom_kills: the kernel's count by now.
+        observed: writes a line that the rules look at. oom_kills: the kernel's count until now.
 
     Attributes:
         causes: why units have no result.
@@ -85,7 +88,7 @@ class ProcessExitHandler:
 
         Args:
             live: with all its lines taken in.
-            others: what the other processes that run were told.
+            concurrent: files of the other processes that run.
         """
         number = live.batch.process
         running = self._state.running[number]
@@ -93,8 +96,9 @@ class ProcessExitHandler:
         # A shell's 139 is the death that it hands on, as -11 is.
         by_itself = fatal_signal(ended.exit_code) is None and not running.stopping
         if self._job.is_command and running.open_units and by_itself:
-            self._observed(command_result(self._state, number, ended, now_s, peak))
-        executor = self._job.executor(running.start.suite)
+            result = command_result(self._state, number, ended, now_s, peak)
+            message = describe_exit(ended.exit_code) if ended.exit_code else None
+            self._observed(replace(result, message=message))
         # What was not found was looked for: a framework that is not there finds nothing missing.
         had_results = bool(running.finished or running.has_result or live.report.vanished)
         had_results |= self._copy_files(live, concurrent, now_s)
@@ -103,17 +107,9 @@ class ProcessExitHandler:
         stacks = live.stacks()
         if stacks:
             self._record.append(EventLine("stacks", now_s, number, detail="\n\n".join(stacks)))
-        culprits = culprit_results(
-            self._state,
-            number,
-            ending,
-            exit_code=ended.exit_code,
-            now_s=live.process.stop_requested_s or now_s,
-            output=output,
-            quote=not executor.REPORTS_STARTS,
-            stacks=stacks,
-            interrupted=live.report.interrupted,
-        )
+        stopped_s = live.process.stop_requested_s or now_s
+        found = culprit_results(self._state, number, ending, stopped_s)
+        culprits = tuple(self._with_message(one, live, ended.exit_code, output) for one in found)
         if ended.error == REAPER_LOST and len(running.start.units) > 1:
             culprits = ()  # who killed it may have passed since: it is searched for by halves
         detail = f"{describe_exit(ended.exit_code)}\n{output}"
@@ -145,7 +141,7 @@ class ProcessExitHandler:
         self._record.sync(now_s, immediately=True)
         if ending != "completed":
             why = f" ({describe_exit(ended.exit_code)})"
-        how = "stopped, as asked," if running.at_checkpoint else f"{ending}{why}"
+        how = "stopped at a checkpoint" if running.at_checkpoint else f"{ending}{why}"
         took = f"{how} after {now_s - live.started_s:.1f} s{describe_peak(peak)}"
         self._print_end(live, took, output if ended.error else "")
         if stacks and not culprits:
@@ -156,6 +152,24 @@ class ProcessExitHandler:
             self._console.print_line(of_file)
         if unexplained:
             self._console.print_line(describe_unexplained_exit(number, ended.exit_code, output))
+
+    def _with_message(
+        self, culprit: Result, live: ProcessHandle, exit_code: int, output: str
+    ) -> Result:
+        running = self._state.running[live.batch.process]
+        unit = self._state.position(culprit.key.unit_key)
+        assert unit is not None
+        message = describe_culprit(
+            culprit,
+            self._state.units[unit].timeout_s,
+            running,
+            exit_code=exit_code,
+            output=output,
+            quote=not self._job.executor(running.start.suite).REPORTS_STARTS,
+            stacks=live.stacks(),
+            interrupted=live.report.interrupted.get(culprit.key.unit_key, ""),
+        )
+        return replace(culprit, message=message)
 
     def _classify(
         self, live: ProcessHandle, ended: ExitInfo, output: str, *, had_results: bool
@@ -200,7 +214,7 @@ class ProcessExitHandler:
         for key in (self._job.shard.units[unit].key for unit in blamed):
             self.causes[key] = why
             self._record.append(EventLine("not_imported", now_s, number, *key, detail=why))
-        left = f"{count_of(len(blamed), 'unit')} of it cannot run"
+        left = f"{count_of(len(blamed), 'test')} of it cannot run"
         return f"  {file}: it ends its process before the first test, {left}"
 
     def _record_missing(
@@ -223,15 +237,12 @@ class ProcessExitHandler:
             if self._files.has_result_globs(suite):
                 self._record.append(self._files.expect_result(key, number, now_s))
                 continue
-            event = missing_event(
-                live.report,
-                key,
-                framework=self._job.suites[suite].framework,
-                announces=self._job.executor(suite).REPORTS_STARTS,
-                exit_code=exit_code,
-            )
-            self.causes[key] = event.detail
-            self._record.append(replace(event, at_s=now_s, process=number))
+            announces = self._job.executor(suite).REPORTS_STARTS
+            kind = live.report.missing_kind(key, announces=announces)
+            name = self._job.suites[suite].framework
+            why = describe_missing(kind, live.report, key, framework=name, exit_code=exit_code)
+            self.causes[key] = why
+            self._record.append(EventLine(kind, now_s, number, *key, detail=why))
 
     def _advise(self, advice: str) -> None:
         """Once: the next process has the same."""

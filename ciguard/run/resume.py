@@ -33,7 +33,6 @@ from ciguard.model import (
     UnitKey,
 )
 from ciguard.model.attempts import resolve_attempts
-from ciguard.text import count_of, unit_name
 
 if TYPE_CHECKING:
     from typing import Dict, FrozenSet, List, Set, Tuple
@@ -50,7 +49,6 @@ STORED_LINES: Final = (
     EventLine,
     MetricLine,
 )
-MAX_NAMED: Final = 3  # units in a sentence
 # Kinds of events that end with it.
 STEP_EVENT_KINDS: Final = ("resumed", "grace_used", "not_run", "failed_previously")
 
@@ -210,22 +208,6 @@ def with_predecessors(
         if (result.at_s or 0.0) <= until.get(result.process or 0, -1.0)
     }
     return frozenset((before & finished) | failed.keys())
-
-
-def describe_reruns(earlier: PriorLegs) -> str:
-    """Which units with a result run again, and why; "" for none. The rest of a sentence."""
-    failed = sorted({key for key, _ in earlier.failed})
-    if not failed:
-        return ""
-    names = ", ".join(map(unit_name, failed[:MAX_NAMED]))
-    more = f" and {len(failed) - MAX_NAMED} more" if len(failed) > MAX_NAMED else ""
-    one = len(failed) == 1
-    text = f"{count_of(len(failed), 'failed unit')} with tries left run{'s' * one} again"
-    predecessors = len(earlier.rerun_units) - len(failed)
-    before = (
-        f", after the {predecessors} that ran before {'it' if one else 'them'} in the same process"
-    )
-    return f"; {text}{before if predecessors else ''}: {names}{more}"
 
 
 def _began_s(leg: PriorLeg) -> float:

@@ -71,10 +71,10 @@ def up_to(
         fix = f"did you mean {', '.join(near)}?" if near else "look for its shard in the plan"
         if home := _shard_of_unit(shards, unit):
             fix = f"it is in shard {home}"
-        what = f"not among the {count_of(len(names), 'unit')} of shard {shard.key}"
+        what = f"not among the {count_of(len(names), 'test')} of shard {shard.key}"
         raise InputError(what, where=where, fix=fix)
     if len(found) > 1:
-        what = f"{count_of(len(found), 'unit')} of shard {shard.key} are called so"
+        what = f"{count_of(len(found), 'test')} of shard {shard.key} are called so"
         fix = f"pass one of {', '.join(repr(names[place]) for place in found[:MAX_NAMED])}"
         raise InputError(what, where=where, fix=fix)
     if shard.processes > 1:

@@ -10,7 +10,7 @@ import os
 import time
 import traceback
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Optional, Sequence
+from typing import TYPE_CHECKING, Final, Optional
 
 from ciguard.errors import ExitCode, InputError, UsageError
 from ciguard.model import (
@@ -26,14 +26,14 @@ from ciguard.run.frameworks.base import environment, origin_variables
 from ciguard.run.frameworks.plugin_files import restore_plugins
 from ciguard.run.memory.sampler import MemorySampler
 from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S, Progress
+from ciguard.run.output.view import describe_action, describe_reason, not_run_events
 from ciguard.run.platforms.base import NOT_STARTED, REAPER_LOST
-from ciguard.run.policy.actions import Finish, Recycle, Start, Stop, Wait, Warn
+from ciguard.run.policy.actions import Finish, Reason, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import State
 from ciguard.run.process.files import defaults_line, write_process_files
 from ciguard.run.process.handle import ProcessHandle, launch
-from ciguard.run.process.missing_results import not_run_events
 from ciguard.run.process.signals import Signals
 from ciguard.run.process_exit import ProcessExitHandler
 from ciguard.run.result_collector import ResultCollector
@@ -42,7 +42,7 @@ from ciguard.text import count_of, unit_name
 if TYPE_CHECKING:
     from typing import Dict, Set, Union
 
-    from ciguard.model import Line, PlannedUnit
+    from ciguard.model import Line
     from ciguard.run.leg_spec import LegSpec
     from ciguard.run.output.leg_console import Console
     from ciguard.run.platforms.base import ExitInfo, Headroom
@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 
 FOLLOW_EVERY_S = 0.04
 TRACE_CHARACTERS: Final = 3500  # of its end: a message has 4 KiB
-REMOVED: Final = (
-    "the record was removed while tests ran: pass a folder outside of the checkout to --record"
-)
 LATE: Final = ("timeout", "deadline")  # endings of what ran for too long: where does it stand?
 
 
@@ -175,7 +172,7 @@ class Supervisor:
         self._console.print_line(f"ciguard itself failed, please report it: {what}")
         for line in trace.rstrip().splitlines():
             self._console.print_line(line)
-        return Finish("unknown", f"ciguard itself failed: {what}")
+        return Finish("unknown", Reason("internal_error"))
 
     def _now_s(self) -> float:
         # As the record has it: a decision replayed at the time written is the same decision.
@@ -200,8 +197,9 @@ class Supervisor:
                 if live.process.ended is not None:
                     self._process_ended(number, live, live.process.ended)
             if self._is_record_removed():
-                self._console.print_line(f"unknown: {REMOVED}")
-                return Finish("unknown", REMOVED)
+                removed = Reason("record_removed")
+                self._console.print_line(f"unknown: {describe_reason(removed)}")
+                return Finish("unknown", removed)
         self._sample_memory(now_s)
         finish = self._decide()
         if self._console.due(now_s) and finish is None:
@@ -327,7 +325,7 @@ class Supervisor:
                     missing = self._state.without_result or self._state.import_crashed
                     is_incomplete = action.ending == "completed" and missing
                     word = "incomplete" if is_incomplete else action.ending
-                    self._console.print_line(f"{word}: {action.reason}")
+                    self._console.print_line(f"{word}: {describe_reason(action.reason)}")
                 return action
             self._execute(action, now_s)
         return None
@@ -338,15 +336,14 @@ class Supervisor:
         for live in self._handles.values():
             seen.update(live.lines_read())
         line = decision_line(action, now_s, seen, self._job.shard.units)
-        assert line is not None
+        self._state.apply(action)
         if isinstance(action, Start):
             assert isinstance(line, ProcessLine)
-            self._state.apply(action)
             self._start(action, line, now_s)
             return
-        self._record.append(line)
-        self._state.apply(action)
-        self._console.print_line(_describe_action(action, self._job.shard.units))
+        assert isinstance(line, EventLine)
+        self._record.append(replace(line, detail=describe_reason(action.reason)))
+        self._console.print_line(describe_action(action, self._job.shard.units))
         if isinstance(action, Recycle):
             self._handles[action.process].request_stop()
         elif isinstance(action, Stop):
@@ -358,7 +355,8 @@ class Supervisor:
             self._handles[action.process].process.stop(now_s, immediately=at_once)
 
     def _start(self, action: Start, line: ProcessLine, now_s: float) -> None:
-        title = f"process {action.process}: {count_of(len(action.units), 'unit')}, {action.reason}"
+        of = count_of(len(action.units), "test")
+        title = f"process {action.process}: {of}, {describe_reason(action.reason)}"
         if self._streams:
             self._console.begin(title)
         else:
@@ -435,11 +433,11 @@ class Supervisor:
         now_s = self._now_s()
         if found.checkpoint:
             # No end line: whoever reads the record must not take the leg for one that has ended.
-            self._record.append(EventLine("paused", now_s, detail=finish.reason))
+            self._record.append(EventLine("paused", now_s, detail=describe_reason(finish.reason)))
         else:
             if found.ending != "completed":
                 left = [key for key in found.missing if key not in self._exit_handler.causes]
-                reason = f"{found.ending}: {finish.reason}"
+                reason = f"{found.ending}: {describe_reason(finish.reason)}"
                 for event in not_run_events(left, len(self._job.shard.units), reason, now_s):
                     self._record.append(event)
             ending = "disk_full" if self._record.dropped else found.ending
@@ -464,13 +462,3 @@ def _received_event(result: Result, now_s: float) -> EventLine:
     """When the leg heard of a result whose program measures no time."""
     suite, variant, unit, case = result.key
     return EventLine("received", now_s, result.process, suite, variant, unit, detail=case)
-
-
-def _describe_action(action: Union[Stop, Recycle, Warn], units: Sequence[PlannedUnit]) -> str:
-    if isinstance(action, Warn):
-        return f"{action.kind}: {action.reason}"
-    if isinstance(action, Recycle):
-        return f"process {action.process}: recycled: {action.reason}"
-    who = "" if action.unit is None else f": {unit_name(units[action.unit].key)}"
-    word = "checkpoint" if action.checkpoint else action.ending
-    return f"process {action.process}: {word}: {action.reason}{who}"

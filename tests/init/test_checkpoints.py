@@ -86,7 +86,7 @@ def test_a_leg_goes_on_from_step_to_step_and_is_red_in_the_end_for_what_failed_a
     job.execute()
     assert job.outcomes[PART % 1] == "success"
     assert job.outputs["part-01"] == "checkpoint"
-    assert "the leg goes on in another step" in job.printed[PART % 1]
+    assert "the next step continues" in job.printed[PART % 1]
     assert job.red
     last = max(name for name in job.printed if name.startswith("Run"))
     assert "shard 01: 9 passed, 1 failed in " in job.printed[last]
@@ -102,7 +102,7 @@ def test_a_leg_goes_on_from_step_to_step_and_is_red_in_the_end_for_what_failed_a
     # Whoever runs an attempt again that has ended means all of it.
     (tmp_path / "checkout" / "bad").unlink()
     rerun = job.next_attempt().execute()
-    assert "resumed: 0 of 10 units ended before, in 0 records" in rerun.printed[PART % 1]
+    assert "resumed: 0 of 10 tests ended before, in 0 records" in rerun.printed[PART % 1]
     assert not rerun.red, rerun.printed
     assert ran(tmp_path) == dict.fromkeys(map(str, range(10)), 2)
     code, verdict = guard(tmp_path)
@@ -130,7 +130,7 @@ def test_a_lost_runner_costs_what_came_behind_the_last_checkpoint(tmp_path: Path
     assert len(verdict["missing"]) == 10 - done
     rerun = job.next_attempt().execute()
     assert not rerun.red, rerun.printed
-    assert f"resumed: {done} of 10 units ended before, in 1 record" in rerun.printed[PART % 1]
+    assert f"resumed: {done} of 10 tests ended before, in 1 record" in rerun.printed[PART % 1]
     assert ran(tmp_path) == dict.fromkeys(map(str, range(10)), 1)
     code, verdict = guard(tmp_path)
     assert (code, verdict["findings"], verdict["flaky"]) == (0, [], [])

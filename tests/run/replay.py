@@ -81,7 +81,10 @@ def replay(
                 files.take(name, count)
             action = next_action(state, line.at_s or 0.0)
             rerun = decision_line(action, line.at_s or 0.0, line.lines_read, shard.units)
-            yield (replace(line, pid=None) if isinstance(line, ProcessLine) else line), rerun
+            if isinstance(line, ProcessLine):
+                yield replace(line, pid=None), rerun
+            else:
+                yield replace(line, detail=""), rerun
             if isinstance(action, (Start, Stop, Recycle, Warn)):
                 state.apply(action)
         elif isinstance(line, EndLine):

@@ -223,7 +223,7 @@ def test_order(): assert not LEFT
     assert end is not None
     assert dict(end.counts) == {"passed": 3, "failed": 1}, "the last try counts"
     assert "3 passed, 1 failed (2 flaky)" in leg.printed
-    assert "  flaky test_flaky.py::test_flaky: it went wrong first" in leg.printed
+    assert "  flaky test_flaky.py::test_flaky: failed first" in leg.printed
 
 
 def test_the_deadline_ends_a_leg_before_the_platform_does(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_a_unit_that_vanished_is_missing(tmp_path: Path) -> None:
     assert [event.unit for event in leg.record().events if event.kind == "not_collected"] == units[
         1:
     ]
-    assert "1 unit did not run" in leg.printed
+    assert "1 test did not run" in leg.printed
     assert "every unit was started" not in leg.printed
 
 
@@ -420,8 +420,8 @@ def test_a_file_that_ends_its_process_keeps_no_other_from_its_turn(
     assert leg.printed.count(why) == 2
     output = [one for one in leg.record().events if one.kind == "not_imported"]
     assert [one.unit for one in output] == units[:2]
-    lead = "incomplete: 2 of 4 units did not run: "
-    assert f"{lead}their file ends its process before its first unit\n" in leg.printed
+    lead = "incomplete: 2 of 4 tests did not run: "
+    assert f"{lead}their file ends its process before its first test\n" in leg.printed
     replays(leg.record_folder, plan)
 
 

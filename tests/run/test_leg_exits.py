@@ -138,7 +138,7 @@ def test_what_could_not_be_imported_is_said_once_and_not_tried_again(tmp_path: P
     why = "it could not be imported: ModuleNotFoundError: No module named 'no_such_module_here'"
     assert causes(leg) == {"test_a.py::test_a": ("not_imported", why)}
     assert f"did not run test_a.py::test_a: {why}\n" in leg.printed
-    assert "incomplete: 1 of 2 units got no result" in leg.printed
+    assert "incomplete: 1 of 2 tests got no result" in leg.printed
     assert unexplained(leg) == [], "what is missing explains it"
     (new(tmp_path, "alone") / "test_a.py").write_text("import no_such_module_here\n")
     alone = plan_of(["test_a.py::test_a"])
@@ -154,7 +154,7 @@ def test_what_another_checkout_or_folder_lacks_was_not_found(tmp_path: Path) -> 
     leg = start_shard(tmp_path, plan_of(units)).wait(13)
     why = ("not_found", "it was not found by pytest in this checkout")
     assert causes(leg) == dict.fromkeys(units[1:], why)
-    assert "2 units did not run" in leg.printed
+    assert "2 tests did not run" in leg.printed
 
 
 def test_what_another_plugin_takes_out_was_deselected(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_leaves_a_thread():
     plan = plan_of(["test_thread.py::test_leaves_a_thread"])
     leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", HURRIED)).wait(10)
     assert leg.outcomes() == {"test_thread.py::test_leaves_a_thread": "passed"}
-    text = "timeout: all its units are done, and it has not ended for 1 s"
+    text = "timeout: all its tests are done, and it has not ended for 1 s"
     assert text in leg.printed
     assert "most recent call first" in leg.printed, "where"
     (end,) = leg.record().process_ends

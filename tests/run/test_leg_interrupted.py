@@ -76,7 +76,7 @@ def test_whenever_it_ends_the_next_one_completes_it(
     ran = executed(tmp_path)
     second = start(tmp_path, *fixed, "--record", "records/2", "--resume-from", "records").wait(0)
     no_survivor(second)
-    assert f"resumed: {len(ended)} of {COUNT} units ended before" in second.printed
+    assert f"resumed: {len(ended)} of {COUNT} tests ended before" in second.printed
     rerun = executed(tmp_path) - ran
     assert sum(rerun.values()) == COUNT - len(ended), "none that ended ran again, all others did"
     verdict = prove(plan, read_record_tree(tmp_path / "records" / "2"))

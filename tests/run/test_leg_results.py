@@ -161,14 +161,14 @@ def test_a_suite_may_say_its_results_in_files_alone(tmp_path: Path) -> None:
     assert planned.returncode == 0, planned.stderr
     shard = ("--plan", "plan.json", "--shard", "01")
     leg = start(tmp_path, *shard, "--record", "records/1").wait(10)
-    assert "results of 3 units are in files, which the report reads" in leg.printed
+    assert "results of 3 tests are in files, which the report reads" in leg.printed
     assert "process 1: completed (exit code 1: its result files say why) after" in leg.printed
     code, verdict = guard(tmp_path)
     assert (code, verdict["findings"]) == (10, [])
     assert verdict["counts"] == {"passed": 2, "failed": 1}
     # A step that goes on has nothing to do, stays red, and takes the files along.
     rerun = start(tmp_path, *shard, "--record", "records/2", "--resume-from", "records").wait(10)
-    assert "resumed: 3 of 3 units ended before" in rerun.printed
+    assert "resumed: 3 of 3 tests ended before" in rerun.printed
     assert (tmp_path / "ran").read_text() == "a b c\n"
     (tmp_path / "records" / "1").rename(tmp_path / "first")
     assert guard(tmp_path)[1]["counts"] == {"passed": 2, "failed": 1}

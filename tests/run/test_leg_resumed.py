@@ -116,7 +116,7 @@ def test_only_what_did_not_end_runs_again(
     interrupted(tmp_path, number, **attempt(1))
     before = ran(tmp_path)
     leg = shard(tmp_path, "a-second", "--resume-from", "records", **attempt(rerun)).wait(10)
-    found = re.search(r"resumed: (\d) of 6 units ended before, in 1 record\n", leg.printed)
+    found = re.search(r"resumed: (\d) of 6 tests ended before, in 1 record\n", leg.printed)
     assert found, leg.printed
     after = ran(tmp_path) - before
     assert sum(after.values()) == 6 - int(found[1])
@@ -173,11 +173,11 @@ def test_a_failed_unit_gets_the_rest_of_its_tries(tmp_path: Path, *, broken: boo
     words = ("--resume-from", "records", "--unless-ended")
     leg = shard(tmp_path, "2", *words, **attempt(2)).wait(10 if broken else 0)
     assert (
-        "resumed: 2 of 3 units ended before, in 1 record; 1 failed unit with tries left runs "
-        "again, after the 1 that ran before it in the same process: test_a.py::test_flaky\n"
+        "resumed: 2 of 3 tests ended before, in 1 record; retry of 1 failed test with "
+        "1 predecessor: test_a.py::test_flaky\n"
     ) in leg.printed
     assert "failed_previously" not in leg.printed, "a line of the record, with nothing to say here"
-    assert re.search(r" in \d+\.\d s \(\d+\.\d s with what went before\)", leg.printed)
+    assert re.search(r" in \d+\.\d s \(\d+\.\d s with earlier steps\)", leg.printed)
     assert ran(tmp_path) == {"before": 2, "flaky": 2, "slow": 2}
     code, verdict = guard(tmp_path)
     flaky = [one["unit"] for one in verdict["flaky"]]  # type: ignore[attr-defined]
@@ -194,7 +194,7 @@ def test_a_third_one_takes_both_and_has_nothing_to_do(tmp_path: Path) -> None:
     before = ran(tmp_path)
     words = ("--resume-from", "records/z-first", "--resume-from", "records/2")
     leg = shard(tmp_path, "3", *words, **attempt(3)).wait(10)
-    assert "resumed: 6 of 6 units ended before, in 2 records" in leg.printed
+    assert "resumed: 6 of 6 tests ended before, in 2 records" in leg.printed
     assert ran(tmp_path) == before
     assert guard(tmp_path)[1]["findings"] == []
 
@@ -239,7 +239,7 @@ def test_records_of_something_else_are_refused(
 def test_a_first_attempt_has_nothing_to_resume(tmp_path: Path) -> None:
     lay_out(tmp_path, plan_of(UNITS[:1]))
     leg = shard(tmp_path, "1", "--resume-from", "absent").wait(0)
-    assert "resumed: 0 of 1 unit ended before, in 0 records" in leg.printed
+    assert "resumed: 0 of 1 test ended before, in 0 records" in leg.printed
 
 
 def test_steps_of_one_attempt_go_on_until_all_is_done(tmp_path: Path) -> None:
@@ -262,15 +262,16 @@ def test_nap(n):
     assert record.end is None, "nobody may take the leg for ended"
     assert record.events[-1].kind == "paused"
     (output,) = [event for event in record.events if event.kind == "checkpoint"]
-    assert re.fullmatch(r"3 s are over, as asked: \d+ units left for another step", output.detail)
+    assert re.fullmatch(r"3 s have passed; \d+ tests left for another step", output.detail)
     assert f"checkpoint: {output.detail}" in first.printed
     replays(tmp_path / "records" / "1", plan, for_s=3.0)
     code, verdict = guard(tmp_path)
     assert code == 13
-    assert "it stops at a checkpoint, and no later step left a record: 3 s are over" in str(verdict)
+    stops = "it stops at a checkpoint, and no later step left a record: 3 s have passed"
+    assert stops in str(verdict)
     words = ("--continue", "records", "--for", "10m")
     leg = shard(tmp_path, "2", *words, **attempt(1)).wait(0)
-    assert f"resumed: {done} of 12 units ended before, in 1 record" in leg.printed
+    assert f"resumed: {done} of 12 tests ended before, in 1 record" in leg.printed
     assert ran(tmp_path) == Counter(map(str, range(12)))
     code, verdict = guard(tmp_path)
     assert (code, verdict["findings"]) == (0, [])
@@ -303,7 +304,7 @@ for unit in open(os.environ["CIGUARD_UNITS_FILE"]).read().split():
     interrupted(tmp_path, signal.SIGKILL)
     assert ran(tmp_path) == {"a": 2, "b": 1}
     leg = shard(tmp_path, "2", "--resume-from", os.fspath(tmp_path / "records")).wait(0)
-    assert "resumed: 1 of 3 units ended before" in leg.printed
+    assert "resumed: 1 of 3 tests ended before" in leg.printed
     assert ran(tmp_path) == {"a": 2, "b": 3, "c": 2}
     assert guard(tmp_path)[1]["counts"] == {"passed": 6}
 
@@ -314,12 +315,11 @@ def test_what_does_not_end_behind_a_checkpoint_is_stopped_once_and_gets_another_
     lay_out(tmp_path, plan_of(UNITS[3:]))
     first = shard(tmp_path, "1", "--for", "2s", "--github", GITHUB_OUTPUT="out").wait(0)
     assert (tmp_path / "out").read_text() == "state=checkpoint\n"
-    assert f"  stopped {UNITS[3]}: it begins anew in the next step\n" in first.printed
+    assert f"  stopped {UNITS[3]}: the next step runs it again\n" in first.printed
     assert (
-        "process 1: checkpoint: 2 s are over, as asked, and as long again; the next "
-        in first.printed
+        "process 1: checkpoint: 2 s have passed, and as long again; the next step " in first.printed
     )
-    assert re.search(r"process 1: stopped, as asked, after \d", first.printed)
+    assert re.search(r"process 1: stopped at a checkpoint after \d", first.printed)
     for word in ("deadline", "SIGINT", "died"):
         assert word not in first.printed, "nothing went wrong"
     no_survivor(first)
@@ -327,7 +327,7 @@ def test_what_does_not_end_behind_a_checkpoint_is_stopped_once_and_gets_another_
     (tmp_path / "go").touch()
     words = ("--continue", "records", "--for", "10m", "--github")
     leg = shard(tmp_path, "2", *words, GITHUB_OUTPUT=os.fspath(tmp_path)).wait(0)
-    assert "grace_used: a step before stopped what did not end" in leg.printed
+    assert "grace_used: an earlier step stopped tests" in leg.printed
     assert "--github: GITHUB_OUTPUT cannot be written: Is a directory" in leg.printed
     code, verdict = guard(tmp_path)
     assert (code, verdict["findings"], verdict["flaky"]) == (0, [], [])

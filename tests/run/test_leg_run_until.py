@@ -38,7 +38,7 @@ def until(folder: Path, plan: Plan, unit: str) -> Leg:
 
 @pytest.mark.parametrize(
     ("processes", "run", "whose"),
-    [(1, UNITS[:3], "in its order"), (2, UNITS[:3:2], "its process of 2 side by side")],
+    [(1, UNITS[:3], "in its order"), (2, UNITS[:3:2], "those of its process of 2 in parallel")],
 )
 def test_what_came_before_runs_before_it_and_nothing_behind(
     tmp_path: Path, processes: int, run: list[str], whose: str
@@ -46,7 +46,7 @@ def test_what_came_before_runs_before_it_and_nothing_behind(
     plan = plan_of(UNITS, processes=processes)
     leg = until(tmp_path, plan, UNITS[2]).wait(10)
     record = leg.record()
-    assert f"until: {len(run)} of 4 units: {whose}, up to this one" in leg.printed
+    assert f"until: {len(run)} of 4 tests: {whose}, up to this one" in leg.printed
     (output,) = [event for event in record.events if event.kind == "run_until"]
     assert output.unit == UNITS[2]
     units = tuple(one for one in plan.shards[0].units if one.unit in run)
@@ -59,7 +59,7 @@ def test_what_came_before_runs_before_it_and_nothing_behind(
 def test_a_test_of_another_shard_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
     leg = until(tmp_path, plan_of(UNITS), "test_order.py::test_victims").wait(3)
     assert leg.printed == (
-        "ciguard run: --until test_order.py::test_victims: not among the 4 units of shard 01\n"
+        "ciguard run: --until test_order.py::test_victims: not among the 4 tests of shard 01\n"
         f"  fix: did you mean {UNITS[2]}, {UNITS[0]}, {UNITS[3]}, {UNITS[1]}?\n"
     )
     assert not leg.record_folder.exists()

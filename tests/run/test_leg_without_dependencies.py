@@ -55,7 +55,7 @@ def test_leg_and_tests_under_each_python(pyz: Path, folder: Path, foreign_python
     no_survivor(leg)
     words = ("--plan", "plan.json", "--shard", "01", "--record", "again", "--for", "1h")
     rerun = start(folder, *words, "--resume-from", "record", program=program).wait(10)
-    assert "resumed: 4 of 4 units ended before" in rerun.printed
+    assert "resumed: 4 of 4 tests ended before" in rerun.printed
 
 
 def test_a_bare_python_drives_tests_of_another_environment(pyz: Path, folder: Path) -> None:

@@ -64,7 +64,7 @@ def test_what_is_bad_is_named_at_the_end(
     assert printed.count("::group::") == printed.count("\n::endgroup::\n")
     *_, last = printed.rpartition("shard 01: ")
     assert "1 passed, 1 failed, 1 died" in last
-    assert "1 unit did not run" in last
+    assert "1 test did not run" in last
     assert "  failed test_a.py::test_fails: test_a.py:4: AssertionError: for this reason" in last
     assert "  died (crash) test_a.py::test_dies: the process died (exit code 9)" in last
     assert "  did not run test_a.py::test_gone" in last

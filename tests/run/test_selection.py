@@ -33,7 +33,7 @@ def test_a_name_as_the_log_has_it_tells_variants_apart() -> None:
     assert up_to(SHARD, "[v] a.py::y", SUITES).units == SHARD.units[:2]
     with pytest.raises(InputError) as caught:
         up_to(SHARD, "a.py::y", SUITES)
-    assert caught.value.what == "2 units of shard 47 are called so"
+    assert caught.value.what == "2 tests of shard 47 are called so"
     assert caught.value.fix == "pass one of '[v] a.py::y', 'a.py::y'"
 
 
@@ -46,7 +46,7 @@ def test_a_name_as_the_log_has_it_tells_variants_apart() -> None:
     ],
 )
 def test_a_unit_that_is_not_there(unit: str, fix: str) -> None:
-    with pytest.raises(InputError, match="not among the 4 units of shard 47") as caught:
+    with pytest.raises(InputError, match="not among the 4 tests of shard 47") as caught:
         up_to(SHARD, unit, SUITES)
     assert caught.value.where == f"--until {unit}"
     assert caught.value.fix.startswith(fix)
@@ -99,7 +99,7 @@ def test_a_part_that_only_one_has_is_enough(part: str) -> None:
 
 
 def test_a_part_that_several_have_names_them() -> None:
-    with pytest.raises(InputError, match="units of shard 47 are called so"):
+    with pytest.raises(InputError, match="tests of shard 47 are called so"):
         up_to(SHARD, "py", SUITES)
 
 

@@ -161,7 +161,14 @@ def _value(annotation: str, field: Field) -> Any:
     from msgspec import Meta  # noqa: PLC0415
 
     integer = Annotated[int, Meta(ge=0 if field.not_negative else -MAX_INTEGER, le=MAX_INTEGER)]
-    mappings = {"Mapping[str, int]": dict[str, integer], "Mapping[str, str]": dict[str, str]}
+    # Below the limit, not at it: it is compared after an integer was rounded to a float.
+    above = {"ge": 0.0} if field.not_negative else {"gt": -MAX_INTEGER}
+    number = Annotated[float, Meta(lt=MAX_INTEGER, **above)]
+    mappings = {
+        "Mapping[str, int]": dict[str, integer],
+        "Mapping[str, float]": dict[str, number],
+        "Mapping[str, str]": dict[str, str],
+    }
     if annotation in mappings:
         return mappings[annotation]
     if field.allowed is not None:
@@ -169,7 +176,5 @@ def _value(annotation: str, field: Field) -> Any:
     if field.exact is int:
         return integer
     if field.exact is float:
-        # Below the limit, not at it: it is compared after an integer was rounded to a float.
-        above = {"ge": 0.0} if field.not_negative else {"gt": -MAX_INTEGER}
-        return Annotated[float, Meta(lt=MAX_INTEGER, **above)]
+        return number
     return str if field.exact is str else bool

@@ -130,6 +130,7 @@ CHECKS: Final[dict[str, Check]] = {
     "tuple[str, ...]": each(_text),
     "Mapping[str, str]": by_name(_text),
     "Mapping[str, int]": by_name(_integer),
+    "Mapping[str, float]": by_name(_number),
     "Outcome": one_of(OUTCOMES),
     "Ending": one_of(ENDINGS),
     "MeasuredBy": one_of(MEASURED_BY),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ciguard.run.process.tail import Log
 
 MAX_NAMED: Final = 20  # bad and missing units named in the closing lines; the record has all
+OOM_RETRY: Final = "passed after an out-of-memory retry"
 MESSAGE_CHARACTERS: Final = 300
 ANNOTATED: Final = 10  # GitHub shows so many errors of a step
 MAX_RUNNING: Final = 4  # units that run now, named in a line
@@ -149,7 +150,7 @@ class Console:
         """The leg's last lines: counts, then what is bad or missing by name.
 
         Args:
-            walls_s: of this leg, and with what it goes on from; None where that is nothing.
+            walls_s: of this leg, and of all legs with those that it goes on from; None for none.
             causes: why units did not run, where that is known.
             files: what is said of result files besides units whose results are in them.
         """
@@ -160,39 +161,35 @@ class Console:
         numbers = {**verdict.counts, "stopped": len(stopped)}
         numbers["died"] = numbers.get("died", 0) - len(stopped)
         counts = ", ".join(f"{count} {outcome}" for outcome, count in numbers.items() if count)
-        rest = f"; {count_of(len(verdict.missing), 'unit')} did not run" if verdict.missing else ""
+        rest = f"; {count_of(len(verdict.missing), 'test')} did not run" if verdict.missing else ""
         if verdict.in_files:
-            units = count_of(verdict.in_files, "unit")
-            rest += f"; results of {units} are in files, which the report reads"
+            tests = count_of(verdict.in_files, "test")
+            rest += f"; results of {tests} are in files, which the report reads"
         rest += f"; {files}" if files else ""
         if verdict.checkpoint:
-            rest = "; the leg goes on in another step"
+            rest = "; the next step continues"
         if verdict.unexplained:
             rest += f"; {count_of(verdict.unexplained, 'process')} failed without a failed result"
         if verdict.flaky or verdict.passed_after_oom:
-            recovered = ((len(verdict.flaky), "flaky"), (len(verdict.passed_after_oom), "starved"))
+            recovered = ((len(verdict.flaky), "flaky"), (len(verdict.passed_after_oom), OOM_RETRY))
             counts += f" ({', '.join(f'{count} {word}' for count, word in recovered if count)})"
         wall_s, in_all_s = walls_s
         took = f"{wall_s:.1f} s"
         if in_all_s is not None:
-            took += f" ({in_all_s:.1f} s with what went before)"
+            took += f" ({in_all_s:.1f} s with earlier steps)"
         self.print_line(f"{name}: {counts or 'no results'} in {took}{rest}")
         for result in stopped[:MAX_NAMED]:
             place = unit_name(result.key.unit_key)
-            self.print_line(f"  stopped {place}: it begins anew in the next step")
+            self.print_line(f"  stopped {place}: the next step runs it again")
         for result in bad[:MAX_NAMED]:
             how = f" ({result.ending})" if result.ending != "completed" else ""
             case = f" {one_line(result.case)}" if result.case not in ("", result.unit) else ""
             place = unit_name(result.key.unit_key)
             self.print_line(f"  {result.outcome}{how} {place}{case}{_reason(result.message)}")
         for key in verdict.flaky[:MAX_NAMED]:
-            self.print_line(
-                f"  flaky {unit_name(key)}: it went wrong first, and right in its last try"
-            )
+            self.print_line(f"  flaky {unit_name(key)}: failed first, passed in its last try")
         for key in verdict.passed_after_oom[:MAX_NAMED]:
-            self.print_line(
-                f"  starved {unit_name(key)}: memory had run out, it passed when tried again"
-            )
+            self.print_line(f"  {OOM_RETRY}: {unit_name(key)}")
         missing = () if verdict.checkpoint else verdict.missing
         for key in missing[:MAX_NAMED]:
             self.print_line(f"  did not run {unit_name(key)}{_reason(causes.get(key))}")

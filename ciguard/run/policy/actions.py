@@ -3,11 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Union
+from typing import Final, Literal, Mapping, Union
 
-from ciguard.model import SLOTS, Ending, EventKind
+from ciguard.model import SLOTS, Ending
 
 NO_TIME_S: Final = float("inf")
+
+# Why something is decided; `run/output/view.py` has the words, and names the numbers of each.
+ReasonKind = Literal[
+    # A process starts.
+    "first",
+    "next",
+    "search",
+    "heavy",
+    "over_budget",
+    "memory_retry",
+    "crash_retry",
+    "failure_retry",
+    # A process, or the leg, is stopped.
+    "cancelled",
+    "second_session",
+    "deadline",
+    "unit_timeout",
+    "no_exit",
+    "idle",
+    "memory_guard",
+    "retained_memory",
+    "checkpoint",
+    "checkpoint_grace",
+    # A warning: also the kind of its event.
+    "memory_low",
+    "memory_not_reclaimable",
+    "rerun_skipped",
+    # The leg is over.
+    "all_ended",
+    "incomplete",
+    "fruitless",
+    "record_removed",
+    "internal_error",
+]
+
+
+@dataclass(frozen=True, **SLOTS)
+class Reason:
+    """Why, with its numbers: sizes end in `_bytes`, times in `_s`, counts of units in `units`."""
+
+    kind: ReasonKind
+    facts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -19,7 +61,7 @@ class Start:
     suite: str
     variant: str
     predicted_peak_bytes: int
-    reason: str
+    reason: Reason
     isolated: bool = False
     repeats: int = 0  # how often a process with these units was begun before
     at_s: float = field(default=NO_TIME_S, compare=False)
@@ -35,7 +77,7 @@ class Stop:
 
     process: int
     ending: Ending
-    reason: str
+    reason: Reason
     unit: int | None = None
     checkpoint: bool = False
 
@@ -45,15 +87,14 @@ class Recycle:
     """Let a process stop after the unit that it is at; the rest goes to a fresh one."""
 
     process: int
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, **SLOTS)
 class Warn:
-    """Say it in the record and go on (`guard_rail = "observe"`: would have killed)."""
+    """Write it into the record and go on (`guard_rail = "observe"`: would have killed)."""
 
-    kind: EventKind
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -71,7 +112,7 @@ class Finish:
     """
 
     ending: Ending
-    reason: str
+    reason: Reason
     checkpoint: bool = False
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, AbstractSet, Final, Iterator, Mapping
 
 from ciguard.model import MEMORY_ENDINGS, SLOTS
-from ciguard.text import count_of
+from ciguard.run.policy.actions import Reason
 
 if TYPE_CHECKING:
     from ciguard.run.policy.actions import Start
@@ -35,11 +35,11 @@ SUSPICIOUS_RETAINED_BYTES: Final = (
 class Rerun:
     """A process to come. `repeats`: how often this one was begun before; 0 for a victim alone.
 
-    `took_s`: what it took before, as far as it is repeated; 0 where nobody knows.
+    `duration_s`: what it took before, as far as it is repeated; 0 where that is not known.
     """
 
     units: tuple[int, ...]
-    reason: str
+    reason: Reason
     repeats: int = 0
     isolated: bool = False
     duration_s: float = 0.0
@@ -50,18 +50,18 @@ class Rerun:
             *(self.units, self.reason, self.repeats, self.isolated),
         )
 
-    def skip_reason(self, remaining_s: float) -> str:
-        """Why it is not begun any more; "" where it is.
+    def skip_reason(self, remaining_s: float) -> Reason | None:
+        """Why it is not begun any more; None where it is.
 
         What the deadline cuts off takes results along that were there: those of the repeat count.
 
         Args:
-            left_s: until the leg's deadline.
+            remaining_s: until the leg's deadline.
         """
         if RERUN_TIME_FACTOR * self.duration_s <= remaining_s:
-            return ""
-        why = self.reason.partition(": ")[2]
-        return f"{why}: it took {self.duration_s:.0f} s, and {max(0.0, remaining_s):.0f} s are left"
+            return None
+        times = {"duration_s": self.duration_s, "remaining_s": max(0.0, remaining_s)}
+        return Reason("rerun_skipped", {**self.reason.facts, **times})
 
 
 def isolated_reruns(
@@ -73,7 +73,7 @@ def isolated_reruns(
 
     Args:
         running: as it ended. base_bytes: of a fresh process of its suite.
-        most_bytes: what a unit that runs alone may take; None: nobody knows.
+        budget_bytes: what a unit that runs alone may take; None where that is not known.
         had: units that had a turn alone, and get no second one for memory.
     """
     if running.start.isolated:
@@ -94,7 +94,7 @@ def _memory_reruns(
         size_bytes = line.peak_lower_bytes or 0
         need_bytes = max(0, size_bytes - before) + base_bytes
         if budget_bytes is None or need_bytes <= budget_bytes:
-            reason = f"again, alone: memory ran out at {size_bytes // MIB} MiB of its process"
+            reason = Reason("memory_retry", {"process_bytes": size_bytes})
             yield Rerun((unit,), reason, isolated=True)
 
 
@@ -106,9 +106,9 @@ def _crash_reruns(running: ProcessState) -> Iterator[Rerun]:
     ]
     if len(died) > MAX_CULPRITS:
         return
-    ran = f"one of {count_of(len(died), 'unit')} that ran when process {running.start.process}"
+    reason = Reason("crash_retry", {"units": len(died), "process": running.start.process})
     for unit in sorted(died):
-        yield Rerun((unit,), f"again, alone: {ran} crashed", isolated=True)
+        yield Rerun((unit,), reason, isolated=True)
 
 
 def process_rerun(
@@ -121,7 +121,7 @@ def process_rerun(
     """The process again, up to the last unit that went wrong and may be tried again.
 
     Args:
-        left_out: units that get another turn in another way.
+        excluded: units that are executed again in another way.
         failures: executions of a unit that went wrong, this one with them.
         tries: how many of those a unit has. A process is repeated at most twice as often as that
             allows: company that fails for the first time in a repeat has its tries too.
@@ -135,7 +135,7 @@ def process_rerun(
     finished_units = tuple(
         unit for unit in units if unit in running.finished and unit not in excluded
     )
-    reason = f"again: {count_of(len(rerun_units), 'unit')} went wrong in process {start.process}"
+    reason = Reason("failure_retry", {"units": len(rerun_units), "process": start.process})
     # Up to its last failure, and from its last result to its end.
     took_s = max(0.0, running.last_failure_s - start.at_s) + max(
         0.0, end_s - running.last_activity_s

@@ -9,10 +9,19 @@ largest delta is 28 % too low. Standard library only, Python 3.8+ (travels in th
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Mapping, Sequence, cast
 
 from ciguard.model import EventLine, ProcessLine
-from ciguard.run.policy.actions import Action, Finish, Recycle, Start, Stop, Wait, Warn
+from ciguard.run.policy.actions import (
+    Action,
+    Finish,
+    Reason,
+    Recycle,
+    Start,
+    Stop,
+    Wait,
+    Warn,
+)
 from ciguard.run.policy.bisect import bisect
 from ciguard.run.policy.state import (
     MIB,
@@ -20,10 +29,10 @@ from ciguard.run.policy.state import (
     predicted_peak_bytes,
     unit_peaks_bytes,
 )
-from ciguard.text import count_of, one_line
 
 if TYPE_CHECKING:
     from ciguard.model import Ending, EventKind, Line, PlannedUnit
+    from ciguard.run.policy.actions import ReasonKind
     from ciguard.run.policy.process_state import ProcessState
 
 MARGIN_RATIO: Final = 0.10  # of the budget, kept free where a process is recycled...
@@ -35,8 +44,6 @@ SAMPLES: Final = 2  # one low sample is a hiccup
 # A thread that never ends keeps a process from its end; what a session tears down takes minutes.
 # So does what is imported before its first unit.
 EXIT_S: Final = 300.0
-ALL_DONE: Final = "all its units are done"
-MAX_NAMED: Final = 3  # units of a process, in a reason
 LOW_BYTES, LOW_RATIO = 600 * MIB, 0.05  # headroom that is worth a word
 CRITICAL_BYTES, CRITICAL_RATIO = 256 * MIB, 0.015  # headroom below which the runner dies next
 # Of a small container, no floor takes more: a test that fits into it must not be called too large.
@@ -77,7 +84,7 @@ def next_action(state: State, now_s: float) -> Action:
     return replace(action, at_s=now_s) if isinstance(action, Start) else action
 
 
-def _end_all(state: State, ending: Ending, reason: str) -> Action:
+def _end_all(state: State, ending: Ending, reason: Reason) -> Action:
     for process, running in sorted(state.running.items()):
         if running.stopping is None:
             return Stop(process, ending, reason)
@@ -86,15 +93,17 @@ def _end_all(state: State, ending: Ending, reason: str) -> Action:
 
 def _interruption(state: State) -> Action | None:
     if state.interrupted is not None:
-        return _end_all(state, state.interrupted, "the leg was told to stop")
-    return _end_all(state, "setup_failed", state.refused) if state.refused else None
+        return _end_all(state, state.interrupted, Reason("cancelled"))
+    if state.has_second_session:
+        return _end_all(state, "setup_failed", Reason("second_session"))
+    return None
 
 
 def _deadline(state: State, now_s: float) -> Action | None:
     limit_s = state.policy.deadline_s
     if limit_s is None or now_s < state.began_s + limit_s or not (state.running or state.waiting):
         return None
-    return _end_all(state, "deadline", f"{limit_s:.0f} s are over: the platform is next")
+    return _end_all(state, "deadline", Reason("deadline", {"limit_s": limit_s}))
 
 
 def _timeout(state: State, now_s: float) -> Action | None:
@@ -104,12 +113,12 @@ def _timeout(state: State, now_s: float) -> Action | None:
         for unit, at_s in sorted(running.open_units.items()):
             limit_s = state.units[unit].timeout_s
             if limit_s is not None and now_s - at_s > limit_s:
-                return Stop(process, "timeout", f"over its limit of {limit_s:g} s", unit)
+                return Stop(process, "timeout", Reason("unit_timeout", {"limit_s": limit_s}), unit)
         if running.done_s is not None and now_s - running.done_s > EXIT_S:
-            return Stop(process, "timeout", f"{ALL_DONE}, and it has not ended for {EXIT_S:g} s")
+            return Stop(process, "timeout", Reason("no_exit", {"waited_s": EXIT_S}))
         if now_s > _hang_after_s(state, running):
-            for_s = now_s - running.last_activity_s
-            return Stop(process, "timeout", f"it has units left, and was at none for {for_s:.0f} s")
+            idle_s = now_s - running.last_activity_s
+            return Stop(process, "timeout", Reason("idle", {"idle_s": idle_s}))
     return None
 
 
@@ -152,7 +161,7 @@ def _guard_rail(state: State) -> Action | None:
     rail = state.policy.guard_rail
     if rail == "off" or not state.running or len(state.headrooms) < SAMPLES:
         return None
-    (before_s, before), (now_s, now) = state.headrooms
+    (_, before), (_, now) = state.headrooms
     memory = state.memory_bytes or 0
     low, last_ditch = memory_thresholds(memory)
     kill_below = {"observe": 0.0, "auto": last_ditch, "enforce": low}[rail]
@@ -165,17 +174,13 @@ def _guard_rail(state: State) -> Action | None:
         ]
         if candidates:
             size, process = max(candidates)
-            falling = _per_second(before - now, now_s - before_s)
-            largest = f"the largest process has {size // MIB} MiB{_at(state, process)}"
-            reason = f"headroom {now // MIB} MiB{falling}, {largest}"
+            facts = {"headroom_bytes": now, "largest_process_bytes": size}
             if kill_helps(size, kill_below - now, memory):
-                return Stop(process, "memory_guard", reason)
+                return Stop(process, "memory_guard", Reason("memory_guard", facts))
             if "memory_not_reclaimable" not in state.warned:
-                return Warn(
-                    "memory_not_reclaimable", f"{reason}: the memory is used by something else"
-                )
+                return Warn(Reason("memory_not_reclaimable", facts))
     if max(before, now) < low and not state.warned & {"memory_low", "memory_not_reclaimable"}:
-        return Warn("memory_low", f"headroom {now // MIB} MiB is below {int(low) // MIB} MiB")
+        return Warn(Reason("memory_low", {"headroom_bytes": now, "limit_bytes": int(low)}))
     return None
 
 
@@ -189,22 +194,6 @@ def memory_thresholds(memory_bytes: int) -> tuple[float, float]:
     low = max(LOW_BYTES, LOW_RATIO * memory_bytes)
     last_ditch = max(CRITICAL_BYTES, CRITICAL_RATIO * memory_bytes)
     return min(low, LOW_SHARE * most), min(last_ditch, CRITICAL_SHARE * most)
-
-
-def _per_second(fell_bytes: int, duration_s: float) -> str:
-    return (
-        f", falling by {int(fell_bytes / duration_s) // MIB} MiB/s"
-        if duration_s and fell_bytes
-        else ""
-    )
-
-
-def _at(state: State, process: int) -> str:
-    """The units that a process is at, in words."""
-    units = sorted(state.running[process].open_units)
-    names = [one_line(state.units[unit].unit) for unit in units[:MAX_NAMED]]
-    more = f" and {len(units) - MAX_NAMED} more" if len(units) > MAX_NAMED else ""
-    return f", running {', '.join(names)}{more}" if names else ""
 
 
 def _grace_ends_s(state: State) -> float:
@@ -230,19 +219,18 @@ def _checkpoint(state: State, now_s: float) -> Action | None:
     late = bool(ahead) and now_s >= _grace_ends_s(state)
     if not left and not late:
         return None
-    reason = f"{state.for_s:g} s are over, as asked"
+    reason = Reason("checkpoint", {"limit_s": state.for_s, "units": left})
     if "checkpoint" not in state.warned:
-        return Warn("checkpoint", f"{reason}: {count_of(left, 'unit')} left for another step")
+        return Warn(reason)
     for process, units in ahead.items():
         if late:
-            why = f"{reason}, and as long again; the next step goes on"
+            why = Reason("checkpoint_grace", {"limit_s": state.for_s})
             return Stop(process, "deadline", why, checkpoint=True)
         if units and not state.running[process].recycled:
             return Recycle(process, reason)
     if state.running:
         return Wait(_next_moment_s(state, now_s))
     # A later step takes a unit with a result for done: what went wrong is executed again in this.
-    reason += f": {count_of(left, 'unit')} left for another step"
     return _next_rerun(state, now_s) or Finish("deadline", reason, checkpoint=True)
 
 
@@ -266,11 +254,8 @@ def _recycling(state: State) -> Action | None:
         need = state.need_bytes(unit)
         delta = need - state.base_bytes[running.start.suite]
         if running.resident_bytes + delta > cap >= need:
-            return Recycle(
-                process,
-                f"resident {running.resident_bytes // MIB} MiB, next needs {delta // MIB} MiB, "
-                f"cap {int(cap) // MIB} MiB",
-            )
+            sizes = {"resident_bytes": running.resident_bytes, "next_bytes": delta}
+            return Recycle(process, Reason("retained_memory", {**sizes, "limit_bytes": int(cap)}))
     return None
 
 
@@ -307,7 +292,7 @@ def _next_rerun(state: State, now_s: float) -> Action | None:
         return Wait(_next_moment_s(state, now_s))
     one = state.reruns[0]
     if why := one.skip_reason(state.remaining_s(now_s)):
-        return Warn("rerun_skipped", why)
+        return Warn(why)
     start = _start(state, one.units, one.reason, isolated=one.isolated)
     start = replace(start, repeats=one.repeats)
     fits = not one.isolated and start.predicted_peak_bytes <= _free_bytes(state)
@@ -335,7 +320,7 @@ def _admission(state: State, now_s: float) -> Action | None:
     return _admit_heavy(state, heavy) or _admit_share(state, group, set(heavy))
 
 
-def _start(state: State, units: Sequence[int], reason: str, *, isolated: bool = False) -> Start:
+def _start(state: State, units: Sequence[int], reason: Reason, *, isolated: bool = False) -> Start:
     unit = state.units[units[0]]
     return Start(
         process=state.started + 1,
@@ -369,12 +354,12 @@ def _admit_heavy(state: State, heavy: Sequence[int]) -> Action | None:
         if need > free or (state.running and _needs_over_half(state, unit)):
             continue
         alone = _needs_over_half(state, unit)
-        reason = f"heavy: needs {need // MIB} MiB of {free // MIB} MiB{': alone' * alone}"
+        reason = Reason("heavy", {"need_bytes": need, "free_bytes": free})
         return _start(state, [unit], reason, isolated=alone)
     if state.running or not heavy:
         return None
     need = state.need_bytes(heavy[0])
-    reason = f"needs {need // MIB} MiB, over the budget: alone"
+    reason = Reason("over_budget", {"need_bytes": need})
     return _start(state, heavy[:1], reason, isolated=True)
 
 
@@ -403,15 +388,13 @@ def _admit_share(state: State, group: Sequence[int], heavy: set[int]) -> Action 
         if fitting and peak_bytes > cap:
             break
         fitting.append(unit)
-    reason = "first" if state.started == 0 else "next"
+    kind: ReasonKind = "first" if state.started == 0 else "next"
+    facts: dict[str, float] = {}
     if suspects:
-        reason = (
-            f"search: one of {count_of(len(suspects), 'unit')} killed a process without a result"
-        )
+        kind, facts["units"] = "search", len(suspects)
     if len(fitting) < len(share):
-        later = count_of(len(share) - len(fitting), "unit")
-        reason += f": {later} later, the cap is {int(cap) // MIB} MiB"
-    start = _start(state, fitting, reason)
+        facts.update(later_units=len(share) - len(fitting), limit_bytes=int(cap))
+    start = _start(state, fitting, Reason(kind, facts))
     return start if start.predicted_peak_bytes <= _free_bytes(state) or not state.running else None
 
 
@@ -432,25 +415,23 @@ def _longest_first_share(state: State, units: Sequence[int], slots: int) -> list
 def _ending(state: State) -> Action | None:
     if state.running:
         return None
-    idle = f"{MAX_FRUITLESS_PROCESSES} processes in a row finished nothing"
     left = len(set(state.waiting) - state.tries.keys())
+    planned = len(state.units)
     if left:
         ending: Ending = "setup_failed" if not state.tries else "crash"
         left += len(state.import_crashed)
-        return Finish(ending, f"{idle}; {count_of(left, 'unit')} did not run")
-    reasons = []
-    of = f"of {count_of(len(state.units), 'unit')}"
-    if state.without_result:
-        got = "got no result from a process that ended by itself"
-        reasons.append(f"{len(state.without_result)} {of} {got}")
-    if state.import_crashed:
-        did = "did not run: their file ends its process before its first unit"
-        reasons.append(f"{len(state.import_crashed)} {of} {did}")
-    once_more = {*state.waiting, *(unit for one in state.reruns for unit in one.units)}
-    if once_more:
-        what = f"{count_of(len(once_more), 'unit')} could not be executed again"
-        reasons.append(f"{what}, and have the result of their turn before: {idle}")
-    return Finish("completed", "; ".join(reasons) or "every unit was started")
+        facts = {"processes": MAX_FRUITLESS_PROCESSES, "units": left, "planned_units": planned}
+        return Finish(ending, Reason("fruitless", facts))
+    not_retried = {*state.waiting, *(unit for one in state.reruns for unit in one.units)}
+    counts = {
+        "without_result_units": len(state.without_result),
+        "import_crashed_units": len(state.import_crashed),
+        "not_retried_units": len(not_retried),
+    }
+    facts = {name: count for name, count in counts.items() if count}
+    if not facts:
+        return Finish("completed", Reason("all_ended"))
+    return Finish("completed", Reason("incomplete", {**facts, "planned_units": planned}))
 
 
 def decision_line(
@@ -458,10 +439,15 @@ def decision_line(
 ) -> Line | None:
     """The record's line of a decision; None for Wait, which decides nothing, and for Finish.
 
+    Its `detail`, which is for people, is left to who writes it.
+
     Args:
-        seen: by file of the record, how many of its lines were observed before.
+        lines_read: by file of the record, how many of its lines were observed before.
         units: of the shard, to name the one that a Stop blames.
     """
+    if isinstance(action, (Wait, Finish)):
+        return None
+    reason = action.reason
     if isinstance(action, Start):
         return ProcessLine(
             process=action.process,
@@ -470,19 +456,15 @@ def decision_line(
             variant=action.variant,
             at_s=at_s,
             predicted_peak_bytes=action.predicted_peak_bytes,
-            reason=action.reason,
             lines_read=lines_read,
+            reason=reason.kind,
+            facts=reason.facts,
         )
-    kind: EventKind
-    if isinstance(action, Stop):
-        kind, detail = action.ending, action.reason
-    elif isinstance(action, Recycle):
-        kind, detail = "recycled", action.reason
-    elif isinstance(action, Warn):
-        kind, detail = action.kind, action.reason
+    if isinstance(action, Warn):
+        kind = cast("EventKind", reason.kind)
     else:
-        return None
-    line = EventLine(kind=kind, at_s=at_s, detail=detail, lines_read=lines_read)
+        kind = action.ending if isinstance(action, Stop) else "recycled"
+    line = EventLine(kind, at_s, lines_read=lines_read, reason=reason.kind, facts=reason.facts)
     if isinstance(action, Warn):
         return line
     if isinstance(action, Recycle) or action.unit is None or not units:

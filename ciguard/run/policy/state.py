@@ -85,7 +85,7 @@ class State:
         self.import_crashed: set[int] = set()  # their file ends each process before its first unit
         self._file_of = file_of
         self.interrupted: Ending | None = None
-        self.refused = ""  # why no result of the leg counts as complete
+        self.has_second_session = False  # so no result of the leg counts as complete
         self.memory_bytes: int | None = None
         self.headrooms: tuple[tuple[float, int], ...] = ()  # of the last two samples, with at_s
         self.memory_back_s = float("-inf")  # until then nothing starts where memory is short
@@ -169,7 +169,7 @@ class State:
         elif isinstance(line, EventLine) and line.kind == "signal":
             self.interrupted = "cancelled"
         elif isinstance(line, EventLine) and line.kind == "second_session":
-            self.refused = line.detail
+            self.has_second_session = True
         elif isinstance(line, EventLine) and line.kind == "resumed":
             self.began_s = line.at_s or 0.0
             self.started = line.process or 0
@@ -348,8 +348,8 @@ class State:
         elif isinstance(action, Recycle):
             self.running[action.process].recycled = True
         elif isinstance(action, Warn):
-            self.warned.add(action.kind)
-            if action.kind == "rerun_skipped":
+            self.warned.add(action.reason.kind)
+            if action.reason.kind == "rerun_skipped":
                 del self.reruns[0]
 
     def finish_for_simulation(self, process: int) -> None:

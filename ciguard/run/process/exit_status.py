@@ -1,22 +1,19 @@
-"""How a process ended, and what it leaves to say: results of units that died, in words. Pure."""
+"""How a process ended, and the results of units that died with it. Pure."""
 
 from __future__ import annotations
 
 import signal
 from typing import TYPE_CHECKING, Final
 
-from ciguard.model import MEMORY_ENDINGS, Result
+from ciguard.model import Result
 from ciguard.run.policy.actions import NO_TIME_S
-from ciguard.text import last_error_line, last_line
 
 if TYPE_CHECKING:
-    from typing import Mapping, Sequence
-
-    from ciguard.model import Ending, UnitKey
+    from ciguard.model import Ending
     from ciguard.run.platforms.base import ExitInfo
     from ciguard.run.policy.process_state import ProcessState
     from ciguard.run.policy.state import State
-    from ciguard.run.process.peak import Peak
+    from ciguard.run.process.handle import Peak
 
 OUTPUT_BYTES: Final = 2000  # of the last output, in a victim's message
 LAST_LINES: Final = 10
@@ -39,45 +36,8 @@ DEADLY: Final[dict[int, str]] = {
 STATUS: Final = range(0xC0000000, 0xF0000000)
 TERMINATED: Final = 0x40010004  # DBG_TERMINATE_PROCESS: the leg's own kill there, and log-off's
 NO_MEMORY: Final = (0xC0000017, 0xC000012D)
-_STATUS_TEXT: Final = {
-    TERMINATED: "terminated",
-    0xC0000005: "access violation",
-    0xC0000006: "in-page error",
-    0xC0000017: "no memory",
-    0xC000001D: "illegal instruction",
-    0xC0000094: "integer division by zero",
-    0xC00000FD: "stack overflow",
-    0xC000012D: "commit limit reached",
-    0xC0000135: "a DLL was not found",
-    0xC0000139: "an entry point of a DLL was not found",
-    0xC000013A: "Ctrl-C or Ctrl-Break",
-    0xC0000142: "a DLL could not be initialised",
-    0xC0000374: "heap corruption",
-    0xC0000409: "abort or stack buffer overrun",
-    0xC0000420: "assertion failure",
-    0xE0434352: "unhandled .NET exception",
-    0xE06D7363: "unhandled C++ exception",
-}
 NOT_RUN: Final = (126, 127)  # what a shell says of a program that it cannot run or find
 FATAL: Final = "Fatal Python error"  # faulthandler's dump says where: its start is worth more
-
-_STOP_MESSAGES: Final[dict[Ending, str]] = {
-    "timeout": "stopped: over its limit",
-    "deadline": "stopped: the leg's deadline",
-    "memory_guard": "killed: memory was about to run out",
-    "cancelled": "stopped: the leg was told to stop",
-    "out_of_memory": "killed by the kernel: out of memory",
-}
-
-
-def signal_name(number: int) -> str:
-    """SIGSEGV for 11; the number where it has no name."""
-    if number in DEADLY:
-        return DEADLY[number]
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def fatal_signal(exit_code: int) -> int | None:
@@ -90,17 +50,6 @@ def fatal_signal(exit_code: int) -> int | None:
     if exit_code in STATUS or exit_code == TERMINATED:
         return exit_code
     return exit_code - SHELL if exit_code - SHELL in DEADLY else None
-
-
-def describe_exit(exit_code: int) -> str:
-    """An exit code, or the signal that killed, in words."""
-    number = fatal_signal(exit_code)
-    if number is None:
-        return f"exit code {exit_code}"
-    if number == exit_code:
-        return f"{_STATUS_TEXT.get(exit_code, 'ended by Windows')} (exit code 0x{exit_code:08X})"
-    through = f" (exit code {exit_code})" if exit_code > 0 else ""
-    return f"killed by {signal_name(number)}{through}"
 
 
 def classify_exit(
@@ -170,17 +119,6 @@ def is_unexplained(running: ProcessState, ending: Ending, exit_code: int, *, err
     return bool(done) and ending == "completed" and not errors
 
 
-def describe_unexplained_exit(process: int, exit_code: int, output: str) -> str:
-    """What is said of a process whose exit code no result explains."""
-    killed = fatal_signal(exit_code) is not None
-    question = "did a hook of the session or a coverage gate set it?"
-    return (
-        f"process {process}: {describe_exit(exit_code)}, and no failed result explains it\n"
-        f"  its last output: {last_error_line(output)}\n"
-        f"  {'it died behind its last test' if killed else question}"
-    )
-
-
 def last_output(log: bytes) -> str:
     """The end of what a process printed, from the interpreter's own dump on where there is one."""
     text = log.decode("utf-8", "replace").strip()
@@ -191,7 +129,7 @@ def last_output(log: bytes) -> str:
 
 
 def command_result(state: State, process: int, ended: ExitInfo, now_s: float, peak: Peak) -> Result:
-    """The result of a unit that is a process, in which nobody writes lines.
+    """The result of a unit that is a process, in which nobody writes lines; without a message.
 
     Args:
         peak: what was seen of it from outside.
@@ -210,67 +148,26 @@ def command_result(state: State, process: int, ended: ExitInfo, now_s: float, pe
         peak_bytes=peak.peak_bytes,
         measured_by=peak.measured_by,
         process=process,
-        message=None if exit_code == 0 else describe_exit(exit_code),
     )
 
 
-def _stack_of_unit(stacks: Sequence[str], unit: str) -> str:
-    """Of several processes the one in which the unit runs; a xdist controller is none of them."""
-    name = unit.rpartition("::")[2].partition("[")[0]
-    return next((one for one in stacks if f" in {name}\n" in f"{one}\n"), stacks[0])
+def culprit_results(state: State, process: int, ending: Ending, now_s: float) -> tuple[Result, ...]:
+    """One result without a message for each unit that is to blame, or may be.
 
-
-def culprit_results(
-    state: State,
-    process: int,
-    ending: Ending,
-    *,
-    exit_code: int,
-    now_s: float,
-    output: str,
-    quote: bool = False,
-    stacks: Sequence[str] = (),
-    interrupted: Mapping[UnitKey, str] = {},  # never changed
-) -> tuple[Result, ...]:
-    """One result for each unit that is to blame, or may be: how long it had run, at least.
+    Its time is how long it had run, at least.
 
     To be called before the end of the process is observed.
 
     Args:
         now_s: when the process ended, or was told to: what it took to stop is not the unit's time.
-        quote: the last line of the output tells something: it is no framework's progress.
-        stacks: of each of its processes, where the threads stood when it was told to end.
-        interrupted: by unit, what the process itself said that ended it there.
     """
     if ending == "setup_failed":
         return ()
     running = state.running[process]
     culprits = state.culprits(process)
-    lower_bytes = running.max_bytes or None  # what a sample behind its death says is 0
     found = []
     for unit in culprits:
         planned = state.units[unit]
-        how = interrupted.get(planned.key, "the process died") if ending == "crash" else ""
-        text = (
-            f"{how or _STOP_MESSAGES.get(ending, 'the process died')} ({describe_exit(exit_code)})"
-        )
-        if len(culprits) > 1:
-            text += f"; one of {len(culprits)} units that ran at the time"
-        by_itself = ending == "timeout" and running.stopping is None
-        if by_itself:
-            text = f"stopped by its own limit ({describe_exit(exit_code)})"
-        if (ending == "crash" or by_itself) and output:
-            # The first line is what is shown where there is room for one; a signal says enough.
-            short = quote and fatal_signal(exit_code) is None and planned.key not in interrupted
-            text += f"; last output: {last_line(output)}\n{output}" if short else f"\n{output}"
-        if running.at_checkpoint:
-            text = "stopped at a checkpoint: it gets another turn"
-        if ending == "timeout" and planned.timeout_s is not None and not by_itself:
-            text = f"{_STOP_MESSAGES[ending]} of {planned.timeout_s:g} s"
-        if ending in MEMORY_ENDINGS and lower_bytes is not None:
-            text += f", its process had {lower_bytes >> 20} MiB"
-        if stacks:
-            text += f"\n{_stack_of_unit(stacks, planned.unit)[:OUTPUT_BYTES]}"
         started_s = running.open_units.get(unit, NO_TIME_S)
         file, line = running.code_positions.get(unit, (None, None))
         result = Result(
@@ -283,11 +180,10 @@ def culprit_results(
             at_s=now_s,
             wall_s=None if started_s == NO_TIME_S else max(0.0, round(now_s - started_s, 6)),
             rss_before_bytes=running.rss_before_bytes.get(unit),
-            peak_lower_bytes=lower_bytes,
+            peak_lower_bytes=running.max_bytes or None,  # what a sample after its death says is 0
             concurrent=len(culprits),
             try_number=1 + state.tries.get(unit, 0),
             process=process,
-            message=text,
             file=file,
             line=line,
         )

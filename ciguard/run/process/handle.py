@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from ciguard.codec.record.lines import LineError, decode, encode
-from ciguard.model import EventLine, Result, StartLine
+from ciguard.model import EventLine, Result, StartLine, UnitKey
 from ciguard.run.frameworks.base import KEEP_PEAK, PEAK_RESET_BY
 from ciguard.run.platforms.base import FILE_FLAGS
-from ciguard.run.process.missing_results import ProcessReport
-from ciguard.run.process.peak import Peak, best_peak
 from ciguard.run.process.stacks import read_dumps
 from ciguard.run.process.tail import Log, Tail
+from ciguard.text import last_line
 
 if TYPE_CHECKING:
-    from typing import Dict, Optional, Tuple, Union
+    from typing import Optional, Union
 
-    from ciguard.model import DefaultsLine, MeasuredBy, PeakLine
+    from ciguard.model import DefaultsLine, EventKind, MeasuredBy, PeakLine
     from ciguard.run.frameworks.base import ProcessFiles
     from ciguard.run.platforms.base import (
         ExitInfo,
@@ -35,11 +35,90 @@ LAST_OUTPUT_BYTES = 16384
 FAILURES_BYTES = 65536  # of them are printed; all are beside the record
 
 
+class Peak(NamedTuple):
+    """Fields of a line; None where nothing was measured."""
+
+    peak_bytes: int | None = None
+    measured_by: MeasuredBy | None = None
+
+
+def best_peak(measured: Mapping[MeasuredBy, int | None]) -> Peak:
+    """The largest that was seen: each way misses something, and none sees too much.
+
+    Args:
+        measured: by way, the better way first.
+    """
+    found: Peak = Peak()
+    for method, seen_bytes in measured.items():
+        if seen_bytes and seen_bytes > (found.peak_bytes or 0):
+            found = Peak(seen_bytes, method)
+    return found
+
+
+@dataclass
+class ProcessReport:
+    """What one process said so far, by events of its own file, besides starts and results.
+
+    Attributes:
+        vanished: with the program's own reason, "" where it simply did not find the unit.
+        errors: (path or name of what could not be collected, last line of the error).
+        interrupted: what ended the process while the unit ran.
+        collecting: it reads test files, and has begun none of its units.
+        stopped: why its framework began no more units, in its own words.
+        finished: it came to the end of its session, where a framework shows what failed.
+        unreadable: the first line of it that is none, and why; "" where all could be read.
+    """
+
+    vanished: Dict[UnitKey, str] = field(default_factory=dict)
+    errors: List[Tuple[str, str]] = field(default_factory=list)
+    interrupted: Dict[UnitKey, str] = field(default_factory=dict)
+    collecting: bool = False
+    stopped: str = ""
+    finished: bool = False
+    unreadable: str = ""
+
+    def add(self, event: EventLine) -> None:
+        """Take in an event of the process's own file."""
+        key = UnitKey(event.suite, event.variant, event.unit or "")
+        if event.kind == "not_collected":
+            self.vanished[key] = event.detail
+        elif event.kind == "collection_error":
+            self.errors.append((key.unit, last_line(event.detail)))
+        elif event.kind == "interrupted":
+            self.interrupted[key] = event.detail
+        elif event.kind in ("collection_start", "collection_end"):
+            self.collecting = event.kind == "collection_start"
+        elif event.kind == "session_stopped":
+            self.stopped = event.detail
+        elif event.kind == "session_end":
+            self.finished = True
+
+    def error_of(self, unit: str) -> Optional[str]:
+        """The error of the file, class or folder that holds the unit."""
+        for place, error in self.errors:
+            inside = unit.startswith((f"{place}::", f"{place}/"))
+            if inside or place in ("", ".", unit):
+                return error
+        return None
+
+    def missing_kind(self, key: UnitKey, *, announces: bool) -> EventKind:
+        """Why a unit got no result in a process that completed.
+
+        Args:
+            announces: the framework says every unit that it begins.
+        """
+        if self.error_of(key.unit) is not None:
+            return "not_imported"
+        if key in self.vanished:
+            return "deselected" if self.vanished[key] else "not_found"
+        return "not_reached" if announces else "no_result"
+
+
 class ProcessHandle:
     """One running process of the leg.
 
     Args:
-        process: as started. tree: its memory. batch: what it was told.
+        process: as started. tree: its memory. batch: its files.
         defaults: first line of its record.
         oom_kills: how often the kernel had killed for memory before it started.
         windows: on its marks, if they are read from outside.
@@ -77,7 +156,7 @@ class ProcessHandle:
     def lines(
         self, now_s: float, *, last: bool = False
     ) -> Iterator[Union[StartLine, Result, EventLine]]:
-        """New lines that rules look at, whole; what else the process says is kept in `said`."""
+        """New lines that rules look at, whole; what else the process says is kept in `report`."""
         if self.windows is not None:
             if last and self.process.ended is not None:
                 self.windows.end(self.process.ended.peak_bytes)
@@ -198,7 +277,7 @@ def launch(
 
     Args:
         env: says with PEAK_RESET_BY whether the process resets its own marks.
-        here: the system, what there is to measure with, and what memory is left.
+        platform_parts: the system, what there is to measure with, and what memory is left.
         stdin: what the process reads; None for nothing.
 
     Raises:

@@ -70,6 +70,7 @@ VALUES = {
     "MeasuredBy": st.sampled_from(MEASURED_BY),
     "Mapping[str, str]": st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2),
     "Mapping[str, int]": st.dictionaries(st.text(max_size=3), st.integers(-3, 3), max_size=2),
+    "Mapping[str, float]": st.dictionaries(st.text(max_size=3), st.floats(-9, 9), max_size=2),
 }
 
 

@@ -10,13 +10,14 @@ import pytest
 from ciguard.codec.record.lines import decode
 from ciguard.model import LegPolicy as Policy
 from ciguard.model import PlannedUnit, Prediction, Result, Shard, Suite
+from ciguard.run.output.view import describe_exit
 from ciguard.run.platforms import windows_api as api
 from ciguard.run.platforms.base import UNKNOWN
 from ciguard.run.platforms.windows_api import case_folded_env, resolve_program
 from ciguard.run.policy.actions import Start
 from ciguard.run.policy.rules import next_action
 from ciguard.run.policy.state import State
-from ciguard.run.process.exit_status import classify_exit, describe_exit, fatal_signal
+from ciguard.run.process.exit_status import classify_exit, fatal_signal
 
 if TYPE_CHECKING:
     from pathlib import Path

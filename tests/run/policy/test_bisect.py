@@ -8,7 +8,7 @@ import pytest
 from run.states import finish_all, start, state_of
 
 from ciguard.model import LegPolicy, PlannedUnit, ProcessEndLine, Result, StartLine
-from ciguard.run.policy.actions import Finish, Start
+from ciguard.run.policy.actions import Finish, Reason, Start
 from ciguard.run.policy.bisect import bisect, crashing_file
 from ciguard.run.policy.process_state import ProcessState
 from ciguard.run.policy.rules import MAX_FRUITLESS_PROCESSES, next_action
@@ -59,7 +59,7 @@ def test_the_file_to_blame(
     units: tuple[int, ...], ending: Ending, suspects: set[int], started_units: bool, expected: str
 ) -> None:
     running = ProcessState(
-        Start(1, units, "", "", 0, "next"), open_units={0: 0.0} if started_units else {}
+        Start(1, units, "", "", 0, Reason("next")), open_units={0: 0.0} if started_units else {}
     )
     assert crashing_file(running, ending, suspects, FILES.__getitem__) == expected
 
@@ -102,10 +102,8 @@ def test_files_that_end_their_process_keep_no_other_from_its_turn(
     assert done == set(files) - set(bad)
     assert {state.file_of(unit) for unit in state.import_crashed} == set(bad)
     assert finish.ending == "completed"
-    assert finish.reason == (
-        f"{stored_out} of {len(state.units)} units did not run: "
-        "their file ends its process before its first unit"
-    )
+    counts = {"import_crashed_units": stored_out, "planned_units": len(state.units)}
+    assert finish.reason == Reason("incomplete", counts)
 
 
 def test_where_every_file_ends_its_process_the_leg_ends_soon() -> None:
@@ -113,7 +111,8 @@ def test_where_every_file_ends_its_process_the_leg_ends_soon() -> None:
     shares, finish = play(state, [str(n) for n in range(64)])
     assert len(shares) <= MAX_FRUITLESS_PROCESSES * (1 + 6)
     assert finish.ending == "setup_failed"
-    assert finish.reason == "3 processes in a row finished nothing; 128 units did not run"
+    counts = {"processes": 3, "units": 128, "planned_units": 128}
+    assert finish.reason == Reason("fruitless", counts)
 
 
 def test_files_in_several_processes() -> None:
@@ -160,8 +159,7 @@ def test_a_repeat_that_cannot_start_takes_nothing_back(ending: Ending, files: bo
         state.observe(ProcessEndLine(number, ending, 127))
     assert next_action(state, 1.0) == Finish(
         "completed",
-        "3 units could not be executed again, and have the result of their turn before: "
-        "3 processes in a row finished nothing",
+        Reason("incomplete", {"not_retried_units": 3, "planned_units": 4}),
     )
 
 

@@ -13,13 +13,14 @@ from ciguard.model import (
     Outcome,
     PlannedUnit,
     ProcessEndLine,
+    ProcessLine,
     Result,
     SampleLine,
     ShardLine,
     StartLine,
 )
 from ciguard.model import Runner as Machine
-from ciguard.run.policy.actions import Finish, Start, Wait, Warn
+from ciguard.run.policy.actions import Finish, Reason, Start, Wait, Warn
 from ciguard.run.policy.reruns import Rerun
 from ciguard.run.policy.rules import decision_line, next_action
 from ciguard.run.policy.state import MIB, State
@@ -47,8 +48,8 @@ def test_the_record_says_what_is_repeated_and_why() -> None:
     start(state)
     end(state, 1, a="failed")
     line = decision_line(next_action(state, 1.0), 1.0, {})
-    assert line is not None
-    assert line.reason == "again: 1 unit went wrong in process 1"  # type: ignore[union-attr]
+    assert isinstance(line, ProcessLine)
+    assert (line.reason, line.facts) == ("failure_retry", {"units": 1, "process": 1})
 
 
 def test_one_bad_case_among_good_ones_is_tried_again() -> None:
@@ -80,7 +81,7 @@ def test_company_that_fails_for_the_first_time_has_its_tries_too() -> None:
     end(state, 2, a="failed", b="passed")
     assert start(state).units == (0,), "a failed once, b has passed"
     end(state, 3, a="passed")
-    assert next_action(state, 1.0) == Finish("completed", "every unit was started")
+    assert next_action(state, 1.0) == Finish("completed", Reason("all_ended"))
 
 
 def test_a_suite_in_which_something_else_fails_each_time_is_not_repeated_for_ever() -> None:
@@ -112,20 +113,20 @@ def test_what_was_tried_again_and_vanished_has_its_first_result() -> None:
     end(state, 1, a="failed")
     start(state)
     state.observe(ProcessEndLine(2, "completed", 5))
-    assert next_action(state, 1.0) == Finish("completed", "every unit was started")
+    assert next_action(state, 1.0) == Finish("completed", Reason("all_ended"))
 
 
 @pytest.mark.parametrize(
-    ("deadline_s", "after_s", "prints"),
+    ("deadline_s", "after_s", "times"),
     [
-        (None, 30.0, ""),  # without a deadline there is always time
-        (63.0, 30.0, ""),  # 20 s up to the failure, 10 s to end, and a tenth more
-        (62.9, 30.0, "1 unit went wrong in process 1: it took 30 s, and 33 s are left"),
-        (40.0, 41.0, "1 unit went wrong in process 1: it took 30 s, and 0 s are left"),
+        (None, 30.0, None),  # without a deadline there is always time
+        (63.0, 30.0, None),  # 20 s up to the failure, 10 s to end, and a tenth more
+        (62.9, 30.0, (30.0, pytest.approx(32.9))),
+        (40.0, 41.0, (30.0, 0.0)),
     ],
 )
 def test_a_repeat_that_the_deadline_would_cut_off_is_left_out(
-    deadline_s: float | None, after_s: float, prints: str
+    deadline_s: float | None, after_s: float, times: tuple[float, float] | None
 ) -> None:
     """Cut off it would take results along that the first time had: failed is not incomplete."""
     policy = LegPolicy("off", max_tries=2, deadline_s=deadline_s)
@@ -137,12 +138,15 @@ def test_a_repeat_that_the_deadline_would_cut_off_is_left_out(
         state.observe(Result(unit, outcome, process=1, at_s=at_s))  # type: ignore[arg-type]
     state.observe(ProcessEndLine(1, "completed", 1, 30.0))
     action = next_action(state, after_s)
-    if not prints:
+    if times is None:
         assert isinstance(action, Start)
         return
-    assert action == Warn("rerun_skipped", prints)
+    assert isinstance(action, Warn)
+    assert action.reason.kind == "rerun_skipped"
+    facts = action.reason.facts
+    assert (facts["duration_s"], facts["remaining_s"]) == times
     state.apply(action)
-    over = Finish("completed", "every unit was started")
+    over = Finish("completed", Reason("all_ended"))
     assert next_action(state, after_s) == over
 
 
@@ -159,7 +163,7 @@ def test_at_a_checkpoint_what_failed_is_repeated_before_the_step_ends() -> None:
     state.observe(ProcessEndLine(1, "completed", 1))
     assert start(state, 12.0).units == (0,)
     end(state, 2, a="passed")
-    reason = "10 s are over, as asked: 1 unit left for another step"
+    reason = Reason("checkpoint", {"limit_s": 10.0, "units": 1})
     assert next_action(state, 13.0) == Finish("deadline", reason, checkpoint=True)
 
 
@@ -172,8 +176,8 @@ def test_behind_a_deadline_and_a_signal_nothing_is_repeated() -> None:
             state.observe(EventLine("signal"))
         action = next_action(state, 8.0 if signal else 10.0)
         if not signal:
-            why = "1 unit went wrong in process 1: it took 0 s, and 0 s are left"
-            assert action == Warn("rerun_skipped", why)
+            facts = {"units": 1, "process": 1, "duration_s": 0.0, "remaining_s": 0.0}
+            assert action == Warn(Reason("rerun_skipped", facts))
             state.apply(action)
             action = next_action(state, 10.0)
         assert isinstance(action, Finish)
@@ -201,9 +205,9 @@ def test_what_memory_killed_beside_others_has_one_turn_alone() -> None:
     state.observe(SampleLine(5.3, headroom_bytes=8 * GIB))
     rerun = start(state, 5.4)
     assert (rerun.units, rerun.isolated) == ((0,), True)
-    assert rerun.reason == "again, alone: memory ran out at 1500 MiB of its process"
+    assert rerun.reason == Reason("memory_retry", {"process_bytes": 1500 * MIB})
     killed_for_memory(state, "hog", 3, size_mib=3900)
-    assert next_action(state, 9.0) == Finish("completed", "every unit was started")
+    assert next_action(state, 9.0) == Finish("completed", Reason("all_ended"))
 
 
 def test_what_memory_killed_in_a_process_that_others_had_filled() -> None:
@@ -237,9 +241,7 @@ def test_each_that_ran_when_a_process_crashed_has_a_turn_alone_and_no_other_vict
         state.observe(Result(unit, "died", ending="crash", process=1, concurrent=2))
     state.observe(ProcessEndLine(1, "crash", -9, at_s=5.0))
     assert [(one.units, one.isolated) for one in state.reruns] == [((1,), True), ((2,), True)]
-    assert (
-        start(state, 9.0).reason == "again, alone: one of 2 units that ran when process 1 crashed"
-    )
+    assert start(state, 9.0).reason == Reason("crash_retry", {"units": 2, "process": 1})
     state.observe(StartLine("a", process=2, at_s=9.0))
     state.observe(Result("a", "died", ending="crash", process=2, concurrent=1, try_number=2))
     state.observe(ProcessEndLine(2, "crash", -9, at_s=9.0))
@@ -288,7 +290,7 @@ def test_a_turn_alone_is_no_try_and_with_tries_left_comes_first() -> None:
     killed_for_memory(state, "hog", 1, size_mib=100)
     state.finish_for_simulation(2)
     assert state.reruns == [
-        Rerun((0,), "again, alone: memory ran out at 100 MiB of its process", isolated=True)
+        Rerun((0,), Reason("memory_retry", {"process_bytes": 100 * MIB}), isolated=True)
     ]
 
 
@@ -331,6 +333,7 @@ def test_of_two_reruns_of_the_same_units_each_gets_its_turn() -> None:
     state = state_of("a")
     start(state)
     end(state, 1, a="passed")
-    state.reruns = [Rerun((0,), "again: first", 1), Rerun((0,), "again: second", 1)]
-    assert start(state, 1.0).reason == "again: first"
-    assert [one.reason for one in state.reruns] == ["again: second"]
+    reasons = [Reason("failure_retry", {"process": process}) for process in (1, 2)]
+    state.reruns = [Rerun((0,), reason, 1) for reason in reasons]
+    assert start(state, 1.0).reason == reasons[0]
+    assert [one.reason for one in state.reruns] == reasons[1:]

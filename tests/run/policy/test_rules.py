@@ -18,7 +18,7 @@ from ciguard.model import (
     SampleLine,
     StartLine,
 )
-from ciguard.run.policy.actions import Action, Finish, Recycle, Start, Stop, Wait, Warn
+from ciguard.run.policy.actions import Action, Finish, Reason, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.policy.rules import MAX_FRUITLESS_PROCESSES, decision_line, next_action
 from ciguard.run.policy.state import (
     MIB,
@@ -32,11 +32,11 @@ from ciguard.run.process.exit_status import is_unexplained
 def test_every_unit_of_one_suite_goes_into_one_process() -> None:
     state = state_of("a", "b", "c")
     first = start(state)
-    assert (first.process, first.units, first.reason) == (1, (0, 1, 2), "first")
+    assert (first.process, first.units, first.reason) == (1, (0, 1, 2), Reason("first"))
     assert first.predicted_peak_bytes == UNKNOWN_BASE_BYTES + UNKNOWN_DELTA_BYTES
     assert next_action(state, 0.0) == Wait()
     finish_all(state, 1)
-    assert next_action(state, 1.0) == Finish("completed", "every unit was started")
+    assert next_action(state, 1.0) == Finish("completed", Reason("all_ended"))
 
 
 def test_suites_and_variants_never_share_a_process() -> None:
@@ -70,7 +70,7 @@ def test_a_share_is_cut_where_its_process_would_outgrow_its_cap() -> None:
     state = state_of(*units, budget_mib=500)
     first = start(state)
     assert first.units == (0, 1, 2, 3)  # base 50 + 3 retained + 10 <= 400 < 50 + 4 retained + 10
-    assert "2 units later, the cap is 400 MiB" in first.reason
+    assert first.reason.facts == {"later_units": 2, "limit_bytes": 400 * MIB}
 
 
 def test_a_heavy_unit_runs_where_it_fits_or_alone() -> None:
@@ -78,12 +78,12 @@ def test_a_heavy_unit_runs_where_it_fits_or_alone() -> None:
     state = state_of("a", heavy, "b", processes=2, budget_mib=1000)
     first = start(state)
     assert first.units == (1,)
-    assert first.reason == "heavy: needs 490 MiB of 1000 MiB"
+    assert first.reason == Reason("heavy", {"need_bytes": 490 * MIB, "free_bytes": 1000 * MIB})
     assert start(state).units == (0, 2)
     larger = state_of("a", replace(heavy, peak_delta_bytes=5000 * MIB), budget_mib=1000)
     alone = start(larger)
     assert alone.isolated
-    assert "over the budget: alone" in alone.reason
+    assert alone.reason.kind == "over_budget"
     assert next_action(larger, 0.0) == Wait()
 
 
@@ -93,7 +93,7 @@ def test_a_unit_over_half_of_the_budget_runs_alone(processes: int) -> None:
     state = state_of("a", heavy, "b", processes=processes, budget_mib=1000)
     first = start(state)
     assert (first.units, first.isolated) == ((1,), True)
-    assert first.reason == "heavy: needs 550 MiB of 1000 MiB: alone"
+    assert first.reason == Reason("heavy", {"need_bytes": 550 * MIB, "free_bytes": 1000 * MIB})
     assert next_action(state, 0.0) == Wait(), "what would fit beside it as well"
     finish_all(state, 1)
     second = start(state)
@@ -135,7 +135,8 @@ def test_a_process_is_recycled_before_the_unit_that_would_be_too_much() -> None:
         Result("b", "passed", process=1, rss_before_bytes=50 * MIB, retained_bytes=160 * MIB)
     )
     action = next_action(state, 1.0)
-    assert action == Recycle(1, "resident 210 MiB, next needs 200 MiB, cap 400 MiB")
+    sizes = {"resident_bytes": 210 * MIB, "next_bytes": 200 * MIB, "limit_bytes": 400 * MIB}
+    assert action == Recycle(1, Reason("retained_memory", sizes))
     state.apply(action)
     assert next_action(state, 1.0) == Wait(), "said once"
     state.observe(ProcessEndLine(1, "completed", 2))
@@ -149,7 +150,7 @@ def test_a_unit_over_its_limit_is_stopped_and_blamed_alone() -> None:
     state.observe(StartLine("b", process=1, at_s=1.0))
     assert next_action(state, 3.0) == Wait(3.0)
     action = next_action(state, 3.1)
-    assert action == Stop(1, "timeout", "over its limit of 2 s", 0)
+    assert action == Stop(1, "timeout", Reason("unit_timeout", {"limit_s": 2.0}), 0)
     line = decision_line(action, 3.1, {"process-001.jsonl": 3}, state.units)
     assert isinstance(line, EventLine)
     assert (line.kind, line.unit, line.process) == ("timeout", "a", 1)
@@ -167,7 +168,7 @@ def test_a_process_that_is_at_no_unit_for_too_long_is_ended() -> None:
     start(state, 10.0)
     assert next_action(state, 410.0) == Wait(410.0), "the longest limit, which is over 5 minutes"
     action = next_action(state, 410.5)
-    assert action == Stop(1, "timeout", "it has units left, and was at none for 400 s")
+    assert action == Stop(1, "timeout", Reason("idle", {"idle_s": 400.5}))
     state.observe(StartLine("f::a", process=1, at_s=100.0))
     assert next_action(state, 499.0) == Wait(500.0), "its own limit counts"
     state.observe(Result("f::a", "passed", process=1, at_s=120.0))
@@ -196,7 +197,7 @@ def test_a_process_that_is_done_and_does_not_end_is_ended() -> None:
     assert next_action(state, 400.0) == Wait(), "b is still to come"
     state.observe(Result("b", "passed", process=1, at_s=400.0))
     assert next_action(state, 700.0) == Wait(700.0)
-    reason = "all its units are done, and it has not ended for 300 s"
+    reason = Reason("no_exit", {"waited_s": 300.0})
     assert next_action(state, 700.1) == Stop(1, "timeout", reason)
     state.apply(Stop(1, "timeout", reason))
     assert is_unexplained(state.running[1], "timeout", -15, errors=False)
@@ -211,17 +212,17 @@ def test_behind_the_time_asked_for_nothing_begins_and_nothing_is_stopped() -> No
     state.observe(Result("b", "passed", case="b", process=2))
     assert next_action(state, 9.9) == Wait(10.0)
     output = next_action(state, 10.0)
-    assert output == Warn("checkpoint", "10 s are over, as asked: 2 units left for another step")
+    assert output == Warn(Reason("checkpoint", {"limit_s": 10.0, "units": 2}))
     state.apply(output)
     first = next_action(state, 10.0)
-    assert first == Recycle(1, "10 s are over, as asked")
+    assert first == Recycle(1, Reason("checkpoint", {"limit_s": 10.0, "units": 2}))
     state.apply(first)
     assert next_action(state, 10.0) == Wait(20.0), "the other one is at its last unit"
     state.observe(Result("a", "passed", case="a", process=1))
     state.observe(ProcessEndLine(1, "completed", 2))
     state.observe(Result("d", "passed", case="d", process=2))
     state.observe(ProcessEndLine(2, "completed", 0))
-    reason = "10 s are over, as asked: 2 units left for another step"
+    reason = Reason("checkpoint", {"limit_s": 10.0, "units": 2})
     assert next_action(state, 12.0) == Finish("deadline", reason, checkpoint=True)
 
 
@@ -231,24 +232,23 @@ def test_with_nothing_left_the_time_asked_for_changes_nothing() -> None:
     state.observe(StartLine("a", process=1, at_s=1.0))
     assert next_action(state, 11.0) == Wait(20.0)
     finish_all(state, 1)
-    assert next_action(state, 12.0) == Finish("completed", "every unit was started")
+    assert next_action(state, 12.0) == Finish("completed", Reason("all_ended"))
 
 
 def test_what_does_not_end_within_as_long_again_gets_another_turn_but_once() -> None:
     state = state_of("a", for_s=10.0)
     start(state)
     state.observe(StartLine("a", process=1, at_s=1.0))
-    reason = "10 s are over, as asked"
     output = next_action(state, 20.0)
-    assert output == Warn("checkpoint", f"{reason}: 0 units left for another step")
+    assert output == Warn(Reason("checkpoint", {"limit_s": 10.0, "units": 0}))
     state.apply(output)
     stop = next_action(state, 20.0)
-    why = f"{reason}, and as long again; the next step goes on"
+    why = Reason("checkpoint_grace", {"limit_s": 10.0})
     assert stop == Stop(1, "deadline", why, checkpoint=True)
     state.apply(stop)
     state.observe(Result("a", "died", case="a", ending="deadline", process=1))
     state.observe(ProcessEndLine(1, "deadline", -2))
-    reason += ": 1 unit left for another step"
+    reason = Reason("checkpoint", {"limit_s": 10.0, "units": 1})
     assert next_action(state, 21.0) == Finish("deadline", reason, checkpoint=True)
     grace = state_of("a", for_s=10.0, policy=replace(OFF, deadline_s=99.0))
     grace.observe(EventLine("grace_used", 0.0))
@@ -266,7 +266,7 @@ def test_a_program_that_ignores_the_request_to_stop_has_the_same_time() -> None:
     state.observe(StartLine("b", process=1, at_s=104.0))
     state.observe(StartLine("c", process=1, at_s=106.0))
     assert next_action(state, 106.0) == Wait(200.0)
-    why = "100 s are over, as asked, and as long again; the next step goes on"
+    why = Reason("checkpoint_grace", {"limit_s": 100.0})
     assert next_action(state, 200.0) == Stop(1, "deadline", why, checkpoint=True)
 
 
@@ -277,7 +277,9 @@ def test_limits_of_units_and_memory_hold_behind_the_time_asked_for() -> None:
     for _ in range(2):
         state.apply(next_action(state, 11.0))
     assert next_action(state, 11.0) == Wait(20.0)
-    assert next_action(state, 22.0) == Stop(1, "timeout", "over its limit of 20 s", 0)
+    assert next_action(state, 22.0) == Stop(
+        1, "timeout", Reason("unit_timeout", {"limit_s": 20.0}), 0
+    )
     low = state_of("a", "b", for_s=10.0, policy=LegPolicy("auto"))
     start(low)
     low.observe(StartLine("a", process=1, at_s=1.0))
@@ -286,7 +288,7 @@ def test_limits_of_units_and_memory_hold_behind_the_time_asked_for() -> None:
         low.observe(SampleLine(11.0, headroom_bytes=500 * MIB))
     warned = next_action(low, 11.0)
     assert isinstance(warned, Warn)
-    assert warned.kind == "memory_low", "the checkpoint does not silence it"
+    assert warned.reason.kind == "memory_low", "the checkpoint does not silence it"
 
 
 def test_a_leg_that_goes_on_counts_from_its_own_step() -> None:
@@ -296,13 +298,13 @@ def test_a_leg_that_goes_on_counts_from_its_own_step() -> None:
     assert next_action(state, 1001.0) == Wait(1010.0)
     state.observe(StartLine("a", process=5, at_s=1001.0))
     assert next_action(state, 1011.0) == Wait(1020.0)
-    assert next_action(state, 1030.0) == Stop(5, "deadline", "30 s are over: the platform is next")
+    assert next_action(state, 1030.0) == Stop(5, "deadline", Reason("deadline", {"limit_s": 30.0}))
 
 
 def test_the_deadline_stops_everything_and_starts_nothing() -> None:
     state = state_of("a", "b", processes=2, policy=LegPolicy("off", deadline_s=10.0))
     start(state)
-    assert next_action(state, 11.0) == Stop(1, "deadline", "10 s are over: the platform is next")
+    assert next_action(state, 11.0) == Stop(1, "deadline", Reason("deadline", {"limit_s": 10.0}))
     state.apply(next_action(state, 11.0))
     assert next_action(state, 11.0) == Wait()
     state.observe(ProcessEndLine(1, "deadline", -15))
@@ -318,7 +320,7 @@ def test_a_signal_ends_the_leg() -> None:
     assert action.ending == "cancelled"
     state.apply(action)
     state.observe(ProcessEndLine(1, "cancelled", 130))
-    assert next_action(state, 1.0) == Finish("cancelled", "the leg was told to stop")
+    assert next_action(state, 1.0) == Finish("cancelled", Reason("cancelled"))
 
 
 def test_processes_that_finish_nothing_are_not_repeated_for_ever() -> None:
@@ -375,7 +377,9 @@ def test_a_start_without_a_time_has_no_limit_before_the_leg_gives_it_one() -> No
     assert isinstance(next_action(state, 1000.0), Wait)
     state.observe(StartLine("a", process=1, at_s=998.0))
     assert isinstance(next_action(state, 1000.0), Wait)
-    assert next_action(state, 1003.5) == Stop(1, "timeout", "over its limit of 5 s", 0)
+    assert next_action(state, 1003.5) == Stop(
+        1, "timeout", Reason("unit_timeout", {"limit_s": 5.0}), 0
+    )
 
 
 def test_what_a_clean_end_left_out_is_not_asked_for_again() -> None:
@@ -383,8 +387,8 @@ def test_what_a_clean_end_left_out_is_not_asked_for_again() -> None:
     start(state)
     state.observe(Result("here", "passed", process=1))
     state.observe(ProcessEndLine(1, "completed", 0))
-    output = "1 of 2 units got no result from a process that ended by itself"
-    assert next_action(state, 1.0) == Finish("completed", output)
+    counts = {"without_result_units": 1, "planned_units": 2}
+    assert next_action(state, 1.0) == Finish("completed", Reason("incomplete", counts))
 
 
 def test_processes_that_end_by_themselves_keep_nobody_from_its_turn() -> None:
@@ -396,7 +400,7 @@ def test_processes_that_end_by_themselves_keep_nobody_from_its_turn() -> None:
         state.observe(ProcessEndLine(number, "completed", 5))
     action = next_action(state, 1.0)
     assert isinstance(action, Finish)
-    assert action.reason.startswith("4 of 4 units got no result")
+    assert action.reason.facts == {"without_result_units": 4, "planned_units": 4}
 
 
 def test_what_is_not_this_shards_or_this_process_changes_nothing() -> None:
@@ -416,12 +420,13 @@ def test_what_is_not_this_shards_or_this_process_changes_nothing() -> None:
 def test_only_decisions_have_a_line() -> None:
     seen = {"process-001.jsonl": 3}
     assert decision_line(Wait(), 1.0, seen) is None
-    assert decision_line(Finish("completed", "done"), 1.0, seen) is None
-    assert decision_line(Warn("memory_low", "low"), 1.0, seen) == EventLine(
-        "memory_low", 1.0, detail="low", lines_read=seen
+    assert decision_line(Finish("completed", Reason("all_ended")), 1.0, seen) is None
+    low = Reason("memory_low", {"headroom_bytes": 1})
+    assert decision_line(Warn(low), 1.0, seen) == EventLine(
+        "memory_low", 1.0, lines_read=seen, reason="memory_low", facts=low.facts
     )
-    assert decision_line(Recycle(2, "full"), 1.0, seen) == EventLine(
-        "recycled", 1.0, process=2, detail="full", lines_read=seen
+    assert decision_line(Recycle(2, Reason("retained_memory")), 1.0, seen) == EventLine(
+        "recycled", 1.0, process=2, lines_read=seen, reason="retained_memory"
     )
 
 
@@ -482,5 +487,5 @@ def test_every_unit_is_run_exactly_once_whatever_the_sizes(
             state.finish_for_simulation(min(state.running))
         else:
             break
-    assert action == Finish("completed", "every unit was started")
+    assert action == Finish("completed", Reason("all_ended"))
     assert sorted(ran) == list(range(len(units)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ciguard.model import Result
-from ciguard.run.policy.actions import Start
+from ciguard.run.policy.actions import Reason, Start
 from ciguard.run.policy.process_state import ProcessState
 from ciguard.run.process.exit_status import classify_exit, is_unexplained
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         Ending,
     )
 
-STARTED = Start(1, (0, 1), "", "", 0, "first")
+STARTED = Start(1, (0, 1), "", "", 0, Reason("first"))
 DEATH = Result("b", "died", ending="crash")
 
 

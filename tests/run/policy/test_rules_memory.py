@@ -11,7 +11,7 @@ from ciguard.model import (
     ShardLine,
 )
 from ciguard.model import Runner as Machine
-from ciguard.run.policy.actions import Action, Stop, Wait, Warn
+from ciguard.run.policy.actions import Action, Reason, Stop, Wait, Warn
 from ciguard.run.policy.rules import kill_helps, memory_thresholds, next_action
 from ciguard.run.policy.state import MIB
 
@@ -106,15 +106,15 @@ def test_a_small_process_is_not_killed_for_what_others_hold() -> None:
         state.observe(line)
         action = next_action(state, 0.0)
         if isinstance(action, Warn):
-            output.append((action.kind, action.reason))
+            output.append(action.reason)
             state.apply(action)
         else:
             assert isinstance(action, Wait)
     assert output == [
-        ("memory_low", "headroom 400 MiB is below 600 MiB"),
-        (
+        Reason("memory_low", {"headroom_bytes": 400 * MIB, "limit_bytes": 600 * MIB}),
+        Reason(
             "memory_not_reclaimable",
-            "headroom 100 MiB, the largest process has 3 MiB: the memory is used by something else",
+            {"headroom_bytes": 100 * MIB, "largest_process_bytes": 3 * MIB},
         ),
     ]
 

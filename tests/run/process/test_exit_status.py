@@ -8,15 +8,14 @@ import pytest
 
 from ciguard.model import LegPolicy as Policy
 from ciguard.model import PlannedUnit, Prediction, SampleLine, Shard, StartLine, Suite
+from ciguard.run.output.view import describe_culprit, describe_exit, signal_name
 from ciguard.run.policy.actions import Start
 from ciguard.run.policy.rules import next_action
 from ciguard.run.policy.state import State
 from ciguard.run.process.exit_status import (
     OUTPUT_BYTES,
     culprit_results,
-    describe_exit,
     last_output,
-    signal_name,
 )
 
 
@@ -33,20 +32,22 @@ def test_the_unit_that_was_open_died_after_so_long_at_least() -> None:
     state = running_state()
     state.observe(StartLine("b", process=1, at_s=2.0))
     state.observe(SampleLine(2.5, process_bytes={"1": 1000}))
-    (result,) = culprit_results(state, 1, "crash", exit_code=-11, now_s=5.0, output="the end")
+    (result,) = culprit_results(state, 1, "crash", 5.0)
     assert (result.unit, result.outcome, result.ending) == ("b", "died", "crash")
     assert (result.wall_s, result.peak_lower_bytes, result.process) == (3.0, 1000, 1)
-    assert result.message == "the process died (killed by SIGSEGV)\nthe end"
+    message = describe_culprit(result, None, state.running[1], exit_code=-11, output="the end")
+    assert message == "the process died (killed by SIGSEGV)\nthe end"
 
 
 def test_several_open_units_are_a_culprit_set() -> None:
     state = running_state()
     for unit in "ab":
         state.observe(StartLine(unit, process=1, at_s=2.0))
-    results = culprit_results(state, 1, "out_of_memory", exit_code=-9, now_s=5.0, output="")
+    results = culprit_results(state, 1, "out_of_memory", 5.0)
     assert [result.unit for result in results] == ["a", "b"]
-    expected = "killed by the kernel: out of memory (killed by SIGKILL); one of 2 units that ran"
-    assert all((result.message or "").startswith(expected) for result in results)
+    expected = "killed by the kernel: out of memory (killed by SIGKILL); one of 2 tests that ran"
+    message = describe_culprit(results[0], None, state.running[1], exit_code=-9, output="")
+    assert message.startswith(expected)
     assert {result.concurrent for result in results} == {2}
 
 
@@ -64,7 +65,7 @@ def test_an_exit_code_in_words(exit_code: int, words: str) -> None:
 
 
 def test_nothing_open_nobody_blamed() -> None:
-    assert culprit_results(running_state(), 1, "crash", exit_code=1, now_s=1.0, output="") == ()
+    assert culprit_results(running_state(), 1, "crash", 1.0) == ()
 
 
 def test_the_interpreters_own_dump_is_worth_more_than_the_last_lines() -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ciguard.model import EventLine, UnitKey
-from ciguard.run.process.missing_results import ProcessReport, missing_event, not_run_events
+from ciguard.run.output.view import describe_missing, not_run_events
+from ciguard.run.process.handle import ProcessReport
 
 if TYPE_CHECKING:
     from ciguard.model import EventKind
@@ -23,9 +24,8 @@ def why(*events: EventLine, announces: bool = True, unreadable: str = "") -> tup
     output = ProcessReport(unreadable=unreadable)
     for one in events:
         output.add(one)
-    found = missing_event(output, KEY, framework="any", announces=announces, exit_code=3)
-    assert (found.suite, found.variant, found.unit) == KEY
-    return found.kind, found.detail
+    found = output.missing_kind(KEY, announces=announces)
+    return found, describe_missing(found, output, KEY, framework="any", exit_code=3)
 
 
 VANISHED = event("not_collected", KEY.unit)
@@ -45,7 +45,7 @@ def test_an_error_elsewhere_is_not_its_cause(place: str) -> None:
 def test_an_early_end_names_the_first_hundred_and_counts_all() -> None:
     missing = [UnitKey("s", "v", f"t{number}") for number in range(250)]
     complete, *listed = not_run_events(missing, 400, "deadline: 9 s are over", 9.5)
-    output = "250 of 400 units did not run: deadline: 9 s are over"
+    output = "250 of 400 tests did not run: deadline: 9 s are over"
     assert complete == EventLine("not_run", 9.5, detail=output)
     assert [(one.suite, one.variant, one.unit) for one in listed] == missing[:100]
     assert {one.detail for one in listed} == {"it was not started: deadline: 9 s are over"}

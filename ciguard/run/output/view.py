@@ -1,0 +1,280 @@
+"""What a leg says in words: decisions, ends of processes, units without a result. Pure.
+
+Rules and results hold kinds and numbers. A record carries some of these texts for its readers, as
+`detail` or `message`; no code decides by one.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
+
+from ciguard.model import EventLine
+from ciguard.run.policy.actions import Recycle, Warn
+from ciguard.run.process.exit_status import DEADLY, TERMINATED, fatal_signal
+from ciguard.text import count_of, last_error_line, last_line, size, unit_name
+
+if TYPE_CHECKING:
+    from typing import Union
+
+    from ciguard.model import Ending, EventKind, PlannedUnit, Result, UnitKey
+    from ciguard.run.policy.actions import Reason, ReasonKind, Stop
+    from ciguard.run.policy.process_state import ProcessState
+    from ciguard.run.process.handle import Peak, ProcessReport
+
+OUTPUT_CHARACTERS: Final = 2000  # of stacks, in a victim's message
+MAX_NAMED: Final = 3  # tests in a sentence
+GRACE_USED: Final = (
+    "an earlier step stopped tests at its checkpoint: this step waits for them, up to its deadline"
+)
+LISTED: Final = 100  # units by name after an early end; the plan knows the others
+
+_REASONS: Final[Mapping[ReasonKind, str]] = {
+    "first": "first",
+    "next": "next",
+    "search": "search: one of {units} ended a process without a result",
+    "heavy": "needs {need_bytes} of {free_bytes}",
+    "over_budget": "needs {need_bytes}, more than the memory budget",
+    "memory_retry": "retry, alone: memory ran out at {process_bytes} of its process",
+    "crash_retry": "retry, alone: one of {units} that ran when process {process} crashed",
+    "failure_retry": "retry: {units} failed in process {process}",
+    "cancelled": "the job was told to stop",
+    "second_session": "the suite's command started its framework twice for one batch of tests",
+    "deadline": "deadline: {limit_s} have passed, and the platform stops the job soon",
+    "unit_timeout": "over its limit of {limit_s}",
+    "no_exit": "all its tests are done, and it has not ended for {waited_s}",
+    "idle": "it has tests left, and was at none for {idle_s}",
+    "memory_guard": "headroom {headroom_bytes}; the largest process has {largest_process_bytes}",
+    "retained_memory": "resident {resident_bytes}, the next test needs {next_bytes}, "
+    "limit {limit_bytes}",
+    "checkpoint": "{limit_s} have passed; {units} left for another step",
+    "checkpoint_grace": "{limit_s} have passed, and as long again; the next step goes on",
+    "memory_low": "headroom {headroom_bytes} is below {limit_bytes}",
+    "memory_not_reclaimable": "headroom {headroom_bytes}, and the largest process has only "
+    "{largest_process_bytes}: the memory is used by something else",
+    "rerun_skipped": "no retry of {units} of process {process}: it took {duration_s}, and "
+    "{remaining_s} are left",
+    "all_ended": "every test was started",
+    "fruitless": "{processes} processes in a row finished no test; {units} did not run",
+    "record_removed": "the record was removed while tests ran: pass a folder outside of the "
+    "checkout to --record",
+    "internal_error": "ciguard itself failed",
+}
+_INCOMPLETE: Final = {
+    "without_result_units": "got no result from a process that completed",
+    "import_crashed_units": "did not run: their file ends its process before its first test",
+    "not_retried_units": "could not be executed again, and keep their earlier result",
+}
+_STOPS: Final[Mapping[Ending, str]] = {
+    "timeout": "stopped: over its limit",
+    "deadline": "stopped: the job's deadline",
+    "memory_guard": "killed: memory was about to run out",
+    "cancelled": "stopped: the job was told to stop",
+    "out_of_memory": "killed by the kernel: out of memory",
+}
+_STATUS: Final = {
+    TERMINATED: "terminated",
+    0xC0000005: "access violation",
+    0xC0000006: "in-page error",
+    0xC0000017: "no memory",
+    0xC000001D: "illegal instruction",
+    0xC0000094: "integer division by zero",
+    0xC00000FD: "stack overflow",
+    0xC000012D: "commit limit reached",
+    0xC0000135: "a DLL was not found",
+    0xC0000139: "an entry point of a DLL was not found",
+    0xC000013A: "Ctrl-C or Ctrl-Break",
+    0xC0000142: "a DLL could not be initialised",
+    0xC0000374: "heap corruption",
+    0xC0000409: "abort or stack buffer overrun",
+    0xC0000420: "assertion failure",
+    0xE0434352: "unhandled .NET exception",
+    0xE06D7363: "unhandled C++ exception",
+}
+
+
+def _fact(name: str, value: float) -> str:
+    if name.endswith("_bytes"):
+        return size(value)
+    if name.endswith("_s"):
+        return f"{round(value, 2):g} s"
+    return count_of(int(value), "test") if name.endswith("units") else f"{value:g}"
+
+
+def describe_reason(reason: Reason) -> str:
+    """Why something was decided, without a full stop."""
+    facts = {name: _fact(name, value) for name, value in reason.facts.items()}
+    if reason.kind == "incomplete":
+        parts = [
+            f"{reason.facts[name]:g} of {facts['planned_units']} {text}"
+            for name, text in _INCOMPLETE.items()
+            if name in facts
+        ]
+        return "; ".join(parts)
+    text = _REASONS[reason.kind].format_map(facts)
+    if "later_units" in facts:
+        text += f"; {facts['later_units']} later, the limit is {facts['limit_bytes']}"
+    return text
+
+
+def describe_action(action: Union[Stop, Recycle, Warn], units: Sequence[PlannedUnit]) -> str:
+    """A line of the console for a decision about a process that runs, or about none."""
+    why = describe_reason(action.reason)
+    if isinstance(action, Warn):
+        return f"{action.reason.kind}: {why}"
+    if isinstance(action, Recycle):
+        return f"process {action.process}: recycled: {why}"
+    who = "" if action.unit is None else f": {unit_name(units[action.unit].key)}"
+    word = "checkpoint" if action.checkpoint else action.ending
+    return f"process {action.process}: {word}: {why}{who}"
+
+
+def signal_name(number: int) -> str:
+    """SIGSEGV for 11; the number where it has no name."""
+    if number in DEADLY:
+        return DEADLY[number]
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def describe_exit(exit_code: int) -> str:
+    """An exit code, or the signal that killed, in words."""
+    number = fatal_signal(exit_code)
+    if number is None:
+        return f"exit code {exit_code}"
+    if number == exit_code:
+        return f"{_STATUS.get(exit_code, 'ended by Windows')} (exit code 0x{exit_code:08X})"
+    through = f" (exit code {exit_code})" if exit_code > 0 else ""
+    return f"killed by {signal_name(number)}{through}"
+
+
+def describe_unexplained_exit(process: int, exit_code: int, output: str) -> str:
+    """What is said of a process whose exit code no result explains."""
+    killed = fatal_signal(exit_code) is not None
+    question = "did a hook of the session or a coverage gate set it?"
+    return (
+        f"process {process}: {describe_exit(exit_code)}, and no failed result explains it\n"
+        f"  its last output: {last_error_line(output)}\n"
+        f"  {'it died after its last test' if killed else question}"
+    )
+
+
+def describe_peak(peak: Peak) -> str:
+    """ ", peak 512 MiB (mark)"; "" where nothing is known."""
+    if peak.peak_bytes is None:
+        return ""
+    return f", peak {size(peak.peak_bytes)} ({peak.measured_by})"
+
+
+def describe_culprit(
+    culprit: Result,
+    limit_s: float | None,
+    running: ProcessState,
+    *,
+    exit_code: int,
+    output: str,
+    quote: bool = False,
+    stacks: Sequence[str] = (),
+    interrupted: str = "",
+) -> str:
+    """The message of a result of a unit that died; its first line is shown where there is no room.
+
+    Args:
+        limit_s: of the unit.
+        quote: the last line of the output tells something: it is no framework's progress.
+        stacks: of each of its processes, where the threads stood when it was told to end.
+        interrupted: what the process itself said that ended it there; "" for nothing.
+    """
+    ending, how = culprit.ending, describe_exit(exit_code)
+    by_itself = ending == "timeout" and running.stopping is None
+    if running.at_checkpoint:
+        text = "stopped at a checkpoint: the next step runs it again"
+    elif by_itself:
+        text = f"stopped by its own limit ({how})"
+    elif ending == "timeout" and limit_s is not None:
+        text = f"{_STOPS[ending]} of {limit_s:g} s"
+    else:
+        died = (interrupted if ending == "crash" else "") or "the process died"
+        text = f"{_STOPS.get(ending, died)} ({how})"
+        if (culprit.concurrent or 1) > 1:
+            text += f"; one of {count_of(culprit.concurrent or 1, 'test')} that ran at the time"
+    if (ending == "crash" or by_itself) and output:
+        # The first line is what is shown where there is room for one; a signal says enough.
+        short = quote and fatal_signal(exit_code) is None and not interrupted
+        text += f"; last output: {last_line(output)}\n{output}" if short else f"\n{output}"
+    if culprit.peak_lower_bytes is not None and culprit.ending in ("memory_guard", "out_of_memory"):
+        text += f", its process had {size(culprit.peak_lower_bytes)}"
+    if stacks:
+        text += f"\n{_stack_of_unit(stacks, culprit.unit)[:OUTPUT_CHARACTERS]}"
+    return text
+
+
+def _stack_of_unit(stacks: Sequence[str], unit: str) -> str:
+    """Of several processes the one in which the unit runs; a xdist controller is none of them."""
+    name = unit.rpartition("::")[2].partition("[")[0]
+    return next((one for one in stacks if f" in {name}\n" in f"{one}\n"), stacks[0])
+
+
+def describe_missing(
+    kind: EventKind, report: ProcessReport, key: UnitKey, *, framework: str, exit_code: int
+) -> str:
+    """Why a unit has no result although its process completed: reads after "because"."""
+    if kind == "not_imported":
+        return f"it could not be imported: {report.error_of(key.unit)}"
+    if kind == "deselected":
+        return f"it was {report.vanished[key]}"
+    if kind == "not_found":
+        return f"it was not found by {framework} in this checkout"
+    if kind == "not_reached":
+        stopped = f": {report.stopped}" if report.stopped else ""
+        return f"its process ended with exit code {exit_code} before it started{stopped}"
+    unreadable = f" ({report.unreadable})" if report.unreadable else ""
+    return f"the command wrote no result for it to $CIGUARD_RECORD_FILE{unreadable}"
+
+
+def not_run_events(
+    missing: Sequence[UnitKey], planned: int, reason: str, now_s: float
+) -> Iterator[EventLine]:
+    """What a leg that was ended early leaves: how many units, and of them the first by name.
+
+    Args:
+        missing: units without a result, in the shard's order. planned: how many it has.
+        reason: why the leg ended.
+    """
+    if not missing:
+        return
+    of = f"{len(missing)} of {count_of(planned, 'test')} did not run"
+    yield EventLine("not_run", now_s, detail=f"{of}: {reason}")
+    for suite, variant, unit in missing[:LISTED]:
+        detail = f"it was not started: {reason}"
+        yield EventLine("not_run", now_s, None, suite, variant, unit, detail)
+
+
+def describe_resumed(
+    done: int, planned: int, records: int, failed: Sequence[UnitKey], predecessors: int
+) -> str:
+    """How much of a shard earlier legs came to, and which of its failed tests run again.
+
+    Args:
+        done: units with a result, of those `planned`.
+        failed: units with retries left; `predecessors` ran before them in the same process.
+    """
+    text = f"{done} of {count_of(planned, 'test')} ended before, in {count_of(records, 'record')}"
+    if not failed:
+        return text
+    names = ", ".join(map(unit_name, failed[:MAX_NAMED]))
+    more = f" and {len(failed) - MAX_NAMED} more" if len(failed) > MAX_NAMED else ""
+    before = f" with {count_of(predecessors, 'predecessor')}" if predecessors else ""
+    return f"{text}; retry of {count_of(len(failed), 'failed test')}{before}: {names}{more}"
+
+
+def describe_until(units: int, planned: int, processes: int) -> str:
+    """What `--until` leaves of a shard.
+
+    Args:
+        processes: of the shard, where only the tests of one of them are left; else 1.
+    """
+    whose = f"those of its process of {processes} in parallel" if processes > 1 else "in its order"
+    return f"{units} of {count_of(planned, 'test')}: {whose}, up to this one"
