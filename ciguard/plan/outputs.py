@@ -2,7 +2,7 @@
 
 The matrix is a step's output, or, for a suite that no job plans anew, part of a workflow file
 (`--static`); `.ciguard/` then holds the plan and the program. Units that are newer than such a plan
-run all the same (run/unplanned.py). The program, ciguard-run.pyz, is one file made from our own
+run all the same (run/selection.py). The program, ciguard-run.pyz, is one file made from our own
 sources, read as data: the same sources give the same bytes.
 """
 

@@ -6,38 +6,77 @@ import contextlib
 import os
 import shutil
 import tempfile
-import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
 from ciguard.codec import plan_file as plan_codec
 from ciguard.errors import InputError, UsageError
-from ciguard.model import EventLine, Runner
-from ciguard.run import command_leg, cpu_probe
+from ciguard.model import SLOTS, EventLine
+from ciguard.run import command_leg
 from ciguard.run.frameworks.plugin_files import extract_plugins
 from ciguard.run.frameworks.registry import framework
-from ciguard.run.leg_spec import LegSpec
 from ciguard.run.output.leg_console import Console
 from ciguard.run.output.view import GRACE_USED, describe_resumed, describe_until
 from ciguard.run.platforms.current import CURRENT
 from ciguard.run.prior_legs import read_prior_legs, write_prior_legs
 from ciguard.run.process.files import check_id_lengths, check_ids_single_line
-from ciguard.run.record_header import header
+from ciguard.run.record_header import describe_runner, header
 from ciguard.run.record_writer import LEG_FILE, RecordWriter, new_folder
 from ciguard.run.result_collector import copy_prior_files
 from ciguard.run.resume import NO_PRIOR_LEGS, PriorLegs
-from ciguard.run.selection import ALL_UNITS, Selection, up_to, without_units
+from ciguard.run.selection import (
+    ALL_UNITS,
+    Selection,
+    up_to,
+    with_unplanned_units,
+    without_units,
+)
 from ciguard.run.supervisor import Supervisor
-from ciguard.run.unplanned import with_unplanned_units
 
 if TYPE_CHECKING:
     from typing import List, Optional, Tuple
 
-    from ciguard.model import LegPolicy, Plan, Shard, ShardLine
+    from ciguard.model import LegPolicy, Plan, Shard, ShardLine, Suite
+    from ciguard.run.frameworks.base import Executor
     from ciguard.run.platforms.base import Headroom, Platform
     from ciguard.run.policy.leg_verdict import LegVerdict
 
 PLAN_FILE = "plan.json"
+
+
+@dataclass(frozen=True, **SLOTS)
+class LegSpec:
+    """What one leg is to do, where, and how.
+
+    Attributes:
+        record_dir, scratch_dir: absolute; the second is the leg's own, with `inside` in it.
+        environ: the leg's own environment.
+        is_command: the process itself is the one unit, and its exit code the outcome.
+        stdin: what the process reads, if anything: one of many must not take what others need.
+        origin_s: the leg's start on the clock that cannot be set back; of one that goes on from
+            others, so long before that its times follow theirs.
+        for_s: how long units may be begun; None: until the deadline.
+        predicted_s: wall time of the leg in all its parts; None: not known.
+        initial_events: what is written before anything is decided.
+    """
+
+    header: ShardLine
+    shard: Shard
+    suites: Mapping[str, Suite]
+    policy: LegPolicy
+    pool_env: Mapping[str, str]
+    executor: Callable[[str], Executor]  # of a suite
+    record_dir: str
+    scratch_dir: str
+    environ: Mapping[str, str]
+    origin_s: float
+    is_command: bool = False
+    stdin: Optional[int] = None
+    for_s: Optional[float] = None
+    predicted_s: Optional[float] = None
+    earlier: PriorLegs = NO_PRIOR_LEGS
+    initial_events: Tuple[EventLine, ...] = ()
+    platform: Platform = CURRENT
 
 
 def read_plan(path: str) -> Plan:
@@ -105,19 +144,6 @@ def check_commit(plan: Plan, head: ShardLine) -> None:
         raise InputError(what, where="plan", fix=fix)
 
 
-def _runner(platform: Platform, guardrail: Headroom, pool: str = "") -> Runner:
-    return Runner(
-        pool=pool,
-        cpus=platform.cpus(),
-        memory_bytes=guardrail.memory_bytes(),
-        probe_s=cpu_probe.cpu_benchmark_s(),
-    )
-
-
-def _now_text() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
 @contextlib.contextmanager
 def _private_folder() -> Iterator[str]:
     """A folder of the leg's own with what enters tested processes; removed in the end.
@@ -172,8 +198,7 @@ def run_shard(
         plan_id=plan.id,
         shard=key,
         shards=len(plan.shards),
-        runner=_runner(platform, guardrail, shard.pool),
-        started_at=_now_text(),
+        runner=describe_runner(platform, guardrail, shard.pool),
     )
     check_commit(plan, head)
     # Without history the plan takes all units for equal, which predicts nothing.
@@ -298,8 +323,7 @@ def run_command(
         environ,
         plan_id="",
         shard="",
-        runner=_runner(CURRENT, guardrail),
-        started_at=_now_text(),
+        runner=describe_runner(CURRENT, guardrail),
     )
     with _private_folder() as private:
         job = LegSpec(

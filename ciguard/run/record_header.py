@@ -1,4 +1,4 @@
-"""Who a leg is: the first line of its record, from what GitHub Actions says in the environment.
+"""Who a leg is: the first line of its record, from its environment and its machine.
 
 Source: docs.github.com, "Variables reference"; the event file is the webhook's payload.
 """
@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from dataclasses import replace
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
 
 from ciguard.model import Runner, ShardLine
 from ciguard.model.jobs import is_github_actions
 
+if TYPE_CHECKING:
+    from ciguard.run.platforms.base import Headroom, Platform
+
 GIT_S = 5.0  # it takes 5 ms; a broken disk must not hold the tests
+PROBE_ROUNDS = 3  # the fastest counts: the others were disturbed
+PROBE_BYTES = 1 << 19
 
 
 def integer(text: str | None) -> int | None:
@@ -87,10 +93,10 @@ def header(
     plan_id: str,
     shard: str,
     runner: Runner,
-    started_at: str,
     shards: int | None = None,
 ) -> ShardLine:
     """The shard line; outside of GitHub Actions it knows the plan and the machine only."""
+    started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = ShardLine(plan_id, shard, shards=shards, started_at=started_at, runner=runner)
     if not is_github_actions(environ):
         return line
@@ -114,3 +120,27 @@ def header(
         tested_sha=tested or sha,
         tested_parents=parents,
     )
+
+
+def describe_runner(platform: Platform, guardrail: Headroom, pool: str = "") -> Runner:
+    """The machine that a leg found itself on."""
+    return Runner(pool, platform.cpus(), guardrail.memory_bytes(), cpu_benchmark_s())
+
+
+def cpu_benchmark_s() -> float | None:
+    """Time of a fixed piece of CPU work, < 0.1 s in all: compares runners, not Pythons.
+
+    Compression of the same bytes, as C code that hardly differs between Python versions; None
+    where Python was built without it.
+    """
+    try:
+        import zlib  # noqa: PLC0415  # optional in a build of Python
+    except ImportError:
+        return None
+    content = bytes((index * index >> 5) & 0xFF for index in range(4096)) * (PROBE_BYTES >> 12)
+    best_s = float("inf")
+    for _ in range(PROBE_ROUNDS):
+        start_s = time.perf_counter()
+        zlib.compress(content, 6)
+        best_s = min(best_s, time.perf_counter() - start_s)
+    return round(best_s, 6)

@@ -8,7 +8,7 @@ from run.leg_runner import PYTEST, plan_of
 
 from ciguard.model import PlannedUnit, UnitKey
 from ciguard.run.frameworks.base import ListedUnit
-from ciguard.run.unplanned import shard_by_hash, unplanned_units
+from ciguard.run.selection import shard_by_hash, unplanned_units
 
 SHARDS = ["01", "02", "03"]
 ONE = plan_of([])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import TYPE_CHECKING, Mapping, Sequence
+import signal
+from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
 
 from ciguard.codec.record.lines import encode, id_fits_in_line
 from ciguard.errors import InputError
@@ -15,6 +16,11 @@ from ciguard.run.frameworks.listing import too_long
 
 if TYPE_CHECKING:
     from ciguard.model import PlannedUnit, ShardLine
+
+# Stacks of a hanging test: `plugins/ciguard_stacks.py` makes a file NAME-PID, which says that its
+# process answers the signal; any other would be ended by it. Linux only.
+STACK_BYTES: Final = 16384  # of one process: some thousand frames
+DUMP_SIGNAL: Final[int] = int(getattr(signal, "SIGRTMAX", 7)) - 7
 
 
 def process_name(process: int) -> str:
@@ -68,7 +74,7 @@ def write_process_files(
     tries_before: Mapping[str, int],
     origin_s: float,
 ) -> ProcessFiles:
-    """Write what one process is told; it belongs to one suite and variant, that of its first unit.
+    """Write the input of one process; its suite and variant are those of its first unit.
 
     Args:
         record: the record's folder. private: the leg's own, with `inside` in it.
@@ -107,3 +113,34 @@ def write_process_files(
             os.unlink(batch.record_file)  # an empty file would belong to nobody
         raise
     return batch
+
+
+def dumpable_pids(path: str) -> set[int]:
+    """The processes that write their stacks to `path`-PID when they are sent `DUMP_SIGNAL`."""
+    return {pid for pid, _ in _stack_files(path)}
+
+
+def read_dumps(path: str) -> tuple[str, ...]:
+    """What each process wrote, the thread first that ran; empty where none answered."""
+    found = []
+    for _, name in sorted(_stack_files(path)):
+        with contextlib.suppress(OSError), open(name, "rb") as stream:
+            found.append(_ordered(stream.read(STACK_BYTES).decode("utf-8", "replace").strip()))
+    return tuple(filter(None, found))
+
+
+def _ordered(text: str) -> str:
+    threads = text.split("\n\n")
+    return "\n\n".join(sorted(threads, key=lambda thread: not thread.startswith("Current")))
+
+
+def _stack_files(path: str) -> Iterator[tuple[int, str]]:
+    folder, name = os.path.split(path)
+    try:
+        there = os.listdir(folder)
+    except OSError:  # a test has removed it
+        return
+    for other in there:
+        pid = other[len(name) + 1 :]
+        if other.startswith(f"{name}-") and pid.isdigit():
+            yield int(pid), os.path.join(folder, other)

@@ -11,7 +11,7 @@ from ciguard.codec.record.lines import LineError, decode, encode
 from ciguard.model import EventLine, Result, StartLine, UnitKey
 from ciguard.run.frameworks.base import KEEP_PEAK, PEAK_RESET_BY
 from ciguard.run.platforms.base import FILE_FLAGS
-from ciguard.run.process.stacks import read_dumps
+from ciguard.run.process.files import read_dumps
 from ciguard.run.process.tail import Log, Tail
 from ciguard.text import last_line
 

@@ -33,6 +33,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 OOM_SCORE_ADJ = b"1000"  # at 500, which the runner's agent gives steps, a small agent died first
 KILL_S = 5.0  # a tree that forks faster than it is killed is given up after this
+ORPHANS_S = 0.5  # the same in the leg's own loop, where limits and memory wait meanwhile
 # Every column without a header, sizes in KiB: the same words on Linux, macOS and the BSDs.
 PS = ("ps", "-A", "-o", "pid=,ppid=,rss=,stat=")
 INIT = 1
@@ -167,7 +168,7 @@ def children() -> set[int]:
 
 def kill_orphans(spared: set[int]) -> None:
     """End the children that a dead reaper left to its own parent, us, but not those in `spared`."""
-    end_s = time.monotonic() + KILL_S
+    end_s = time.monotonic() + ORPHANS_S
     while time.monotonic() < end_s:
         orphans = children() - spared
         if not orphans:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Sequence, Set
 
 from ciguard.errors import ExitCode
 from ciguard.run.platforms.base import NOT_STARTED, REAPER_LOST, ExitInfo
-from ciguard.run.process import reaper, stacks
+from ciguard.run.process import reaper
+from ciguard.run.process.files import DUMP_SIGNAL, dumpable_pids
 
 assert sys.platform != "win32"
 
@@ -188,9 +189,9 @@ class SupervisedProcess:
 
     def request_stacks(self, path: str) -> None:
         """Have every process of it that can answer write its stacks to `path`-PID."""
-        ready = stacks.dumpable_pids(path)
+        ready = dumpable_pids(path)
         for pid in ready & reaper.tree(self.root) if ready else ():
-            reaper.signal_quietly(pid, stacks.DUMP_SIGNAL)
+            reaper.signal_quietly(pid, DUMP_SIGNAL)
 
     def _send(self, line: str) -> None:
         # Broken when it has ended, or its keeper has: poll will say.
