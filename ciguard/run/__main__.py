@@ -41,7 +41,7 @@ def _run(arguments: Sequence[str]) -> ExitCode:
         )
         return _write_step_output(done, environ) if options.github else done.exit_code
     if not options.plan or not options.shard:
-        fix = "pass --plan FILE --shard KEY, or a command behind --"
+        fix = "pass --plan FILE --shard KEY, or a command after --"
         raise UsageError("nothing to run", fix=fix)
     if options.results:
         fix = "set results of the suite in ciguard.toml, and make the plan again"
@@ -60,7 +60,7 @@ def _stdin() -> int | None:
 
 
 def _write_step_output(verdict: LegVerdict, environ: Mapping[str, str]) -> ExitCode:
-    """Say in the step's outputs whether the leg goes on; where they cannot be, nobody was told.
+    """Say in the step's outputs whether the leg goes on; without them, the code says it.
 
     A step that ends with anything but 0 is red for ever, so one that did all it was asked to ends
     with 0, but only where the workflow has learned from the output that there is more to do.

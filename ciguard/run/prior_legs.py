@@ -34,19 +34,19 @@ def read_prior_legs(
 
     Args:
         head: the shard line of the leg that is to run.
-        goes_on: there has to be such a part.
+        continues_attempt: there has to be such a part.
         unless_ended: nothing is taken from earlier attempts of which the last ended by itself.
         tries: executions that the plan gives a unit that fails.
 
     Raises:
-        InputError: a record is of another plan, run or commit, or cannot be read; or `goes_on`,
-            and nothing is there.
+        InputError: a record is of another plan, run or commit, or cannot be read; or
+            `continues_attempt`, and nothing is there.
     """
     legs = [leg for folder in folders for leg in _read_legs(folder, head)]
     same = [leg for leg in legs if leg.header.run_attempt == head.run_attempt]
     if continues_attempt and not same:
         what = f"no record of shard {head.shard} of this attempt"
-        fix = "pass the folder that the step before had as --record"
+        fix = "pass the --record folder of the earlier step"
         raise InputError(what, where=", ".join(folders), fix=fix)
     taken = same if continues_attempt or (unless_ended and last_one_ended(legs)) else legs
     found = merge_legs(taken, tries)

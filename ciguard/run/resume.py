@@ -78,9 +78,9 @@ class PriorLegs:
 
     Attributes:
         lines: of all of them, each once; no two legs share a process number.
-        ended: units that need not run again.
-        again: units with a result that do: those that failed and have tries left, and what ran
-            before them in their process.
+        finished: units that need not run again.
+        rerun_units: units with a result that do: those that failed and have tries left, and those
+            that ran before them in their process.
         failed: of those that failed, each process in which they did.
         processes: the highest number of a process.
         wall_s: how long they lived: the clock of the next leg goes on from here.

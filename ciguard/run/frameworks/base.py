@@ -1,6 +1,6 @@
 """What ciguard must know of a test framework: list the units, run some of them, spell their ids.
 
-One file an adapter, one line in `table.py`. Standard library only, Python 3.8+ (travels in the
+One file an adapter, found by `registry.py`. Standard library only, Python 3.8+ (travels in the
 leg). An adapter builds command lines and reads answers; it starts nothing and opens nothing.
 """
 

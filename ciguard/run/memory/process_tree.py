@@ -44,7 +44,7 @@ def children(pid: int) -> tuple[int, ...]:
 
 
 class TreeMemory:
-    """The processes below one keeper; the keeper itself is not counted."""
+    """The processes below one reaper; the reaper itself is not counted."""
 
     def __init__(self, root: int) -> None:
         self.root = root

@@ -1,6 +1,6 @@
 """What a leg must know of an operating system: start and end processes, wait, measure memory.
 
-One file an operating system, chosen in `table.py`. Standard library only, Python 3.8+ (travels in
+One file an operating system, chosen in `current.py`. Standard library only, Python 3.8+ (travels in
 the leg). The rest of the leg asks these names and never which system it is on.
 """
 
@@ -137,7 +137,7 @@ if TYPE_CHECKING:
             """Have each process of it that can answer write its stacks to `path`-PID."""
 
         def stop(self, now_s: float, *, immediately: bool = False) -> None:
-            """Begin to end it, politely first; `press` goes on."""
+            """Begin to end it, politely first; `escalate` goes on."""
 
         def escalate(self, now_s: float) -> None:
             """Do what is due."""

@@ -38,8 +38,8 @@ __all__ += ["footprints", "headroom", "instruments", "start", "tree", "wait", "w
 
 NAME: Final = "macos"
 LIMITATIONS: Final[Tuple[str, ...]] = (
-    "a guard rail (Linux, Windows): memory that runs out is not noticed before",
-    "a look at memory more often than once a second (Linux, Windows)",
+    "the guard rail (needs Linux or Windows): nothing is stopped before memory runs out",
+    "memory samples more than once a second (need Linux or Windows)",
 )
 PS_EVERY_S: Final = 1.0  # `ps` takes 10-20 ms of a core each time
 RUSAGE_INFO_V0: Final = 0
@@ -73,7 +73,7 @@ def footprint_of(content: bytes) -> int:
 
 
 class PsTree:
-    """The processes below one keeper, itself left out, as `ps` listed them last.
+    """The processes below one reaper, itself left out, as `ps` listed them last.
 
     Their sizes are resident bytes, shared pages in each; with `footprint`, what that says.
     """

@@ -1,7 +1,7 @@
 """Windows, tried under Wine only: a job object for each process, memory as what is committed.
 
 What is started in a job object, and all that starts, dies with the last handle to it, ours: Windows
-closes our handles when we are killed, so that no keeper is needed. Hosted runners run steps in a
+closes our handles when we are killed, so that no reaper is needed. Hosted runners run steps in a
 job of their own; from Windows 8 on jobs nest. Breaking away is not allowed: a test that asks for
 CREATE_BREAKAWAY_FROM_JOB is refused by Windows. Ctrl-Break is the polite signal: Ctrl-C cannot be
 sent to one group of processes. The process's group is its own, so that the Ctrl-C of a runner that
@@ -259,7 +259,7 @@ class WindowsProcess:
         """No signal asks: nobody answers."""
 
     def stop(self, now_s: float, *, immediately: bool = False) -> None:
-        """Begin to end it; `press` goes on."""
+        """Begin to end it; `escalate` goes on."""
         steps = IMMEDIATE_SIGNALS if immediately else GRACEFUL_SIGNALS
         self._steps = [(now_s + delay_s, step) for delay_s, step in steps]
         self.stop_requested_s = self.stop_requested_s or now_s

@@ -122,7 +122,7 @@ class Memory:
             reason = "CIGUARD_KEEP_PEAK is set" if self._keeps_peak else "clear_refs"
             unavailable.append(f"{reason}: memory of tests is not measured")
         if self._measuring and not collects:
-            unavailable.append("a collection behind tests that grew (a warning may be an error): ")
+            unavailable.append("a collection after tests that grew (a warning may be an error): ")
             unavailable[-1] += "what they retained may be reference cycles"
         if self._malloc_trim is None:
             unavailable.append("malloc_trim (glibc, ctypes): peaks of small tests may be too low")

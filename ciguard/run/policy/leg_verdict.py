@@ -65,7 +65,7 @@ class LegVerdict:
     units have no result, or none of their last attempt.
 
     `unexplained`: processes that ended with an exit code that none of their results explains.
-    `filed`: units whose results are in files that the leg does not read.
+    `in_files`: units whose results are in files that the leg does not read.
     `flaky`: units that went wrong first and right in their last try; `passed_after_oom`: such as
     only memory
     was to blame for.
@@ -100,7 +100,7 @@ def judge_leg(
 
     Args:
         ending: of the leg. dropped: lines that a full disk lost.
-        unexplained, filed, checkpoint: see `Verdict`.
+        unexplained, filed, checkpoint: see `LegVerdict`.
         failed_files: processes with an exit code that such files have to explain.
         signalled: the exit code of the signal that ended it, if one did.
     """

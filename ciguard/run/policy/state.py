@@ -1,7 +1,7 @@
 """What a leg's rules look at: its running processes and its units. Changes by two doors.
 
 A `State` is told lines of the record (`observe`) and its own decisions (`apply`), and nothing else,
-so that a real record can be replayed to the same decisions in the same order. Rules: `policy.py`.
+so that a real record can be replayed to the same decisions in the same order. Rules: `rules.py`.
 Standard library only, Python 3.8+ (travels in the leg).
 """
 
@@ -305,7 +305,7 @@ class State:
         """Narrow down what kills processes that do not say what they are at.
 
         Args:
-            found: it is: a file.
+            file_found: a file is known to end its process.
         """
         units = running.start.units
         searched = (len(units) > 1 or bool(self.file_of(units[0]))) and not self._repeated(running)

@@ -64,7 +64,7 @@ def list_by_ps() -> dict[int, tuple[int, int]]:
 
     Nothing where there is no `ps`, or no answer from it.
     """
-    import subprocess  # noqa: PLC0415  # on Linux no keeper needs it, and it takes 10 ms
+    import subprocess  # noqa: PLC0415  # on Linux no reaper needs it, and it takes 10 ms
 
     quiet = subprocess.DEVNULL
     try:
@@ -132,11 +132,11 @@ def below(root: int, table: dict[int, tuple[int, int]]) -> set[int]:
 
 
 def pids_to_kill(seen_pids: set[int] | None) -> set[int]:
-    """All that is to be ended with a keeper.
+    """All that is to be ended with a reaper.
 
     Args:
-        met: what a bare keeper met in its tree, and remembers here: without a subreaper a child
-            belongs to init as soon as its parent is dead. Only then is it still the same process.
+        seen_pids: what a bare reaper found in its tree so far; changed. Without a subreaper a child
+            belongs to init as soon as its parent is dead; only then is it still the same process.
     """
     table = parents(without_proc=seen_pids is not None)
     found = below(os.getpid(), table)

@@ -1,4 +1,4 @@
-"""One tested process on a POSIX system: the leg holds it through its keeper, by two pipes.
+"""One tested process on a POSIX system: the leg holds it through its reaper, by two pipes.
 
 Started from the main thread only: a child of another thread may be told that its parent died when
 that thread ends.
@@ -35,7 +35,7 @@ EXIT_CODE_BY_SIGNAL: Final[Mapping[signal.Signals, ExitCode]] = {
 }
 START_S = 20.0  # a reaper that has not started anything by then is lost (one takes 0.02 s)
 CLOSE_S = 20.0  # with a tree that is still alive, at the end of the leg
-# How long behind SIGKILL a keeper may be silent: it gives up a tree after KILL_S.
+# How long behind SIGKILL a reaper may be silent: it gives up a tree after KILL_S.
 SILENT_S = reaper.KILL_S + 2.0
 REAPER_ITSELF = "the reaper itself"  # what is ended then
 
@@ -105,10 +105,10 @@ class SupervisedProcess:
 
     Args:
         stdin: what it reads; None for nothing.
-        bare: its keeper looks for nothing that only Linux has.
+        bare: its reaper looks for nothing that only Linux has.
 
     Raises:
-        OSError: the keeper could not be started (no memory, no process left).
+        OSError: the reaper could not be started (no memory, no process left).
     """
 
     __test__ = False  # no test class, whatever its name says to a collector
@@ -123,7 +123,7 @@ class SupervisedProcess:
         stdin: Optional[int] = None,
         bare: bool = False,
     ) -> None:
-        # Another number: the keeper's own standard input is the leg's pipe.
+        # Another number: the reaper's own standard input is the leg's pipe.
         handed = None if stdin is None else os.dup(stdin)
         self._reaper = start_reaper(env, cwd, handed)
         if handed is not None:
@@ -170,14 +170,16 @@ class SupervisedProcess:
         if "started" in status_message:
             self.pid = status_message["started"]
             if not status_message["subreaper"]:
-                self.limitation = "a subreaper (Linux, ctypes): daemons of a test may outlive it"
+                self.limitation = (
+                    "a subreaper (needs Linux and ctypes): daemons of a test may outlive it"
+                )
         elif "error" in status_message:
             self.ended = ExitInfo(NOT_STARTED, error=status_message["error"])
         else:
             self.ended = ExitInfo(**status_message)
 
     def _reaper_lost(self) -> None:
-        """The keeper itself was killed; what it kept is ours to end."""
+        """The reaper itself was killed; what it kept is ours to end."""
         if self.pid is not None:
             reaper.signal_quietly(-self.pid, signal.SIGKILL)
         self._reaper.kill()
@@ -194,12 +196,12 @@ class SupervisedProcess:
             reaper.signal_quietly(pid, DUMP_SIGNAL)
 
     def _send(self, line: str) -> None:
-        # Broken when it has ended, or its keeper has: poll will say.
+        # Broken when it has ended, or its reaper has: poll will say.
         with contextlib.suppress(BrokenPipeError):
             self._control.write(line.encode("utf-8", "surrogateescape") + b"\n")
 
     def stop(self, now_s: float, *, immediately: bool = False) -> None:
-        """Begin to end it; `press` goes on. At once is also for who asked politely before."""
+        """Begin to end it; `escalate` goes on. At once is also for who asked politely before."""
         steps = IMMEDIATE_SIGNALS if immediately else GRACEFUL_SIGNALS
         self._signals = [(now_s + delay_s, name) for delay_s, name in steps]
         self.stop_requested_s = self.stop_requested_s or now_s
@@ -216,7 +218,7 @@ class SupervisedProcess:
                 self._continue_reaper()
 
     def _continue_reaper(self) -> None:
-        # A test that stopped its keeper has not stopped the leg.
+        # A test that stopped its reaper has not stopped the leg.
         self._reaper.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
@@ -253,7 +255,7 @@ def wakeup() -> Iterator[int]:
 
 
 def wait(wakeup: int, processes: Sequence[Process], timeout_s: float) -> bool:
-    """Until a signal arrives or a keeper says something."""
+    """Until a signal arrives or a reaper says something."""
     sources: List[Any] = [wakeup, *processes]
     ready = select.select(sources, [], [], timeout_s)[0]
     if wakeup in ready:
