@@ -67,7 +67,6 @@ EventKind = Union[
         "received",
         "result_file",
         "results_left_out",
-        "results_stale",
         "resumed",
         "run_until",
         "signal",

@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Final, Sequence
 
 from ciguard.model import LegPolicy, PlannedUnit, Prediction, Shard, Suite
+from ciguard.run.frameworks import command
 from ciguard.run.frameworks.base import Invocation
 from ciguard.run.process.exit_status import fatal_signal
 
@@ -16,26 +17,26 @@ NAME: Final = "wrapped"
 POLICY: Final = LegPolicy()
 
 
-def unit_of(command: Sequence[str]) -> str:
+def unit_of(words: Sequence[str]) -> str:
     """The command line as a shell would read it."""
-    return " ".join(map(shlex.quote, command))
+    return " ".join(map(shlex.quote, words))
 
 
-def shard_of(command: Sequence[str]) -> Shard:
+def shard_of(words: Sequence[str]) -> Shard:
     """A shard without a key, of the one unit that the command is."""
-    unit = PlannedUnit(unit_of(command), has_history=False)
+    unit = PlannedUnit(unit_of(words), has_history=False)
     return Shard(key="", pool="", units=(unit,), predicted=Prediction(0.0, 0.0))
 
 
-def suite_of(command: Sequence[str], results: Sequence[str] = ()) -> Suite:
+def suite_of(words: Sequence[str], results: Sequence[str] = ()) -> Suite:
     """The suite "" that runs it in the current folder, where it writes `results`."""
-    return Suite(framework=NAME, command=tuple(command), results=tuple(results))
+    return Suite(framework=NAME, command=tuple(words), results=tuple(results))
 
 
 class CommandExecutor:
-    """An executor whose program owes nothing: `supervisor` itself writes the result.
+    """An executor whose program need not report: `supervisor` itself writes the result.
 
-    What the program may add is numbers of its own, as `metric` lines.
+    The program may add numbers of its own, as `metric` lines.
     """
 
     REPORTS_STARTS: Final = False
@@ -44,17 +45,9 @@ class CommandExecutor:
         """The command itself, which is told where its record is."""
         return Invocation(suite.command, {"CIGUARD_RECORD_FILE": batch.record_file})
 
-    def file_of(self, unit: str) -> str:  # noqa: ARG002
-        """None."""
-        return ""
-
-    def advice(self, output: str) -> str:  # noqa: ARG002
-        """None."""
-        return ""
-
-    def hit_own_timeout(self, exit_code: int, output: str) -> bool:  # noqa: ARG002
-        """Its exit code says all."""
-        return False
+    file_of = staticmethod(command.file_of)
+    advice = staticmethod(command.advice)
+    hit_own_timeout = staticmethod(command.hit_own_timeout)
 
     def is_normal_exit(self, exit_code: int, *, had_results: bool) -> bool:  # noqa: ARG002
         """An exit code is an answer; a signal is not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, Iterator, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Final, Iterator, Sequence, Union
 
 from ciguard.codec.record.lines import LineError, decode, encode
 from ciguard.errors import InputError
@@ -11,13 +11,11 @@ from ciguard.model import DefaultsLine, ShardLine
 from ciguard.run.resume import PriorLeg, PriorLegs, last_one_ended, merge_legs
 
 if TYPE_CHECKING:
-    from typing import Dict, List
+    from typing import List, Tuple
 
     from ciguard.model import Line
 
 PRIOR_LEGS_FILE: Final = "earlier.jsonl"
-
-Identity = Tuple[str, str, Optional[int], Optional[int]]  # plan, shard, run, attempt
 
 
 def read_prior_legs(
@@ -74,7 +72,11 @@ def write_prior_legs(prior: PriorLegs, head: ShardLine, folder: str) -> None:
 
 
 def _read_legs(folder: str, head: ShardLine) -> Iterator[PriorLeg]:
-    """The legs of this shard below a folder; a record's files lie in one folder."""
+    """The legs of this shard below a folder; a record's files lie in one folder, and no others.
+
+    Raises:
+        InputError: as of `read_prior_legs`; or a folder has files of several records.
+    """
     for place, folders, names in os.walk(folder):
         folders.sort()
         files = {}
@@ -82,12 +84,19 @@ def _read_legs(folder: str, head: ShardLine) -> Iterator[PriorLeg]:
             path = os.path.join(place, name)
             if name.endswith(".jsonl") and not os.path.islink(path):
                 files[path] = _lines(path)
-        headers = _headers(files, head)
-        for key, header in headers.items():
-            only = key if len(headers) == 1 else None
-            owned = {path: list(_lines_of(files[path], key, only)) for path in files}
-            if header.shard == head.shard:
-                yield PriorLeg(header, owned, place)
+        owners = [
+            (line, path)
+            for path, lines in files.items()
+            for line in lines
+            if isinstance(line, (ShardLine, DefaultsLine))
+        ]
+        for line, path in owners:
+            _check(line, head, path)
+        if len({(line.shard, line.run_attempt) for line, _ in owners}) > 1:
+            fix = "download each artifact into a folder of its own"
+            raise InputError("has files of several records", where=place, fix=fix)
+        if owners and owners[0][0].shard == head.shard:
+            yield PriorLeg(_header([line for line, _ in owners]), files, place)
 
 
 def _lines(path: str) -> List[Line]:
@@ -110,35 +119,13 @@ def _lines(path: str) -> List[Line]:
     return found
 
 
-def _headers(files: Mapping[str, Sequence[Line]], head: ShardLine) -> Dict[Identity, ShardLine]:
-    """The legs of a folder with their shard lines; where that is lost, with what files say."""
-    found: Dict[Identity, ShardLine] = {}
-    for path, lines in files.items():
-        for line in lines:
-            if isinstance(line, (ShardLine, DefaultsLine)):
-                _check(line, head, path)
-                key = _identity(line)
-                header = line if isinstance(line, ShardLine) else None
-                found[key] = header or found.get(key) or _header_of(line)
-    return found
-
-
-def _identity(line: Union[ShardLine, DefaultsLine]) -> Identity:
-    return line.plan_id, line.shard, line.run_id, line.run_attempt
-
-
-def _header_of(line: Union[ShardLine, DefaultsLine]) -> ShardLine:
+def _header(owners: Sequence[Union[ShardLine, DefaultsLine]]) -> ShardLine:
+    """The shard line of a record; where that is lost, what its other files say."""
+    for line in owners:
+        if isinstance(line, ShardLine):
+            return line
+    line = owners[0]
     return ShardLine(line.plan_id, line.shard, run_id=line.run_id, run_attempt=line.run_attempt)
-
-
-def _lines_of(lines: Sequence[Line], key: Identity, only: Optional[Identity]) -> Iterator[Line]:
-    """The lines of one leg."""
-    leg = only
-    for line in lines:
-        if isinstance(line, (ShardLine, DefaultsLine)):
-            leg = _identity(line)
-        elif leg == key:
-            yield line
 
 
 def _check(line: Union[ShardLine, DefaultsLine], head: ShardLine, path: str) -> None:

@@ -22,7 +22,7 @@ from ciguard.text import count_of
 if TYPE_CHECKING:
     from typing import Dict, List, Set, Tuple
 
-    from ciguard.model import EventKind, Suite
+    from ciguard.model import Suite
     from ciguard.run.frameworks.base import ProcessFiles
     from ciguard.run.resume import PriorLegs, PriorResultFile
 
@@ -82,7 +82,6 @@ class ResultCollector:
         self.units: Set[UnitKey] = keys & earlier.finished
         self.failed = sum(one.kind == EXIT for one in events)
         self._known_fingerprints: Dict[str, Dict[str, Fingerprint]] = {}
-        self._stale: Dict[str, Dict[str, Fingerprint]] = {}
         self.copied = 0
         self._bytes = 0
         self._limit_reached = False
@@ -96,7 +95,7 @@ class ResultCollector:
         if not self.has_result_globs(suite):
             return ""
         if not self.copied:
-            return "no result file was written that --results names"
+            return "no file that matches --results was written"
         return f"{count_of(self.copied, 'result file')} in the record, which the report reads"
 
     def expect_result(self, key: UnitKey, process: int, now_s: float) -> EventLine:
@@ -113,7 +112,7 @@ class ResultCollector:
     def snapshot(self, suite: str) -> None:
         """Take note of what is there, before the first process of a suite."""
         if self._suites[suite].results and suite not in self._known_fingerprints:
-            self._known_fingerprints[suite] = self._stale[suite] = self._matching(suite)
+            self._known_fingerprints[suite] = self._matching(suite)
 
     def collect_after(
         self, batch: ProcessFiles, concurrent: Sequence[ProcessFiles], now_s: float
@@ -145,13 +144,11 @@ class ResultCollector:
                 continue
             detail = safe_name(name)
             events.append(EventLine(FILE, now_s, process, suite, variant, detail=detail))
-        notes: Tuple[Tuple[EventKind, str], ...] = (
-            ("results_left_out", self._left_out_note(problems)),
-            ("results_stale", self._stale_note(suite, found)),
-        )
-        for kind, text in notes:
-            if text:
-                events.append(EventLine(kind, now_s, process, suite, variant, detail=text))
+        note = self._left_out_note(problems)
+        if note:
+            events.append(
+                EventLine("results_left_out", now_s, process, suite, variant, detail=note)
+            )
         return events
 
     def _left_out_note(self, problems: Sequence[str]) -> str:
@@ -162,19 +159,6 @@ class ResultCollector:
             return ""
         more = f", and {len(problems) - MAX_NAMED} more" if len(problems) > MAX_NAMED else ""
         return f"{count_of(len(problems), 'result file')}: {'; '.join(problems[:MAX_NAMED])}{more}"
-
-    def _stale_note(self, suite: str, fingerprints: Dict[str, Fingerprint]) -> str:
-        """What was there before and was not written since, the first time; then ""."""
-        stale = sorted(
-            name
-            for name, mark in self._stale.pop(suite, {}).items()
-            if fingerprints.get(name) == mark
-        )
-        if not stale:
-            return ""
-        more = f", and {len(stale) - MAX_NAMED} more" if len(stale) > MAX_NAMED else ""
-        of = count_of(len(stale), "file")
-        return f"{of} of an earlier run left out: {', '.join(stale[:MAX_NAMED])}{more}"
 
     def _matching(self, suite: str) -> Dict[str, Fingerprint]:
         """By path below the suite's folder, what tells a file from what it was before."""

@@ -161,6 +161,6 @@ def test_steps_share_the_deadline_and_another_end_than_a_checkpoint_is_red(tmp_p
     (over_s,) = {
         one.at_s or 0.0
         for one in record.events
-        if one.kind == "deadline" and one.detail.endswith("the platform is next")
+        if one.kind == "deadline" and one.reason == "deadline"
     }
     assert over_s < began_s + 8.0

@@ -54,6 +54,6 @@ def test_two_sessions_that_run_one_batch_are_refused(
     end = leg.record().end
     assert end is not None
     assert end.ending == "setup_failed"
-    assert "setup_failed: the suite's command started pytest twice" in leg.printed
+    assert "setup_failed: the suite's command started its framework twice" in leg.printed
     replays(leg.record_folder, plan)
     no_survivor(leg)

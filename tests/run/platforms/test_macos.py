@@ -69,40 +69,11 @@ def test_ps_tells_what_proc_tells(holder: int) -> None:
 
 
 def test_a_tree_is_as_large_by_ps_as_by_proc(holder: int) -> None:
-    by_ps, by_proc = macos.PsTree(holder, None), TreeMemory(holder)
+    by_ps, by_proc = macos.PsTree(holder), TreeMemory(holder)
     sizes = by_ps.read_bytes(0.0), by_proc.read_bytes(0.0)
     by_proc.close()
     assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
     assert (sizes[0] or 0) > 50 << 20
-
-
-def test_between_two_listings_the_footprint_is_asked() -> None:
-    requested: list[int] = []
-
-    def footprint(pid: int) -> int | None:
-        requested.append(pid)
-        return 1000 * len(requested) if pid == child.pid else None
-
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        tree = macos.PsTree(os.getpid(), footprint)
-        assert tree.read_bytes(0.0) == 1000
-        assert tree.read_bytes(0.5) == 2000
-        child.communicate(b"\n")
-    assert macos.PsTree(child.pid, footprint).read_bytes(0.0) is None, "it has gone"
-
-
-def test_the_footprint_lies_where_the_header_has_it() -> None:
-    """struct rusage_info_v0: uuid[16], user, system, idle and interrupt wake-ups, page-ins, wired,
-    resident, phys_footprint, start, exit."""
-    assert macos.RUSAGE_INFO.size == 96
-    content = bytearray(1024)
-    content[72:80] = (512 << 20).to_bytes(8, "little")
-    assert macos.footprint_of(bytes(content)) == 512 << 20
-
-
-@pytest.mark.skipif(sys.platform == "darwin", reason="there it is")
-def test_without_libproc_there_is_no_footprint() -> None:
-    assert macos.footprints() is None
 
 
 def test_the_machine_is_as_large_as_meminfo_says() -> None:
@@ -178,8 +149,8 @@ def test_a_leg_without_proc(tmp_path: Path) -> None:
     assert {sample.headroom_bytes for sample in record.samples} == {None}
     misses = [event.detail for event in record.events if event.kind == "unavailable"]
     assert [miss.split(" (")[0] for miss in misses if not miss.startswith("malloc")] == [
-        "a guard rail",
-        "a look at memory more often than once a second",
+        "the guard rail",
+        "memory samples more than once a second",
         "a subreaper",
     ]
     no_survivor(leg)
