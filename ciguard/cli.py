@@ -42,8 +42,7 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        folder = cmd_name
-        command: click.Command = importlib.import_module(f"ciguard.{folder}.command").command
+        command: click.Command = importlib.import_module(f"ciguard.{cmd_name}.command").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

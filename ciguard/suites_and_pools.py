@@ -1,12 +1,18 @@
-"""Configuration -> suites and pools of a plan. Pure."""
+"""Configuration -> suites and pools of a plan, and what is known of GitHub's hosted runners. Pure.
+
+Facts of 2026-11. Memory and cores of the standard runners are those of a private repository (the
+smaller ones): a budget too small costs time, one too large costs the shard. Prices in USD a minute,
+each job rounded up to whole minutes. Source: docs.github.com, "GitHub-hosted runners" and "Actions
+runner pricing".
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from ciguard.config import VariantConfig
 from ciguard.errors import UsageError
-from ciguard.hosted_runners import HOSTED
 from ciguard.model import Pool, Suite, Variant
 from ciguard.run.frameworks.registry import framework
 
@@ -15,7 +21,38 @@ if TYPE_CHECKING:
 
     from ciguard.codec.inventory_file import InventoryUnit
     from ciguard.config import Config
-    from ciguard.hosted_runners import HostedRunner
+
+
+GIB: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class HostedRunner:
+    """A machine that GitHub rents out."""
+
+    cpus: int
+    memory_bytes: int
+    usd_per_minute: float
+
+
+HOSTED: Final[dict[str, HostedRunner]] = {
+    "ubuntu-latest": HostedRunner(2, 8 * GIB, 0.006),
+    "ubuntu-24.04": HostedRunner(2, 8 * GIB, 0.006),
+    "ubuntu-22.04": HostedRunner(2, 8 * GIB, 0.006),
+    "windows-latest": HostedRunner(2, 8 * GIB, 0.010),
+    "macos-latest": HostedRunner(3, 7 * GIB, 0.062),
+    "ubuntu-slim": HostedRunner(1, 5 * GIB, 0.002),
+    "ubuntu-latest-4-cores": HostedRunner(4, 16 * GIB, 0.012),
+    "ubuntu-latest-8-cores": HostedRunner(8, 32 * GIB, 0.022),
+    "ubuntu-latest-16-cores": HostedRunner(16, 64 * GIB, 0.042),
+    "ubuntu-latest-32-cores": HostedRunner(32, 128 * GIB, 0.082),
+    "ubuntu-latest-64-cores": HostedRunner(64, 256 * GIB, 0.162),
+    "ubuntu-latest-96-cores": HostedRunner(96, 384 * GIB, 0.252),
+    "windows-latest-4-cores": HostedRunner(4, 16 * GIB, 0.022),
+    "windows-latest-8-cores": HostedRunner(8, 32 * GIB, 0.042),
+    "windows-latest-16-cores": HostedRunner(16, 64 * GIB, 0.082),
+    "windows-latest-32-cores": HostedRunner(32, 128 * GIB, 0.162),
+}
 
 
 def with_inventory_suites(config: Config, units: Sequence[InventoryUnit]) -> Config:
@@ -81,23 +118,18 @@ def pools_of(config: Config, names: Sequence[str]) -> dict[str, Pool]:
             raise UsageError(f"no pool {name!r}", where="--pool", fix=fix)
         entry = config.pool[name]
         hosted = HOSTED.get(entry.runs_on) if isinstance(entry.runs_on, str) else None
+        price = hosted.usd_per_minute if hosted and entry.price is None else entry.price
         found[name] = Pool(
             runs_on=entry.runs_on,
             cpus=entry.cpus or (hosted.cpus if hosted else None),
             memory_bytes=entry.memory or (hosted.memory_bytes if hosted else None),
             reserve_bytes=entry.reserve,
             env=entry.env,
-            usd_per_minute=_price(entry.price, hosted),
+            usd_per_minute=price,
             concurrency=entry.concurrency,
             setup_s=entry.setup,
         )
     return found
-
-
-def _price(configured: float | None, hosted: HostedRunner | None) -> float | None:
-    if configured is not None:
-        return configured
-    return hosted.usd_per_minute if hosted else None
 
 
 def prices_of(config: Config) -> dict[str, float]:

@@ -41,8 +41,9 @@ def page_script() -> dict[str, str]:
     return {"script": script, "script_hash": f"sha256-{digest}"}
 
 
+@lru_cache(maxsize=1)
 def environment() -> Environment:
-    """An environment: an undefined name is an error, `*.html.j2` escapes by itself."""
+    """The environment: an undefined name is an error, `*.html.j2` escapes by itself."""
     folder = template_folder()
 
     def load(name: str) -> str | None:
@@ -64,12 +65,7 @@ def environment() -> Environment:
 
 def render(name: str, /, **values: Any) -> str:
     """Render a template of the package."""
-    return _compiled().get_template(name).render(**values)
-
-
-@lru_cache(maxsize=1)
-def _compiled() -> Environment:
-    return environment()
+    return environment().get_template(name).render(**values)
 
 
 def template_folder() -> Traversable:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 # What the arithmetic of every verb may import.
 SHARED = (
     *("__version__", "document", "errors", "model", "codec", "sources.references", "text"),
-    *("hosted_runners", "run.policy", "run.frameworks"),
+    *("run.policy", "run.frameworks"),
     *("history.file", "history.runs", "history.query"),
 )
 # The arithmetic of a leg, which the planner simulates.
@@ -67,12 +67,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "mermaid": (),
     "document": (),
     "render": ("document", "template_loader", "text"),
-    "hosted_runners": (),
     "text": ("model",),
     "invocation": ("config",),
     "console": ("errors", "text"),
     "config": ("errors", "model", "run.frameworks"),
-    "suites_and_pools": ("config", "errors", "model", "codec", "hosted_runners", "run.frameworks"),
+    "suites_and_pools": ("config", "errors", "model", "codec", "run.frameworks"),
     "cli": ("__version__", "errors", "console", "invocation"),
     "git": ("errors",),
     "compare.ancestry": ("compare.baseline_selection", "errors", "git.checkout"),
@@ -110,9 +109,7 @@ ADAPTERS = frozenset(
     | {"init.generated_files"}
 )
 
-PURE = frozenset(
-    {"codec", "document", "model", "errors", "sources.references", "hosted_runners", "text"}
-)
+PURE = frozenset({"codec", "document", "model", "errors", "sources.references", "text"})
 # A command that is not `command.py`: `experiment` has two halves.
 COMMANDS = frozenset({"experiment.command", "experiment.commits"})
 

@@ -10,17 +10,9 @@ from ciguard.history.runs import HistoryLeg, SuiteOverhead
 from ciguard.model import ShardLine, UnitKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ciguard.model import Plan, ProcessEndLine, ProcessLine, Record, Shard
-
-
-def _max_known(numbers: Iterable[float | None]) -> float | None:
-    return max((number for number in numbers if number is not None), default=None)
-
-
-def _to_integer(number: float | None) -> int | None:
-    return None if number is None else int(number)
 
 
 def _max_concurrent(record: Record) -> int | None:
@@ -70,9 +62,8 @@ def leg_of(record: Record, run_attempt: int, plan: Plan | None) -> HistoryLeg:
         start_s=start_s(record),
         end_s=end_s(record),
         peak_bytes=record.peak_bytes,
-        process_peak_bytes=_to_integer(
-            _max_known(line.peak_bytes or None for line in record.process_ends)
-        ),
+        process_peak_bytes=max((line.peak_bytes or 0 for line in record.process_ends), default=0)
+        or None,
         units_planned=len(wanted) if shard is not None else None,
         overheads=suite_overheads(record),
         lost_units=() if ending == "completed" else _lost_units(record, wanted),
@@ -186,7 +177,7 @@ def _median(numbers: Sequence[float]) -> float | None:
 
 def start_s(record: Record) -> float | None:
     """What the leg took before its first process."""
-    return _minimum(line.at_s for line in record.processes)
+    return min((line.at_s for line in record.processes if line.at_s is not None), default=None)
 
 
 def end_s(record: Record) -> float | None:
@@ -195,7 +186,3 @@ def end_s(record: Record) -> float | None:
     if record.end is None or record.end.at_s is None or not ends:
         return None
     return max(0.0, round(record.end.at_s - max(ends), 6))
-
-
-def _minimum(numbers: Iterable[float | None]) -> float | None:
-    return min((number for number in numbers if number is not None), default=None)
