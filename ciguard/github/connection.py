@@ -7,6 +7,7 @@ carried out, so only the other methods, which give the same result twice, are se
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -35,7 +36,6 @@ API_HEADERS: Final[Mapping[str, str]] = {
     "x-github-api-version": "2022-11-28",
 }
 
-_STAY: Final = "x-ciguard-stay"  # on a request that is not to follow a redirection
 # Raised before a byte of the request left.
 NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _TRANSPORT_ERRORS: Final = (httpx.TransportError, httpx.HTTPStatusError)
@@ -85,6 +85,8 @@ class Connection(gidgethub.abc.GitHubAPI):
         self._retry_policy = retry_policy
         self._sleep = sleep
         self._waited_s = 0.0
+        self._follows = True
+        self._lock = asyncio.Lock()
         self.rate_limit_wait_s: float | None = None
         self.total_count: int | None = None  # of the list that was asked for last
 
@@ -110,17 +112,15 @@ class Connection(gidgethub.abc.GitHubAPI):
     async def _request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
     ) -> tuple[int, Mapping[str, str], bytes]:
-        sent = {**headers, **API_HEADERS}
-        # A redirected write would be sent on as a read, and look done.
-        follows = method == "GET" and sent.pop(_STAY, None) is None
         async for attempt in self._retried(NOT_SENT if method == "POST" else _TRANSPORT_ERRORS):
             with attempt:
                 response = await self._client.request(
                     method,
                     url,
-                    headers=sent,
+                    headers={**headers, **API_HEADERS},
                     content=body,
-                    follow_redirects=follows,
+                    # A redirected write would be sent on as a read, and look done.
+                    follow_redirects=method == "GET" and self._follows,
                 )
                 if response.status_code >= _FIRST_SERVER_FAULT:
                     response.raise_for_status()
@@ -133,10 +133,14 @@ class Connection(gidgethub.abc.GitHubAPI):
         Raises:
             gidgethub.HTTPException: refused, or not redirected.
         """
-        try:
-            await self.getitem(url, extra_headers={_STAY: "1"})
-        except gidgethub.RedirectionException as moved:
-            return self._redirect_target(url, moved.headers.get("location", ""))
+        async with self._lock:
+            self._follows = False
+            try:
+                await self.getitem(url)
+            except gidgethub.RedirectionException as moved:
+                return self._redirect_target(url, moved.headers.get("location", ""))
+            finally:
+                self._follows = True
         raise ValueError("expected a redirection to the storage, found a document")
 
     def _redirect_target(self, url: str, location: str) -> str:
