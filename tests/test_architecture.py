@@ -359,6 +359,50 @@ def stores_no_sentence(source: Source) -> Iterator[str]:
             yield f"{source.name}:{line} stores {phrase!r}"
 
 
+def _documented_names(docstring: str) -> Iterator[str]:
+    """The names below `Args:`, of its first indentation."""
+    indent = None
+    inside = False
+    for line in docstring.splitlines():
+        text = line.lstrip()
+        if text in ("Args:", "Attributes:"):
+            inside, indent = True, None
+        elif text and not line.startswith(" "):
+            inside = False
+        elif inside and text:
+            indent = indent or len(line) - len(text)
+            if len(line) - len(text) == indent:
+                yield from (name.strip(" *`") for name in text.partition(":")[0].split(","))
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    args = node.args
+    for one in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
+        if one is not None:
+            yield one.arg
+
+
+def documents_its_own_arguments(source: Source) -> Iterator[str]:
+    """`Args:` names parameters; of a class that inherits, the fields may be another's."""
+    for node in ast.walk(source.tree):
+        names: set[str] = set()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            names.update(_parameters(node))
+        elif isinstance(node, ast.ClassDef) and not node.bases:
+            for item in node.body:
+                if isinstance(item, ast.AnnAssign):
+                    names.add(ast.unparse(item.target))
+                elif isinstance(item, ast.FunctionDef):
+                    names.update((item.name, *_parameters(item)))
+            written = (item for item in ast.walk(node) if isinstance(item, ast.Attribute))
+            names.update(item.attr for item in written if isinstance(item.ctx, ast.Store))
+        else:
+            continue
+        for name in _documented_names(ast.get_docstring(node) or ""):
+            if name.isidentifier() and name not in names:
+                yield f"{source.name}:{node.lineno} documents {name!r}, which {node.name} has not"
+
+
 # Each rule with a module that breaks it.
 BROKEN: dict[Callable[[Source], Iterator[str]], tuple[str, str]] = {
     imports_only_what_its_place_allows: (
@@ -377,6 +421,10 @@ BROKEN: dict[Callable[[Source], Iterator[str]], tuple[str, str]] = {
     names_no_framework: ("plan.inventory", "# as Py" + "test collects them"),
     compares_no_sentence: ("guard.view", "a = what == 'no shard has a record of it'"),
     stores_no_sentence: ("guard.prove", "a = f'shard {x}: it has no record'"),
+    documents_its_own_arguments: (
+        "plan.packing",
+        'def pack(units):\n    """Pack.\n\n    Args:\n        items: what to pack.\n    """',
+    ),
     stays_small: ("plan.packing", "def long():\n" + "    x = 1\n" * FUNCTION_LINES),
 }
 
@@ -458,6 +506,11 @@ FINE = [
     (stores_no_sentence, "guard.prove", "raise InputError('no file is called so', where=x)"),
     (stores_no_sentence, "guard.prove", "fix = 'name the folder of the records'"),
     (stores_no_sentence, "guard.wording", "a = 'its shard has no record'"),
+    (
+        documents_its_own_arguments,
+        "plan.packing",
+        'def pack(units):\n    """P.\n\n    Args:\n        units: all,\n            x: y.\n    """',
+    ),
     (stays_small, "plan.packing", "x = 1\n" * MODULE_LINES),
 ]
 
