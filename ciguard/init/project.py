@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ciguard.init.workflow_files import ACTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 PROJECT_FILE: Final = "pyproject.toml"
 REQUIREMENT_FILES: Final = (
@@ -69,42 +69,14 @@ def suggested_checkout(texts: Mapping[str, str], framework: str) -> str:
 
 
 def required_packages(texts: Mapping[str, str], framework: str) -> list[str]:
-    """Arguments for pip: what is declared, and the framework where that does not hold it."""
+    """Arguments for pip: what is declared, and the framework where no requirement file names it.
+
+    To name it beside an extra that has it does no harm; beside files with hashes, pip refuses it.
+    """
     wanted = declared_requirements(texts)
-    if framework and not any(framework in line for line in _installed(texts)):
+    if framework and not any(framework in texts.get(name, "") for name in REQUIREMENT_FILES):
         wanted.append(framework)
     return wanted
-
-
-def _installed(texts: Mapping[str, str]) -> Iterator[str]:
-    """Lines that say what `declared_requirements` has installed.
-
-    What only mentions the framework does not install it: a section that configures it, setup.py's
-    tests_require. To name it once too often does no harm.
-    """
-    project = tomllib.loads(texts.get(PROJECT_FILE, ""))
-    table = project.get("project", {})
-    yield from table.get("dependencies", ())
-    extras = table.get("optional-dependencies", {})
-    wanted = extras.get(_first_group(extras), ())
-    yield from wanted
-    if any(line.startswith(f"{table.get('name')}[") for line in wanted):  # an extra of others
-        for extra in extras.values():
-            yield from extra
-    groups = project.get("dependency-groups", {})
-    if _first_group(groups):
-        yield from _of_group(groups, _first_group(groups), frozenset())
-    for name in REQUIREMENT_FILES:
-        yield from texts.get(name, "").splitlines()
-
-
-def _of_group(groups: Mapping[str, Any], name: str, above: frozenset[str]) -> Iterator[str]:
-    """A dependency group's requirements, with those of the groups that it includes."""
-    for one in groups.get(name, ()) if name not in above else ():
-        if isinstance(one, str):
-            yield one
-        else:
-            yield from _of_group(groups, str(one.get("include-group")), above | {name})
 
 
 def declared_requirements(texts: Mapping[str, str]) -> list[str]:

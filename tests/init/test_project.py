@@ -51,36 +51,20 @@ dev = ["ruff"]
 """
 
 
-OTHER_EXTRAS = """
-[project]
-name = "x"
-optional-dependencies = {qa = ["unitary"], dev = ["x[qa]"]}
-"""
-INCLUDING = """
-[dependency-groups]
-dev = [{{include-group = "{}"}}]
-qa = ["unitary"]
-"""
-
-
 @pytest.mark.parametrize(
     ("texts", "installed"),
     [
         ({}, "unitary"),
         ({"requirements.txt": "unitary==1\n"}, "-r requirements.txt"),
         ({"requirements-dev.txt": "x"}, "-r requirements-dev.txt unitary"),
-        ({"pyproject.toml": PYPROJECT}, "-e '.[test]' --group dev"),
+        ({"pyproject.toml": PYPROJECT}, "-e '.[test]' --group dev unitary"),
         ({"pyproject.toml": "[tool.x]"}, "unitary"),
         ({"setup.py": "setup()"}, "-e . unitary"),
-        # What configures the framework does not install it, nor does an extra that is left out.
+        # What configures the framework does not install it.
         ({"setup.py": "setup(tests_require=['unitary'])"}, "-e . unitary"),
         ({"pyproject.toml": "[project]\n[tool.unitary.options]\nx = 1"}, "-e . unitary"),
         ({"setup.py": "setup()", "setup.cfg": "[tool:unitary]\nx = 1"}, "-e . unitary"),
         ({"pyproject.toml": PYPROJECT.replace("test =", "qa =")}, "-e . --group dev unitary"),
-        ({"pyproject.toml": "[project]\ndependencies = ['unitary>=2']"}, "-e ."),
-        ({"pyproject.toml": OTHER_EXTRAS}, "-e '.[dev]'"),
-        ({"pyproject.toml": INCLUDING.format("qa")}, "--group dev"),
-        ({"pyproject.toml": INCLUDING.format("dev")}, "--group dev unitary"),
     ],
 )
 def test_one_line_installs_what_the_project_declares(texts: dict[str, str], installed: str) -> None:
