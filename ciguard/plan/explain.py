@@ -67,27 +67,28 @@ def find_unit(basis: PlanInputs, text: str) -> int:
         InputError: none or several; names those that are near.
     """
     keys = basis.inventory.keys
-    tests: tuple[Callable[[UnitKey], bool], ...] = (
-        lambda key: key.unit == text,
-        lambda key: _name(key) == text,
-        lambda key: key.unit.endswith((f":{text}", f".{text}", f"/{text}")),
-        lambda key: text in _name(key),
+    names = [_name(key) for key in keys]
+    ends = (f":{text}", f".{text}", f"/{text}")
+    alike: tuple[Callable[[int], bool], ...] = (
+        lambda place: text in (keys[place].unit, names[place]),
+        lambda place: keys[place].unit.endswith(ends),
+        lambda place: text in names[place],
     )
-    alike = ([place for place, key in enumerate(keys) if test(key)] for test in tests)
-    found = next((places for places in alike if places), [])
+    matches = ([place for place in range(len(keys)) if test(place)] for test in alike)
+    found = next((places for places in matches if places), [])
     if len(found) == 1:
         return found[0]
     if found:
-        named = [f"\n    {_name(keys[place])}" for place in found[:MAX_NAMED]]
+        named = [f"\n    {names[place]}" for place in found[:MAX_NAMED]]
         if len(found) > MAX_NAMED:
             named.append(f"\n    and {len(found) - MAX_NAMED:,} more")
         what = f"{count_of(len(found), 'test')} match {text!r:.100}"
         raise InputError(what, where="--explain", fix=f"pass one of:{''.join(named)}")
     # By its own name, too: of long ids of one file all are near.
-    names = {_name(key).rpartition("::")[2]: _name(key) for key in reversed(keys)}
-    names |= {_name(key): _name(key) for key in reversed(keys)}
-    near = [names[name] for name in get_close_matches(text, names, MAX_SUGGESTIONS, CUTOFF)]
-    some = [*dict.fromkeys(near)] or [_name(key) for key in keys[:MAX_SUGGESTIONS]]
+    spelled = {name.rpartition("::")[2]: name for name in reversed(names)}
+    spelled |= {name: name for name in names}
+    near = [spelled[one] for one in get_close_matches(text, spelled, MAX_SUGGESTIONS, CUTOFF)]
+    some = [*dict.fromkeys(near)] or names[:MAX_SUGGESTIONS]
     fix = f"{'did you mean' if near else 'pass the name of a test, such as'} {', '.join(some)}"
     raise InputError(f"no planned test matches {text!r:.100}", where="--explain", fix=fix)
 

@@ -81,34 +81,27 @@ def plan_fixed(
         )
         for pool in sorted({*pools.values()})
     }
-    pairs = [_shard(name, works[pools[name]], homes[name], options) for name in names]
-    counts = Counter(pools.values())
-    made = ShardSet(
-        shards=tuple(shard for shard, _ in pairs),
-        spreads=[spread for _, spread in pairs],
-        works=list(works.values()),
-        bound_s=max(work.bound_s(counts[pool]) for pool, work in works.items()),
+    spreads = [works[pools[name]].spread(homes[name], 1) for name in names]
+    shards = tuple(
+        _shard(name, works[pools[name]], homes[name], spread)
+        for name, spread in zip(names, spreads, strict=True)
     )
+    counts = Counter(pools.values())
+    bound_s = max(work.bound_s(counts[pool]) for pool, work in works.items())
+    made = ShardSet(shards, spreads, list(works.values()), bound_s)
     draft = assemble_plan(basis, options, origin, made)
-    missed = plan_warnings(draft, made.spreads, None, options.risk)
+    missed = plan_warnings(draft, spreads, None, options.risk)
     return encode_plan(draft, (*_warnings(assignment, names), *missed))
 
 
 def _shard(
-    name: str, work: PackingProblem, members: Sequence[int], options: PlanOptions
-) -> tuple[Shard, WallTimeSpread]:
-    """A shard that runs its units one after the other, and how far its time may be off."""
+    name: str, work: PackingProblem, members: Sequence[int], spread: WallTimeSpread
+) -> Shard:
+    """A shard that runs its units one after the other."""
     overhead_s = work.leg.total_s + sum(work.processes_s(members))
     wall_s = round(overhead_s + work.load_s(members), DIGITS)
-    spread = work.spread(members, 1)
-    shard = Shard(
-        key=name,
-        pool=work.pool,
-        units=tuple(work.units[member] for member in members),
-        predicted=Prediction(wall_s, round(spread.p95_s(wall_s), DIGITS)),
-        timeout_minutes=options.limit.step_minutes,
-    )
-    return shard, spread
+    units = tuple(work.units[member] for member in members)
+    return Shard(name, work.pool, units, Prediction(wall_s, round(spread.p95_s(wall_s), DIGITS)))
 
 
 def _warnings(assignment: FixedAssignment, planned: Sequence[str]) -> Iterator[PlanNote]:

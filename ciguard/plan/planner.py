@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ciguard.plan.base_plan import BaseCount
     from ciguard.plan.problem import PackingProblem
     from ciguard.plan.problem_builder import PlanInputs, PlanOptions
-    from ciguard.plan.risk import TimeLimits, WallTimeSpread
+    from ciguard.plan.risk import WallTimeSpread
 
 DIGITS: Final = 6
 RISK_DIGITS: Final = 4
@@ -60,7 +60,7 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     making = ProblemBuilder(basis, units, options)
     pools = assign_pools(basis, units, options)
     works, distributions, bound_s = allocate_together_or_apart(making, pools, options)
-    shards = _number_shards(works, distributions, options.limit)
+    shards = _number_shards(works, distributions)
     spreads = [spread for one in distributions for spread in one.spreads]
     made = ShardSet(shards, spreads, works, bound_s)
     draft = assemble_plan(basis, options, origin, made)
@@ -76,7 +76,8 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
         facts = {"requested": options.shards, "planned": len(shards)}
         draft = replace(draft, warnings=(*draft.warnings, PlanNote("fewer_shards", facts)))
     target_wall_s = options.target_wall_s if options.shards is None else None
-    notes = plan_warnings(draft, spreads, target_wall_s, options.risk, _floor_s(works))
+    floor_s = max(work.solo_s(work.floor) for work in works)
+    notes = plan_warnings(draft, spreads, target_wall_s, options.risk, floor_s)
     return encode_plan(draft, notes, _split(works, distributions))
 
 
@@ -112,7 +113,9 @@ def assemble_plan(
         suites={name: basis.suites[name] for name in sorted({one.suite for one in work.units})},
         pools={name: basis.pools[name] for name in sorted({one.pool for one in made.shards})},
         policy=replace(options.policy, deadline_s=deadline_s),
-        shards=made.shards,
+        shards=tuple(
+            replace(shard, timeout_minutes=options.limit.step_minutes) for shard in made.shards
+        ),
         lower_bound_s=round(bound_s, DIGITS),
         gap=max(0.0, round(makespan_s / bound_s - 1, DIGITS)) if bound_s > 0 else 0.0,
         inventory=with_base_counts(basis.inventory.summary(), origin.base),
@@ -125,11 +128,6 @@ def assemble_plan(
         job_minutes=options.limit.job_minutes,
         warnings=origin.notes,
     )
-
-
-def _floor_s(works: Sequence[PackingProblem]) -> float:
-    """What a shard of the floor unit alone takes."""
-    return max(work.solo_s(work.floor) for work in works)
 
 
 def encode_plan(
@@ -151,7 +149,7 @@ def _split(
     for work, one in zip(works, distributions, strict=True):
         for first in one.split:
             name = work.group_key(first) if work.group_key else None
-            names.add(str(name if name is not None else work.units[first].unit))
+            names.add(name[-1] if isinstance(name, tuple) else work.units[first].unit)
     return tuple(sorted(names))
 
 
@@ -178,7 +176,7 @@ def _culprit_candidates(basis: PlanInputs, shards: Sequence[Shard]) -> tuple[Cul
 
 
 def _number_shards(
-    works: Sequence[PackingProblem], distributions: Sequence[PoolAllocation], limit: TimeLimits
+    works: Sequence[PackingProblem], distributions: Sequence[PoolAllocation]
 ) -> tuple[Shard, ...]:
     """Number them from 1, in digits of one width, so that they sort as they count.
 
@@ -188,21 +186,15 @@ def _number_shards(
     for work, one in zip(works, distributions, strict=True):
         wanted = [shard_number(key) for key in work.base_keys]
         shards += zip(one.shards, [*wanted, *[""] * len(one.shards)], strict=False)
-    numbers = set(range(1, len(shards) + 1))
+    free = set(range(1, len(shards) + 1))
     found: dict[int, Shard] = {}
     rest = []
-    for shard, preferred_number in shards:
-        if (
-            isinstance(preferred_number, int)
-            and preferred_number in numbers
-            and preferred_number not in found
-        ):
-            found[preferred_number] = shard
+    for shard, wanted_number in shards:
+        if isinstance(wanted_number, int) and wanted_number in free:
+            found[wanted_number] = shard
+            free.remove(wanted_number)
         else:
             rest.append(shard)
-    found.update(zip(sorted(numbers - found.keys()), rest, strict=True))
+    found.update(zip(sorted(free), rest, strict=True))
     width = max(MIN_KEY_WIDTH, len(str(len(shards))))
-    return tuple(
-        replace(found[place], key=f"{place:0{width}}", timeout_minutes=limit.step_minutes)
-        for place in sorted(found)
-    )
+    return tuple(replace(found[place], key=f"{place:0{width}}") for place in sorted(found))

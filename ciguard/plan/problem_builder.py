@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -55,17 +56,6 @@ class PlanOptions:
     processes: int = 1
     group: Grouping = "file"
     policy: LegPolicy = DEFAULT_POLICY
-
-
-class GroupId(NamedTuple):
-    """A group's name: within its suite and variant."""
-
-    suite: str
-    variant: str
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,15 +218,18 @@ class ProblemBuilder:
     ) -> int | None:
         """How many of the pool's jobs a command may have at once, by its time; at least one."""
         cap = self._basis.pools[pool].concurrency
-        loads_s = {
-            id(units): sum(self._units[place].wall_s for place in units)
-            for name, units in parts
-            if name == pool
-        }
-        if cap is None or len(loads_s) < 2:  # noqa: PLR2004  # nothing to share
-            return cap
-        all_s = sum(loads_s.values())
-        return max(1, int(cap * loads_s[id(members)] / all_s)) if all_s else 1
+        if cap is None:
+            return None
+        loads_s = [self._load_s(units) for name, units in parts if name == pool]
+        all_s = math.fsum(loads_s)
+        return (
+            cap
+            if len(loads_s) == 1 or not all_s
+            else max(1, int(cap * self._load_s(members) / all_s))
+        )
+
+    def _load_s(self, members: Sequence[int]) -> float:
+        return math.fsum(self._units[place].wall_s for place in members)
 
 
 def _colocated(
@@ -273,15 +266,14 @@ def _colocated(
 
 
 def _group_key(basis: PlanInputs, group: Grouping) -> GroupKey | None:
-    """What keeps units together; groups of different suites and variants are different groups."""
-
+    """What keeps units together: suite, variant and name of their group."""
     names = basis.inventory.file_names
 
-    def file(position: int) -> GroupId | None:
+    def file(position: int) -> tuple[str, ...] | None:
         unit, name = basis.inventory.units[position], names[position]
-        return GroupId(unit.suite, unit.variant, name) if name else None
+        return (unit.suite, unit.variant, name) if name else None
 
-    def fixture(position: int) -> GroupId | None:
+    def fixture(position: int) -> tuple[str, ...] | None:
         place = basis.overheads.file[position] if basis.overheads.file else -1
         is_expensive = place >= 0 and basis.overheads.setup_s[place] > EXPENSIVE_FIXTURE_S
         return file(position) if is_expensive else None
