@@ -449,7 +449,7 @@ MORE_BREACHES = [
     ),
     (
         imports_only_what_its_place_allows,
-        "experiment.unit_plan",
+        "experiment.commit_test",
         "from ciguard.compare.comparison import Comparison",
     ),
     (keeps_arithmetic_pure, "experiment.paired_test", "import time"),

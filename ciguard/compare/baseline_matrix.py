@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -277,34 +277,16 @@ def baseline_info(
 ) -> BaselineInfo:
     """Say which runs and values were used, how they were chosen, and why others were not."""
     known = history.runs if history is not None else ()
-    given = dict(enumerate(table.value_counts.tolist()))
-    names = [
-        RunInfo(
-            name=f"run {run.run_id}",
-            run_id=run.run_id,
-            run_attempt=run.run_attempt,
-            sha=run.sha,
-            branch=run.branch,
-            event=run.event,
-            at=run.at,
-            complete=run.complete,
-            in_history=True,
-            values=given.get(position, 0),
-        )
-        for position, run in ((position, known[position]) for position in choice.used)
-    ]
-    first = len(known) if choice.used else 0
-    names += [
-        replace(run_info(run), values=given.get(first + number, 0))
-        for number, run in enumerate(bases)
-    ]
+    first = len(known) if choice.used else 0  # groups of given runs come after the history's
+    counts = dict(enumerate(table.value_counts.tolist()))
+    runs = {position: known[position] for position in choice.used} | dict(enumerate(bases, first))
     unused = (
         ExcludedValues("not_passed", table.not_passed),
         ExcludedValues("incomplete_leg", table.from_incomplete_legs),
         ExcludedValues("other_method", int(table.other_method.sum())),
     )
     return BaselineInfo(
-        runs=tuple(names),
+        runs=tuple(run_info(run, counts.get(place, 0)) for place, run in runs.items()),
         excluded_runs=choice.excluded,
         given_runs=len(bases),
         ordered_by_date=choice.ordered_by_date,

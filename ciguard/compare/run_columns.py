@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ciguard.history.file import CODE_NAMES
-from ciguard.history.runs import UNDATED, UNMERGED_EVENTS
+from ciguard.history.runs import UNDATED, UNMERGED_EVENTS, HistoryRun
 from ciguard.model import BAD_OUTCOMES, OUTCOMES, CaseKey, Record, Result, ShardLine
 from ciguard.model.attempts import classify_result, final_results, severity
 
@@ -143,19 +143,25 @@ class RunInfo:
     values: int | None = None
 
 
-def run_info(run: Run) -> RunInfo:
-    """The run without its values."""
+def run_info(run: Run | HistoryRun, values: int | None = None) -> RunInfo:
+    """The run without its values; one of the history is not counted by cases."""
+    name, cases, in_history = (
+        (f"run {run.run_id}", 0, True)
+        if isinstance(run, HistoryRun)
+        else (run.name, len(run.keys), run.in_history)
+    )
     return RunInfo(
-        name=run.name,
+        name=name,
         run_id=run.run_id,
         run_attempt=run.run_attempt,
         sha=run.sha,
         branch=run.branch,
         event=run.event,
         at=run.at,
-        cases=len(run.keys),
+        cases=cases,
         complete=run.complete,
-        in_history=run.in_history,
+        in_history=in_history,
+        values=values,
     )
 
 

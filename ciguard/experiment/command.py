@@ -284,7 +284,7 @@ def _read(run: Measurement, record_dir: Path, output_text: str) -> Measurement:
 
     records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
     if not records:
-        return replace(run, failure=output_text.strip() or "it left no record")
+        return replace(run, failure=output_text.strip() or "no record")
     log = process.tail(record_dir / "process-001.log", measurement.LAST_BYTES)
     failure = measurement.failure_of(records[0], log)
     if failure:

@@ -1,4 +1,4 @@
-"""Suspects run again, base and head in turn on one machine: which are confirmed. Pure.
+"""Tests run again, base and head in turn on one machine: their plan, and which differ. Pure.
 
 The rule: 5 interleaved re-runs, a paired t-test whose scale is moderated over all cases, false
 discoveries of 5 % over all times, and over all memory (Benjamini and Hochberg 1995), and a median
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy import stats
 
+from ciguard.codec import plan_file as codec
 from ciguard.compare.statistics import (
     OFFSET_BYTES,
     PRIOR,
@@ -20,21 +21,37 @@ from ciguard.compare.statistics import (
     Thresholds,
     moderated_scale,
 )
+from ciguard.document import first_line
+from ciguard.experiment.measurement import Metric
 from ciguard.experiment.paired_test import Row
 from ciguard.experiment.result import pairs_of, row_verdict, series_of, verdict_of
-from ciguard.experiment.unit_plan import key_of
+from ciguard.model import (
+    BAD_OUTCOMES,
+    CaseKey,
+    InventorySummary,
+    LegPolicy,
+    Plan,
+    PlannedUnit,
+    Pool,
+    Prediction,
+    Shard,
+)
+from ciguard.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ciguard.compare.statistics import Tier
     from ciguard.experiment.measurement import Measurement
     from ciguard.experiment.paired_test import Floats, Series
     from ciguard.experiment.result import StopReason, Verdict
     from ciguard.experiment.schedule import Design, Side
-    from ciguard.experiment.unit_plan import Exclusion, Request
-    from ciguard.model import CaseKey
+    from ciguard.model import Outcome, Record, Suite, UnitKey
 
+SHARD: Final = "1"
+POOL: Final = "here"
+MEASURES: Final = ("wall_s", "peak_delta_bytes")
+REASON: Final = 100  # characters of why a case is not judged
 ALPHA: Final = 0.05
 SIDES: Final[Mapping[Side, str]] = {"a": "base", "b": "head"}
 MIN_PAIRS: Final = 3  # without so many there is no verdict
@@ -42,6 +59,106 @@ TIME_THRESHOLDS: Final = Thresholds(z=0.0, ratio=0.05, amount=0.0)
 MEMORY_THRESHOLDS: Final = Thresholds(z=0.0, ratio=0.03, amount=4 * 1024 * 1024)
 MIN_WALL_S: Final = 0.050  # what takes less is nobody's regression
 RESOLUTION: Final = 0.001  # of a time
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked: which units, and which rows of them; None: all that they give."""
+
+    units: tuple[UnitKey, ...]
+    rows: frozenset[Metric] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Why a case has no numbers: how it ended on a side; None without a result."""
+
+    side: Side
+    outcome: Outcome | None = None
+    message: str = ""
+
+
+def metric_of(key: CaseKey, measure: str) -> Metric:
+    """The row of a case."""
+    parts = tuple((name, value) for name, value in key._asdict().items())
+    return Metric(measure, "s" if measure == "wall_s" else "bytes", parts)
+
+
+def key_of(metric: Metric) -> CaseKey:
+    """The case of such a row."""
+    return CaseKey(**dict(metric.key))
+
+
+def request_of(suspects: Iterable[tuple[CaseKey, str]]) -> Request:
+    """The units of some cases, and a row for each case and measure of it."""
+    found = [metric_of(key, measure) for key, measure in suspects]
+    units = dict.fromkeys(key_of(metric).unit_key for metric in found)
+    return Request(tuple(units), frozenset(found))
+
+
+def plan_of(units: Sequence[UnitKey], suites: Mapping[str, Suite]) -> bytes:
+    """The plan of one leg that runs these units in one process a suite, in their order."""
+    shard = Shard(
+        key=SHARD,
+        pool=POOL,
+        units=tuple(
+            PlannedUnit(unit.unit, unit.suite, unit.variant, has_history=False) for unit in units
+        ),
+        predicted=Prediction(0.0, 0.0),
+    )
+    return codec.encode(
+        Plan(
+            id="",
+            suites={name: suites[name] for name in sorted({unit.suite for unit in units})},
+            pools={POOL: Pool(runs_on="")},
+            policy=LegPolicy(),
+            shards=(shard,),
+            lower_bound_s=0.0,
+            gap=0.0,
+            inventory=InventorySummary(collected=len(units), files={}, hash=""),
+        )
+    )
+
+
+def values_of(record: Record) -> dict[Metric, float]:
+    """Times and peak deltas of the cases that passed, and went wrong in no try."""
+    failed_keys = {result.key for result in record.results if result.outcome in BAD_OUTCOMES}
+    found: dict[Metric, float] = {}
+    for result in record.results:
+        if result.outcome != "passed" or result.key in failed_keys:
+            continue
+        for measure in MEASURES:
+            value = getattr(result, measure)
+            if value is not None:
+                found[metric_of(result.key, measure)] = float(value)
+    return found
+
+
+def exclusions(record: Record, units: Iterable[UnitKey], side: Side) -> dict[CaseKey, Exclusion]:
+    """Why a case, or all of a unit that gave none, has no numbers."""
+    found = {
+        result.key: Exclusion(
+            side, result.outcome, one_line(first_line(result.message or ""), REASON)
+        )
+        for result in record.results
+        if result.outcome != "passed"
+    }
+    reported_units = {result.key.unit_key for result in record.results}
+    lost = {unit: CaseKey(*unit, unit.unit) for unit in units if unit not in reported_units}
+    return {**found, **dict.fromkeys(lost.values(), Exclusion(side))}
+
+
+def failure_of(records: Collection[Record], output_text: str) -> str:
+    """Why a whole leg tells nothing; "" where it ran, whatever its tests did."""
+    lines = [one_line(line) for line in output_text.strip().splitlines()[-5:]]
+    if not records:
+        return "\n".join(["no record", *lines])
+    record = next(iter(records))
+    ending = record.end.ending if record.end is not None else "unknown"
+    # Units that are not there have no result, and make a leg incomplete that has ended well.
+    if ending != "completed" or record.damage or not record.results:
+        return "\n".join([record.damage[0] if record.damage else f"ended: {ending}", *lines])
+    return ""
 
 
 def evaluate_rows(series: Sequence[Series]) -> tuple[Row, ...]:

@@ -15,7 +15,7 @@ from ciguard.compare.confirmation import Confirmation, apply_confirmation
 from ciguard.compare.headline import headline
 from ciguard.compare.json import as_json, read_comparison
 from ciguard.errors import InputError, NothingToDo
-from ciguard.experiment import commit_test, measurement, process, result, unit_plan
+from ciguard.experiment import commit_test, measurement, process, result
 from ciguard.experiment.schedule import Design
 from ciguard.experiment.view import measurement_text, step_text
 from ciguard.git.checkout import Checkout
@@ -68,7 +68,7 @@ def confirm(invocation: Invocation, request_args: CommitTestRequest) -> CommitRe
     done: list[measurement.Measurement] = []
     why: result.StopReason = "interrupted"
     stopped_by, began_s = 0, process.now_s()
-    excluded: dict[CaseKey, unit_plan.Exclusion] = {}
+    excluded: dict[CaseKey, commit_test.Exclusion] = {}
     try:
         with process.SignalGuard() as stopping, ExitStack() as stack:
             folder = stack.enter_context(stopping.private_folder())
@@ -109,7 +109,7 @@ def _side_names(request_args: CommitTestRequest) -> dict[Side, str]:
 
 def _request(
     invocation: Invocation, request_args: CommitTestRequest
-) -> tuple[Comparison | None, unit_plan.Request]:
+) -> tuple[Comparison | None, commit_test.Request]:
     """What to run: the suspects of a comparison where there is one, else what a file lists."""
     if request_args.comparison is None:
         content = local.read(invocation.folder / request_args.units)
@@ -120,10 +120,10 @@ def _request(
         listed = inventory_codec.resolve_suites(
             found.units, suites, f"--units {request_args.units}"
         )
-        return None, unit_plan.Request(tuple(unit.key for unit in listed))
+        return None, commit_test.Request(tuple(unit.key for unit in listed))
     content = local.read(invocation.folder / request_args.comparison)
     comparison = read_comparison(content, request_args.comparison)
-    wanted = unit_plan.request_of((one.key, one.measure) for one in comparison.suspects)
+    wanted = commit_test.request_of((one.key, one.measure) for one in comparison.suspects)
     if not wanted.units:
         raise NothingToDo("it has no suspects", where=request_args.comparison)
     return comparison, wanted
@@ -164,15 +164,17 @@ class _CommitRunner:
     stopping: SignalGuard
     folder: Path
     checkouts: Mapping[Side, Path]
-    request: unit_plan.Request
-    exclusions: dict[CaseKey, unit_plan.Exclusion]
+    request: commit_test.Request
+    exclusions: dict[CaseKey, commit_test.Exclusion]
     until_s: float = float("inf")
     runs: int = 0
     suites: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         self.suites = suites_of(self.config)
-        (self.folder / "plan.json").write_bytes(unit_plan.plan_of(self.request.units, self.suites))
+        (self.folder / "plan.json").write_bytes(
+            commit_test.plan_of(self.request.units, self.suites)
+        )
 
     def remaining_s(self) -> float:
         """What is left of the budget."""
@@ -206,7 +208,7 @@ class _CommitRunner:
         self.runs += 1
         place = self.folder / f"{self.runs:04}"
         plan = str(self.folder / "plan.json")
-        argv = (*process.LEG, "--plan", plan, "--shard", unit_plan.SHARD, "--record", str(place))
+        argv = (*process.LEG, "--plan", plan, "--shard", commit_test.SHARD, "--record", str(place))
         began_s = process.now_s()
         environ = self.environ(step.side)
         code, output_text = self.stopping.run(
@@ -230,10 +232,10 @@ class _CommitRunner:
         self, run: measurement.Measurement, record_dir: Path, output_text: str
     ) -> measurement.Measurement:
         records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
-        failure = unit_plan.failure_of(records, output_text)
+        failure = commit_test.failure_of(records, output_text)
         if failure:
             return replace(run, failure=failure)
-        found = unit_plan.exclusions(records[0], self.request.units, run.step.side)
+        found = commit_test.exclusions(records[0], self.request.units, run.step.side)
         for key, one in found.items():
             self.exclusions.setdefault(key, one)
-        return replace(run, values=unit_plan.values_of(records[0]))
+        return replace(run, values=commit_test.values_of(records[0]))

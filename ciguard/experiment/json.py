@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.experiment.commit_test import SIDES, row_verdict_of
+from ciguard.experiment.commit_test import SIDES, key_of, row_verdict_of
 from ciguard.experiment.result import row_verdict
-from ciguard.experiment.unit_plan import key_of
 
 if TYPE_CHECKING:
     from ciguard.experiment.commit_test import CommitResult

@@ -80,7 +80,7 @@ def failure_of(record: Record, log: bytes) -> str:
     if result is not None and result.outcome == "passed" and not record.damage:
         return ""
     if result is None:
-        how = record.damage[0] if record.damage else "it left no result"
+        how = record.damage[0] if record.damage else "no result"
     else:
         # Of one that died the message has its last output as well, which comes below.
         how = (result.message or result.outcome).partition("\n")[0]

@@ -18,11 +18,10 @@ from ciguard.document import (
     Table,
 )
 from ciguard.experiment.commit_test import ALPHA as COMMIT_ALPHA
-from ciguard.experiment.commit_test import SIDES, row_verdict_of
+from ciguard.experiment.commit_test import SIDES, key_of, row_verdict_of
 from ciguard.experiment.measurement import PEAK, WALL
 from ciguard.experiment.result import row_verdict
 from ciguard.experiment.schedule import ALPHA
-from ciguard.experiment.unit_plan import key_of
 from ciguard.text import case_name, count_of, duration, one_line, percent, percents, size
 
 if TYPE_CHECKING:
@@ -30,17 +29,23 @@ if TYPE_CHECKING:
 
     from ciguard.document import Block, Content
     from ciguard.document import Row as Cells
-    from ciguard.experiment.commit_test import CommitResult
+    from ciguard.experiment.commit_test import CommitResult, Exclusion
     from ciguard.experiment.measurement import Measurement, Metric
     from ciguard.experiment.paired_test import Row
-    from ciguard.experiment.result import Experiment, Note
+    from ciguard.experiment.result import Experiment, Note, StopReason
     from ciguard.experiment.schedule import Design, Side, Step
-    from ciguard.experiment.unit_plan import Exclusion
 
 MAX_NAMED: Final = 3  # metrics that only one side has
 MAX_SHOWN_RATIO: Final = 100.0  # of a: an interval up to there says no more than one beyond
 SHOWN_METRICS: Final = (WALL, PEAK)  # of each run, while it goes on
 COMMANDS: Final[Mapping[Side, str]] = {"a": "a", "b": "b"}
+STOP_TEXT: Final[Mapping[StopReason, str]] = {
+    "all runs": "",
+    "conclusive": "; stopped early: conclusive",
+    "budget": "; stopped: the budget was spent",
+    "failed": "; stopped: a run failed",
+    "interrupted": "; incomplete: interrupted",
+}
 ERROR_RATE: Final = (
     f"Of 100 experiments without any difference at most {ALPHA * 100:.0f} report one, over all "
     "metrics, conditions and interim analyses together."
@@ -217,30 +222,18 @@ def coverage_text(experiment: Experiment) -> str:
     """ "10 of each side, in 4 min 02 s", and why there are not more."""
     least, most = min(experiment.pairs), max(experiment.pairs)
     conditions = len(experiment.design.conditions)
-    warm = sum(one.step.is_warm and bool(one.values) for one in experiment.measurements)
-    warm //= 2 * conditions
     text = f"{most} of each side" if least == most else f"{least} to {most} of each side"
     text += " in each condition" * (conditions > 1)
-    text += f" after {count_of(warm, 'warm run')}" if warm else ""
-    reasons = {
-        "all runs": "",
-        "conclusive": "; stopped early: conclusive",
-        "budget": "; stopped: the budget was spent",
-        "failed": "; stopped: a run failed",
-        "interrupted": "; incomplete: interrupted",
-    }
-    return f"{text}, in {duration(experiment.wall_s)}{reasons[experiment.stopped_because]}"
+    warm = sum(one.step.is_warm and bool(one.values) for one in experiment.measurements)
+    return _coverage(text, warm // (2 * conditions), experiment.wall_s, experiment.stopped_because)
 
 
 def commit_coverage_text(result: CommitResult) -> str:
-    """ "5 of each commit with 3 tests, after 1 warm run, in 1 min 01 s", and why not more."""
-    warm = count_of(result.design.warm, "warm run")
-    reasons = {
-        "budget": f"; stopped before {result.design.runs}: the budget was spent",
-        "failed": "; stopped: a run failed",
-        "interrupted": "; incomplete: interrupted",
-    }
-    return (
-        f"{min(result.pairs)} of each commit with {count_of(result.units, 'test')}, after {warm}, "
-        f"in {duration(result.wall_s)}{reasons.get(result.stopped_because, '')}"
-    )
+    """ "5 of each commit with 3 tests after 1 warm run, in 1 min 01 s", and why not more."""
+    text = f"{min(result.pairs)} of each commit with {count_of(result.units, 'test')}"
+    return _coverage(text, result.design.warm, result.wall_s, result.stopped_because)
+
+
+def _coverage(text: str, warm: int, wall_s: float, reason: StopReason) -> str:
+    after = f" after {count_of(warm, 'warm run')}" if warm else ""
+    return f"{text}{after}, in {duration(wall_s)}{STOP_TEXT[reason]}"

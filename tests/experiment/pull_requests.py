@@ -9,11 +9,10 @@ import numpy as np
 from compare.simulation import CHANGED, HEAVY_TAIL, Suite
 
 from ciguard.compare.compare_runs import compare_run
-from ciguard.experiment.commit_test import evaluate_rows
+from ciguard.experiment.commit_test import evaluate_rows, key_of, request_of
 from ciguard.experiment.measurement import Measurement
 from ciguard.experiment.result import run_design, series_of
 from ciguard.experiment.schedule import Design
-from ciguard.experiment.unit_plan import key_of, request_of
 
 if TYPE_CHECKING:
     from ciguard.experiment.measurement import Metric

@@ -15,11 +15,7 @@ from ciguard.codec import plan_file as plan_codec
 from ciguard.codec.record.lines import encode
 from ciguard.codec.record.reader import read_records
 from ciguard.experiment import commit_test
-from ciguard.experiment.json import commits_as_json
-from ciguard.experiment.measurement import Measurement
-from ciguard.experiment.result import run_design
-from ciguard.experiment.schedule import Design, Step
-from ciguard.experiment.unit_plan import (
+from ciguard.experiment.commit_test import (
     Exclusion,
     Request,
     exclusions,
@@ -28,6 +24,10 @@ from ciguard.experiment.unit_plan import (
     plan_of,
     values_of,
 )
+from ciguard.experiment.json import commits_as_json
+from ciguard.experiment.measurement import Measurement
+from ciguard.experiment.result import run_design
+from ciguard.experiment.schedule import Design, Step
 from ciguard.experiment.view import commit_document
 from ciguard.model import CaseKey, Record, Suite, UnitKey
 from ciguard.render.markdown import as_markdown
@@ -131,7 +131,7 @@ def test_numbers_are_those_of_cases_that_went_wrong_in_no_try() -> None:
 
 def test_a_leg_without_an_end_is_a_failure_and_failed_tests_are_none() -> None:
     assert failure_of([record(case("bad", outcome="failed"))], "") == ""
-    assert failure_of([], "fix: x\n") == "it left no record\nfix: x"
+    assert failure_of([], "fix: x\n") == "no record\nfix: x"
     cut = record(case("good"), ending=None)
     assert failure_of([cut], "") == "ended: unknown"
 

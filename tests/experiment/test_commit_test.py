@@ -7,9 +7,8 @@ import pytest
 from compare.test_calibration import at_least, at_most
 from experiment.pull_requests import confirmed
 
-from ciguard.experiment.commit_test import evaluate_rows
+from ciguard.experiment.commit_test import evaluate_rows, metric_of
 from ciguard.experiment.paired_test import Row, Series
-from ciguard.experiment.unit_plan import metric_of
 from ciguard.model import CaseKey
 
 MIB = 1024 * 1024

@@ -87,5 +87,5 @@ def test_a_failure_has_its_reason_and_the_last_output(
 
 
 def test_a_record_without_its_result_is_a_failure() -> None:
-    assert failure_of(Record("x", None), b"") == "it left no result"
+    assert failure_of(Record("x", None), b"") == "no result"
     assert failure_of(Record("x", None, damage=("x:1: cut",)), b"") == "x:1: cut"
