@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ciguard.codec.results.external import assign_units
+from ciguard.codec.results.attach import assign_units
 from ciguard.compare.run_columns import from_history
 from ciguard.errors import InputError
 from ciguard.history.query import BaseQuery, base_runs

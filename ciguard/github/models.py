@@ -110,18 +110,14 @@ class Event(GitHubJson):
     repository: Repository | None = None
 
 
-class WorkflowRun(GitHubJson):
-    """A run in a list; `head_repository` is None where a fork was deleted."""
+class WorkflowRun(FinishedRun):
+    """A run in a list."""
 
     id: PositiveInt
     run_attempt: PositiveInt = 1
-    event: str = ""
     status: str | None = None
     conclusion: str | None = None
-    head_branch: str | None = None
     head_sha: str = ""
-    path: str = ""
-    head_repository: Repository | None = None
 
 
 class JobStep(GitHubJson):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ciguard.codec.results import result_patterns
-from ciguard.codec.results.external import records_of_results
+from ciguard.codec.results.attach import records_of_results
 from ciguard.errors import InputError, UsageError
 from ciguard.git.checkout import remote_url
 from ciguard.github.repository_ref import RepositoryRef as OnGitHub

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
-from ciguard.codec.results.base import MAX_MESSAGE_BYTES, truncate_message, xml_root
+from ciguard.codec.results.base import truncate_message, xml_root
 from ciguard.codec.results.failure_kinds import ending_of_failure
 from ciguard.codec.results.xmlstream import MutableResult, XmlReader, seconds
 from ciguard.codec.results.xmlstream import read as read_xml
@@ -102,8 +102,6 @@ class _Reading(XmlReader):
         self.bad = 0  # elements that say so
         self.never_ran = 0  # cases of the innermost suite
         self.case: dict[str, str] | None = None
-        self.text_element: str | None = None  # the element whose text is gathered
-        self.text = ""
         self.orphan = False  # the case stands for a suite that has none
         self.outcome: Outcome = "passed"
         self.ending: Ending = "completed"
@@ -137,9 +135,7 @@ class _Reading(XmlReader):
             what = f"XML with the root <{tag:.80}>, which is not JUnit's"
             raise InputError(what, where=self.position(), fix=f"its roots are {known}")
         elif tag == _PROPERTIES:
-            # Expat makes no attributes that nobody hears.
-            self.parser.StartElementHandler = None
-            self.parser.EndElementHandler = self.end_in_properties
+            self.skip((_PROPERTIES,))
         elif tag not in _OUTPUTS:
             self.check_spelling(tag, _SPELLED)
 
@@ -153,11 +149,10 @@ class _Reading(XmlReader):
         elif tag in _ROOTS:
             self.check_counters(self.suites.pop())
 
-    def end_in_properties(self, tag: str) -> None:
+    def end_skipped(self, tag: str) -> None:
         """Properties end, or one of them; what is none must not be lost in them."""
         if tag == _PROPERTIES:
-            self.parser.StartElementHandler = self.start
-            self.parser.EndElementHandler = self.end
+            super().end_skipped(tag)
         elif tag != "property" and tag.rpartition(":")[2].lower() in _SPELLED:
             what = f"<{tag:.80}> among <{_PROPERTIES}>, so what it says of which case is not known"
             raise InputError(what, where=self.position(), fix="let its writer put it beside them")
@@ -187,13 +182,7 @@ class _Reading(XmlReader):
             return
         self.outcome, self.kind = outcome, attributes.get("type", "")
         self.message = attributes.get("message", "")
-        self.text_element, self.text = tag, ""
-        self.parser.CharacterDataHandler = self.gather
-
-    def gather(self, text: str) -> None:
-        """Text of an element that says how a case ended."""
-        if len(self.text) < MAX_MESSAGE_BYTES:
-            self.text += text[:MAX_MESSAGE_BYTES]
+        self.begin_text(tag)
 
     def finish_outcome(self) -> None:
         """The element was read to its end: its type, message and text say what there is to say."""
@@ -205,8 +194,7 @@ class _Reading(XmlReader):
         # The first line is what people are shown: a trace begins with a line of code.
         first = text.strip().partition("\n")[0]
         self.message = truncate_message(text if message.strip() in first else f"{message}\n{text}")
-        self.parser.CharacterDataHandler = None
-        self.text_element = None
+        self.end_text()
         if self.orphan and self.case is not None:
             self.finish(self.case)
 

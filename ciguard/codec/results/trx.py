@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
-from ciguard.codec.results.base import MAX_MESSAGE_BYTES, truncate_message, xml_root
+from ciguard.codec.results.base import truncate_message, xml_root
 from ciguard.codec.results.failure_kinds import ending_of_failure
 from ciguard.codec.results.xmlstream import MAX_S, MutableResult, XmlReader
 from ciguard.codec.results.xmlstream import read as read_xml
@@ -58,7 +58,7 @@ _ABORTED: Final = re.compile(
     r"exit code indicates failure: '(?!2')",
     re.IGNORECASE,
 )
-# What either reading passes over: expat makes no attributes where nobody hears them.
+# What either reading passes over.
 _RESULTS: Final = frozenset({"Results", "TestEntries"})
 _DEFINITIONS: Final = frozenset({"TestDefinitions", "TestEntries"})
 _BAD_COUNTERS: Final = ("failed", "error", "timeout", "aborted", "notRunnable")
@@ -102,8 +102,7 @@ class _Defining(XmlReader):
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """The test, then its method."""
         if tag in _RESULTS:
-            self.parser.StartElementHandler = None
-            self.parser.EndElementHandler = self.end_skipped
+            self.skip(_RESULTS)
         elif tag == "UnitTest":
             self.test = attributes.get("id", "")
         elif tag == "TestMethod" and self.test:
@@ -117,12 +116,6 @@ class _Defining(XmlReader):
         """Its definition may be read."""
         if tag == "UnitTest":
             self.test = ""
-
-    def end_skipped(self, tag: str) -> None:
-        """An element ends in what is passed over, or that itself."""
-        if tag in _RESULTS:
-            self.parser.StartElementHandler = self.start
-            self.parser.EndElementHandler = self.end
 
 
 def _without_class(name: str, classname: str) -> str:
@@ -156,8 +149,6 @@ class _Reading(XmlReader):
         self.counted_good: Counter[str] = Counter()
         self.stopped = ""  # outcome of a result that somebody else stopped
         self.run_info: str | None = None  # outcome of the message of the run that is open
-        self.text_element: str | None = None
-        self.text = ""
         self.total, self.counted_bad, self.counted_stopped, self.outcome = 0, 0, 0, ""
         self.aborted = ""  # what the run says of its end
         self.error = ""  # the first that no case need explain
@@ -165,13 +156,11 @@ class _Reading(XmlReader):
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """A result, a text of it, or what is said of the whole run."""
         if tag in _DEFINITIONS:
-            self.parser.StartElementHandler = None
-            self.parser.EndElementHandler = self.end_skipped
+            self.skip(_DEFINITIONS)
         elif _is_result(tag):
             self.open.append(_Case(attributes))
         elif tag in _TEXTS and (self.open or self.run_info is not None):
-            self.text_element, self.text = tag, ""
-            self.parser.CharacterDataHandler = self.gather
+            self.begin_text(tag)
         elif tag == "RunInfo":
             self.run_info = attributes.get("outcome", "")
         elif tag == "ResultSummary":
@@ -190,16 +179,10 @@ class _Reading(XmlReader):
         else:
             self.check_spelling(tag, _SPELLED)
 
-    def gather(self, text: str) -> None:
-        """Text of an element that says how something ended."""
-        if len(self.text) < MAX_MESSAGE_BYTES:
-            self.text += text[:MAX_MESSAGE_BYTES]
-
     def end(self, tag: str) -> None:
         """What began ends."""
         if tag == self.text_element:
-            self.parser.CharacterDataHandler = None
-            self.text_element = None
+            self.end_text()
             if self.open:
                 self.open[-1].texts.setdefault(tag, self.text)
             else:
@@ -212,12 +195,6 @@ class _Reading(XmlReader):
         elif tag == _ROOT:
             self.check_counters()
             self.outside = True
-
-    def end_skipped(self, tag: str) -> None:
-        """An element ends in what is passed over, or that itself."""
-        if tag in _DEFINITIONS:
-            self.parser.StartElementHandler = self.start
-            self.parser.EndElementHandler = self.end
 
     def run_message(self, text: str) -> None:
         """A message of the run: its end, or an error that a failed case explains."""

@@ -13,12 +13,12 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from xml.parsers import expat
 
 from ciguard.codec.mutable_twin import mutable_twin
-from ciguard.codec.results.base import GZIP_ERRORS, damaged_gzip
+from ciguard.codec.results.base import GZIP_ERRORS, MAX_MESSAGE_BYTES, damaged_gzip
 from ciguard.errors import InputError
 from ciguard.model import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 CHUNK_BYTES: Final = 1 << 16
 # Expat reads an unfinished token again with every chunk: one huge tag takes time by its square.
@@ -65,6 +65,9 @@ class XmlReader:
         self.source = source
         self.found_results: list[Result] = []
         self.incomplete: InputError | None = None
+        self.skipped: Collection[str] = ()
+        self.text_element: str | None = None  # the element whose text is gathered
+        self.text = ""
 
     def attach(self, parser: expat.XMLParserType) -> None:
         """Hear what this parser finds."""
@@ -82,6 +85,36 @@ class XmlReader:
     def end(self, tag: str) -> None:
         """An element ends."""
         raise NotImplementedError
+
+    def skip(self, tags: Collection[str]) -> None:
+        """Pass over what stands in the element that begins, one of `tags`, and nests none of them.
+
+        Expat makes no attributes where no handler is.
+        """
+        self.skipped = tags
+        self.parser.StartElementHandler = None
+        self.parser.EndElementHandler = self.end_skipped
+
+    def end_skipped(self, tag: str) -> None:
+        """An element ends in what is passed over, or that itself."""
+        if tag in self.skipped:
+            self.parser.StartElementHandler = self.start
+            self.parser.EndElementHandler = self.end
+
+    def begin_text(self, tag: str) -> None:
+        """Gather the text of the element that begins."""
+        self.text_element, self.text = tag, ""
+        self.parser.CharacterDataHandler = self.gather
+
+    def gather(self, text: str) -> None:
+        """Text of the element; as much as a message may have."""
+        if len(self.text) < MAX_MESSAGE_BYTES:
+            self.text += text[:MAX_MESSAGE_BYTES]
+
+    def end_text(self) -> None:
+        """The element ends."""
+        self.parser.CharacterDataHandler = None
+        self.text_element = None
 
     def finish_open_case(self) -> None:
         """Nothing more can be read: what is known of an open case may be told."""
