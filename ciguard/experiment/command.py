@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ciguard.document import Block
-    from ciguard.experiment.commits import CommitTestRequest
+    from ciguard.experiment.commit_test import CommitResult
     from ciguard.experiment.measurement import Measurement
     from ciguard.experiment.process import SignalGuard
     from ciguard.experiment.result import Experiment
@@ -108,10 +108,13 @@ def command(
     """
     of_commits = compares_commits((a, b), (base, head, units), comparison, conditions_text)
     check_scipy()
-    if of_commits:
-        from ciguard.experiment import commits  # noqa: PLC0415
-        from ciguard.experiment.schedule import Design  # noqa: PLC0415
+    # Imported here: numpy begins with the experiment.
+    from ciguard.experiment import commits, view  # noqa: PLC0415
+    from ciguard.experiment.json import as_json, commits_as_json  # noqa: PLC0415
+    from ciguard.experiment.schedule import Design  # noqa: PLC0415
 
+    found: Experiment | CommitResult
+    if of_commits:
         request = commits.CommitTestRequest(
             base or "",
             head or "",
@@ -120,15 +123,21 @@ def command(
             Design(runs or RUNS_OF_COMMITS, warmup),
             parse_seconds(budget or BUDGET_OF_COMMITS),
         )
-        return _run_commit_test(invocation, request, format_, output)
-    from ciguard.experiment.schedule import Design  # noqa: PLC0415  # here numpy begins
-
-    most = runs or (RUNS_IN_BUDGET if budget else RUNS)
-    design = Design(most, warmup, parse_conditions(conditions_text))
-    both: dict[Side, str] = {"a": a or "", "b": b or ""}
-    found = _run_experiment(invocation, design, both, parse_seconds(budget or BUDGET))
-    print_result(invocation, found, format_, output)
-    return exit_code(found.stopped_by, failed=found.failed is not None)
+        found = commits.confirm(invocation, request)
+        blocks, content = view.commit_document(found), commits_as_json(found)
+    else:
+        most = runs or (RUNS_IN_BUDGET if budget else RUNS)
+        design = Design(most, warmup, parse_conditions(conditions_text))
+        both: dict[Side, str] = {"a": a or "", "b": b or ""}
+        found = _run_experiment(invocation, design, both, parse_seconds(budget or BUDGET))
+        blocks, content = view.document(found), as_json(found)
+    answer = _render(blocks, content, format_)
+    if output is None or output == "-":
+        console.out(answer)
+    else:
+        local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
+        console.out(found.verdict)
+    return exit_code(found)
 
 
 def compares_commits(
@@ -292,29 +301,6 @@ def _read(run: Measurement, record_dir: Path, output_text: str) -> Measurement:
     return replace(run, values=measurement.values_of(records[0]))
 
 
-def _run_commit_test(
-    invocation: Invocation, request: CommitTestRequest, format_: str, output: str | None
-) -> int:
-    from ciguard.experiment import commits, view  # noqa: PLC0415
-    from ciguard.experiment.json import commits_as_json  # noqa: PLC0415
-
-    found = commits.confirm(invocation, request)
-    answer = _render(view.commit_document(found), commits_as_json(found), format_)
-    _print_answer(invocation, answer, found.verdict, output)
-    return exit_code(found.stopped_by, failed=found.failed is not None)
-
-
-def print_result(
-    invocation: Invocation, experiment: Experiment, format_: str, output: str | None
-) -> None:
-    """Print the answer, or write it and print the verdict."""
-    from ciguard.experiment import view  # noqa: PLC0415
-    from ciguard.experiment.json import as_json  # noqa: PLC0415
-
-    answer = _render(view.document(experiment), as_json(experiment), format_)
-    _print_answer(invocation, answer, experiment.verdict, output)
-
-
 def _render(blocks: tuple[Block, ...], content: dict[str, Any], format_: str) -> str:
     from ciguard.render import markdown, plaintext  # noqa: PLC0415
 
@@ -325,17 +311,9 @@ def _render(blocks: tuple[Block, ...], content: dict[str, Any], format_: str) ->
     return plaintext.as_text(blocks, rows=MAX_ROWS)
 
 
-def _print_answer(invocation: Invocation, answer: str, verdict: str, output: str | None) -> None:
-    if output is None or output == "-":
-        console.out(answer)
-        return
-    local.write(invocation.folder / output, answer.encode("utf-8", "backslashreplace"))
-    console.out(verdict)
-
-
-def exit_code(stopped_by: int, *, failed: bool) -> ExitCode:
+def exit_code(found: Experiment | CommitResult) -> ExitCode:
     """Of an experiment that came to its end 0, whatever it found."""
-    if stopped_by:
-        by_hand = stopped_by == signal.SIGINT
+    if found.stopped_by:
+        by_hand = found.stopped_by == signal.SIGINT
         return ExitCode.INTERRUPTED if by_hand else ExitCode.TERMINATED
-    return ExitCode.TESTS_FAILED if failed else ExitCode.OK
+    return ExitCode.TESTS_FAILED if found.failed is not None else ExitCode.OK
