@@ -160,7 +160,7 @@ class Result:
     def is_failure(self) -> bool:
         """Say that the case is to blame; what somebody else stopped has not gone wrong."""
         if self.outcome in ("failed", "errored"):
-            return True  # even if its process was stopped behind it
+            return True  # even if its process was stopped after it
         return self.ending in CONCLUSIVE_ENDINGS and (
             self.outcome in BAD_OUTCOMES or self.ending != "completed"
         )
@@ -338,7 +338,7 @@ class Record:
     def peak_bytes(self) -> int | None:
         """The most that anybody saw resident: samples of the tree, marks of processes and units.
 
-        Samples miss what is brief, marks miss what runs beside: a lower bound of the leg's peak.
+        Samples miss what is brief, marks miss other processes: a lower bound of the leg's peak.
         No program has 0 bytes: a sample that says so was taken before it began, or after its end.
         """
         seen = [line.tree_bytes for line in self.samples]

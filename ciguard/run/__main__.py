@@ -77,7 +77,7 @@ def _write_step_output(verdict: LegVerdict, environ: Mapping[str, str]) -> ExitC
 
 
 def _reopen_standard_streams() -> None:
-    """Have something behind each standard stream that whoever started us has closed.
+    """Open each standard stream that was closed when we were started.
 
     Else the record would get its number, and whatever is printed.
     """
@@ -100,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"ciguard run: {error}\n".encode("utf-8", "replace").decode("utf-8"))
         return int(error.exit_code)
     except KeyboardInterrupt:
-        return int(ExitCode.INTERRUPTED)  # before or behind the supervised part
+        return int(ExitCode.INTERRUPTED)  # before or after the supervised part
     except SystemExit as exit_:
         return int(exit_.code or 0)  # argparse has said what is wrong, or helped
 

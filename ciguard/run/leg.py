@@ -1,4 +1,4 @@
-"""A leg from its plan to its verdict: what is read before, made for it, and removed behind it."""
+"""A leg from its plan to its verdict: what is read before, made for it, and removed after it."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def check_suites(plan: Plan, shard: Shard) -> None:
 
 
 def check_commit(plan: Plan, head: ShardLine) -> None:
-    """Refuse a plan that was made for another commit: nobody would count the record.
+    """Refuse a plan that was made for another commit: no report would count the record.
 
     A plan that is kept in the repository is for all that follow.
 
@@ -239,7 +239,7 @@ def run_shard(
 def _select_units(
     shard: Shard, head: ShardLine, scope: Selection, plan: Plan
 ) -> Tuple[Shard, ShardLine, PriorLegs, Tuple[EventLine, ...]]:
-    """The shard as far as it is to run, under which shard line, behind what, and why.
+    """The shard as far as it is to run, under which shard line, after which legs, and why.
 
     Raises:
         InputError: see `up_to`, `read_prior_legs`.

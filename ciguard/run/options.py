@@ -65,7 +65,7 @@ def format_help() -> str:
 
 
 def split_at_separator(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Our words, and the command behind `--`, whose words are its own."""
+    """Our words, and the command after `--`, whose words are its own."""
     words = list(arguments)
     if "--" not in words:
         return words, []

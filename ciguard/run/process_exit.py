@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Callable, Final, Sequence
 
 from ciguard.model import EventLine, ProcessEndLine
 from ciguard.run.output.view import (
+    REAPER_LOST,
     describe_culprit,
     describe_exit,
+    describe_import_crash,
     describe_missing,
     describe_peak,
+    describe_setup_failure,
     describe_unexplained_exit,
 )
-from ciguard.run.platforms.base import REAPER_LOST
 from ciguard.run.process.exit_status import (
     classify_exit,
     command_result,
@@ -23,7 +25,7 @@ from ciguard.run.process.exit_status import (
     last_output,
 )
 from ciguard.run.result_collector import FILE
-from ciguard.text import count_of, last_error_line, last_line, unit_name
+from ciguard.text import count_of, last_error_line, unit_name
 
 if TYPE_CHECKING:
     from typing import Dict, Set
@@ -102,7 +104,8 @@ class ProcessExitHandler:
         # What was not found was looked for: a framework that is not there finds nothing missing.
         had_results = bool(running.finished or running.has_result or live.report.vanished)
         had_results |= self._copy_files(live, concurrent, now_s)
-        output = ended.error or last_output(live.last_output())
+        error = REAPER_LOST if ended.is_reaper_lost else ended.error
+        output = error or last_output(live.last_output())
         ending = self._classify(live, ended, output, had_results=had_results)
         stacks = live.stacks()
         if stacks:
@@ -110,7 +113,7 @@ class ProcessExitHandler:
         stopped_s = live.process.stop_requested_s or now_s
         found = culprit_results(self._state, number, ending, stopped_s)
         culprits = tuple(self._with_message(one, live, ended.exit_code, output) for one in found)
-        if ended.error == REAPER_LOST and len(running.start.units) > 1:
+        if ended.is_reaper_lost and len(running.start.units) > 1:
             culprits = ()  # who killed it may have passed since: it is searched for by halves
         detail = f"{describe_exit(ended.exit_code)}\n{output}"
         if ending != "completed":
@@ -130,9 +133,8 @@ class ProcessExitHandler:
         ):
             unexplained = False
             if ended.exit_code and not running.recycled:
-                event = self._files.expect_explanation(number, ended.exit_code, now_s)
-                self._record.append(event)
-                why = f" ({event.detail})"
+                self._record.append(self._files.expect_explanation(number, now_s))
+                why = f" (exit code {ended.exit_code}: see its result files)"
         if unexplained:
             self.unexplained += 1
             detail = f"{describe_exit(ended.exit_code)}\n{last_error_line(output)}"
@@ -143,7 +145,7 @@ class ProcessExitHandler:
             why = f" ({describe_exit(ended.exit_code)})"
         how = "stopped at a checkpoint" if running.at_checkpoint else f"{ending}{why}"
         took = f"{how} after {now_s - live.started_s:.1f} s{describe_peak(peak)}"
-        self._print_end(live, took, output if ended.error else "")
+        self._print_end(live, took, error)
         if stacks and not culprits:
             self._print_stacks(stacks[0].splitlines())
         for culprit in culprits if ending != "completed" else ():
@@ -209,8 +211,7 @@ class ProcessExitHandler:
         blamed = self._state.units_of_crashing_file(number, ending)
         if not blamed:
             return ""
-        file, how = self._state.file_of(blamed[0]), f"{ending}, {describe_exit(exit_code)}"
-        why = f"it could not be imported: a process that read no other file ended ({how})"
+        file, why = self._state.file_of(blamed[0]), describe_import_crash(ending, exit_code)
         for key in (self._job.shard.units[unit].key for unit in blamed):
             self.causes[key] = why
             self._record.append(EventLine("not_imported", now_s, number, *key, detail=why))
@@ -226,12 +227,11 @@ class ProcessExitHandler:
         unfinished = (unit for unit in running.unfinished_units() if unit not in running.has_result)
         left = [self._job.shard.units[unit].key for unit in unfinished]
         if ending == "setup_failed":
-            how = f"{describe_exit(exit_code)}): {last_line(output) or 'it printed nothing'}"
-            what = f"its process ended before its first result ({how}"
-            self.causes.update(dict.fromkeys(left, what))
+            why = describe_setup_failure(exit_code, output)
+            self.causes.update(dict.fromkeys(left, why))
             self._advise(self._job.executor(running.start.suite).advice(output))
         if running.was_cut_short(ending):
-            return  # they get another turn
+            return  # they run again
         suite = running.start.suite
         for key in left:
             if self._files.has_result_globs(suite):

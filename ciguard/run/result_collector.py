@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
 from ciguard.errors import InputError
 from ciguard.model import EventLine, UnitKey
 from ciguard.run.frameworks.globs import matches, may_match_below
+from ciguard.run.output.view import IN_FILES, describe_left_out
 from ciguard.run.process.files import process_name
-from ciguard.text import count_of
 
 if TYPE_CHECKING:
     from typing import Dict, List, Set, Tuple
@@ -36,7 +36,6 @@ EXIT: Final = "exit_in_files"
 MAX_FILES: Final = 1000  # of a record; a suite with more has one file a test
 MAX_BYTES: Final = 256 << 20  # of a record: 200,000 cases with their output
 MAX_ENTRIES: Final = 200_000  # files below a working folder, before it is given up
-MAX_NAMED: Final = 5
 # Not all systems have them: neither a link nor a pipe that was put there in between is opened.
 FLAGS: Final = ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")
 PART_CHARACTERS: Final = 120
@@ -90,24 +89,15 @@ class ResultCollector:
         """Whether programs of a suite write such files."""
         return bool(self._suites[suite].results)
 
-    def closing_note(self, suite: str) -> str:
-        """What is to be said of the files of a command, whose exit code is its only result."""
-        if not self.has_result_globs(suite):
-            return ""
-        if not self.copied:
-            return "no file that matches --results was written"
-        return f"{count_of(self.copied, 'result file')} in the record, which the report reads"
-
     def expect_result(self, key: UnitKey, process: int, now_s: float) -> EventLine:
         """The event for a unit whose result is to be looked for in files."""
         self.units.add(key)
-        return EventLine(UNIT, now_s, process, *key, "its result is in a file, or nowhere")
+        return EventLine(UNIT, now_s, process, *key, IN_FILES)
 
-    def expect_explanation(self, process: int, exit_code: int, now_s: float) -> EventLine:
+    def expect_explanation(self, process: int, now_s: float) -> EventLine:
         """The event for an exit code that is to be looked for in files."""
         self.failed += 1
-        detail = f"exit code {exit_code}: its result files say why"
-        return EventLine(EXIT, now_s, process, detail=detail)
+        return EventLine(EXIT, now_s, process)
 
     def snapshot(self, suite: str) -> None:
         """Take note of what is there, before the first process of a suite."""
@@ -144,21 +134,12 @@ class ResultCollector:
                 continue
             detail = safe_name(name)
             events.append(EventLine(FILE, now_s, process, suite, variant, detail=detail))
-        note = self._left_out_note(problems)
+        note = describe_left_out(problems, MAX_ENTRIES if self._limit_reached else None)
         if note:
             events.append(
                 EventLine("results_left_out", now_s, process, suite, variant, detail=note)
             )
         return events
-
-    def _left_out_note(self, problems: Sequence[str]) -> str:
-        """What is new and was not copied; "" where that is nothing."""
-        if self._limit_reached:
-            return f"only the first {MAX_ENTRIES} files were looked at: name fewer folders"
-        if not problems:
-            return ""
-        more = f", and {len(problems) - MAX_NAMED} more" if len(problems) > MAX_NAMED else ""
-        return f"{count_of(len(problems), 'result file')}: {'; '.join(problems[:MAX_NAMED])}{more}"
 
     def _matching(self, suite: str) -> Dict[str, Fingerprint]:
         """By path below the suite's folder, what tells a file from what it was before."""
@@ -186,7 +167,7 @@ class ResultCollector:
             try:
                 entries = sorted(os.scandir(os.path.join(root, *above)), key=lambda one: one.name)
             except OSError:
-                continue  # gone, or nobody may read it
+                continue  # gone, or not readable
             for entry in entries:
                 parts = [*above, entry.name]
                 if entry.is_dir(follow_symlinks=False):

@@ -233,7 +233,7 @@ def _order(leg: PriorLeg) -> tuple[int, str]:
 
 
 def _stored_line(line: Line) -> StoredLine | None:
-    """The line without what refers to files that do not come along; None for what stays behind."""
+    """The line without what refers to files that do not come along; None for what is not kept."""
     if not isinstance(line, STORED_LINES) or (
         isinstance(line, EventLine) and line.kind in STEP_EVENT_KINDS
     ):

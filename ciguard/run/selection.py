@@ -140,7 +140,7 @@ def with_unplanned_units(
         private: the leg's own folder, with `inside` in it.
 
     Raises:
-        InputError: a suite cannot be listed: then nobody knows what is new.
+        InputError: a suite cannot be listed: then it is not known what is new.
     """
     suite_keys = sorted({(unit.suite, unit.variant) for unit in shard.units})
     listed = {key: _list_suite(plan, shard, key, private, environ) for key in suite_keys}

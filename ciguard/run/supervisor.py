@@ -27,7 +27,7 @@ from ciguard.run.frameworks.plugin_files import restore_plugins
 from ciguard.run.memory.sampler import MemorySampler
 from ciguard.run.output.leg_console import CANCELLED_FLUSH_TIMEOUT_S, Progress
 from ciguard.run.output.view import describe_action, describe_reason, not_run_events
-from ciguard.run.platforms.base import NOT_STARTED, REAPER_LOST
+from ciguard.run.platforms.base import NOT_STARTED
 from ciguard.run.policy.actions import Finish, Reason, Recycle, Start, Stop, Wait, Warn
 from ciguard.run.policy.leg_verdict import LegVerdict, Tally, judge_leg
 from ciguard.run.policy.rules import decision_line, next_action
@@ -298,7 +298,7 @@ class Supervisor:
         Raises:
             UsageError: the one command of the leg is no program.
         """
-        if self._job.is_command and not live.is_started and ended.error != REAPER_LOST:
+        if self._job.is_command and not live.is_started and not ended.is_reaper_lost:
             fix = "begin a script with #!, or name the program that reads it first"
             raise UsageError(ended.error, where="COMMAND", fix=fix)
         self._write_samples()
@@ -349,7 +349,7 @@ class Supervisor:
         elif isinstance(action, Stop):
             if action.ending in LATE and not action.checkpoint:
                 self._handles[action.process].request_stacks()
-            # Also behind this unit: one that swallows the interruption is not to be followed.
+            # Also after this unit: one that swallows the interruption is not to be followed.
             self._handles[action.process].request_stop()
             at_once = self._signals.hurry or action.ending == "memory_guard"
             self._handles[action.process].process.stop(now_s, immediately=at_once)
@@ -449,11 +449,13 @@ class Supervisor:
             self._console.print_line(f"{lost}: {self._record.problem}")
         name = f"shard {self._job.shard.key}" if self._job.shard.key else "command"
         wall_s = now_s - self._state.began_s
-        files = self._files.closing_note("") if self._job.is_command else ""
+        copied = (
+            self._files.copied if self._job.is_command and self._job.suites[""].results else None
+        )
         in_all_s = now_s if self._job.earlier.legs else None
         causes = self._exit_handler.causes
         self._console.print_summary(
-            name, found, (wall_s, in_all_s), causes, self._job.suites, files=files
+            name, found, (wall_s, in_all_s), causes, self._job.suites, copied_files=copied
         )
         return found
 

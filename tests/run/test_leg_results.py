@@ -161,7 +161,7 @@ def test_a_suite_may_say_its_results_in_files_alone(tmp_path: Path) -> None:
     shard = ("--plan", "plan.json", "--shard", "01")
     leg = start(tmp_path, *shard, "--record", "records/1").wait(10)
     assert "results of 3 tests are in files, which the report reads" in leg.printed
-    assert "process 1: completed (exit code 1: its result files say why) after" in leg.printed
+    assert "process 1: completed (exit code 1: see its result files) after" in leg.printed
     code, verdict = guard(tmp_path)
     assert (code, verdict["findings"]) == (10, [])
     assert verdict["counts"] == {"passed": 2, "failed": 1}
@@ -183,4 +183,4 @@ def test_a_unit_that_no_file_names_is_missing(tmp_path: Path) -> None:
     assert code == 13
     (missing,) = verdict["missing"]
     assert missing["unit"] == "silent"
-    assert missing["reason"] == "its result is in a file, or nowhere"
+    assert missing["reason"]["facts"]["detail"] == "its result is in a file, or nowhere"

@@ -42,7 +42,7 @@ class ProcessFiles:
         lines_file: the same ids, one a line, for programs that read nothing better; an id that
             holds a line feed is refused for frameworks that need this file.
         record_file: append-only JSON Lines, `process-NNN.jsonl`.
-        stop_file: appears when the process is to stop behind the unit that it is at.
+        stop_file: appears when the process is to stop after the unit that it is at.
         stacks_file: start of the names of files in which processes write their stacks when asked.
         inside_folder: holds the files of `run/plugins/`, and nothing else.
         suite, variant, process: identity of the lines.
@@ -134,7 +134,7 @@ if TYPE_CHECKING:
 
 # Who may reset the memory marks of a process: the leg with this pid, or "self".
 PEAK_RESET_BY: Final = "CIGUARD_PEAK_RESET_BY"
-# A user sets it to 1 for tests that read the mark themselves, as ru_maxrss: nobody resets it then.
+# A user sets it to 1 for tests that read the mark themselves, as ru_maxrss: it is not reset then.
 KEEP_PEAK: Final = "CIGUARD_KEEP_PEAK"
 
 # What a leg says to its own process: one inside a tested process must not hand on the outer one's.

@@ -31,7 +31,7 @@ def restore_plugins(private: str, folder: str) -> None:
     """The same where some of it is gone: a test that empties TMPDIR takes it along.
 
     Args:
-        private: what holds `folder`, for nobody but us.
+        private: what holds `folder`, for the leg alone.
 
     Raises:
         OSError: it cannot be written.

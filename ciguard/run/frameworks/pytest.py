@@ -34,7 +34,7 @@ LISTING: Final = ("-p", "ciguard_listing")
 LAST_LINES: Final = 10
 PASSED, FAILED, NONE_COLLECTED = 0, 1, 5
 ONE_SUITE_EACH: Final = "configure one suite for each call of pytest"
-TIMEOUT: Final = re.compile(r"\++ Timeout \++")  # the line behind the stacks of pytest-timeout
+TIMEOUT: Final = re.compile(r"\++ Timeout \++")  # the line after the stacks of pytest-timeout
 
 
 def listing(suite: Suite, variant: str, answer_file: str, inside_folder: str) -> Invocation:

@@ -37,7 +37,7 @@ def framework(name: str, *, where: str = "") -> Framework:
     """The adapter of a framework.
 
     Raises:
-        UsageError: nobody wrote one; names those that exist.
+        UsageError: there is none; names those that exist.
     """
     if name not in FRAMEWORKS:
         known = ", ".join(FRAMEWORKS)

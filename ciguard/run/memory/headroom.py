@@ -48,7 +48,7 @@ def _read(path: str) -> bytes | None:
 
 
 def read_number(path: str, key: bytes = b"") -> int | None:
-    """The number in a file, or behind `key` in one of its lines; None where there is none."""
+    """The number in a file, or after `key` in one of its lines; None where there is none."""
     for line in (_read(path) or b"").splitlines():
         words = line.split()
         if len(words) == 1 + bool(key) and words[:-1] == [key][: bool(key)]:
@@ -139,7 +139,7 @@ class LinuxHeadroom(Headroom):
         return min(sizes) if sizes else None
 
     def headroom_bytes(self, machine: MachineMemory) -> int | None:
-        """What is left before something is killed; None where nobody knows."""
+        """What is left before something is killed; None where that is not known."""
         found = [group.headroom_bytes() for group in self._limited]
         if machine.available_bytes is not None:
             found.append(machine.available_bytes + (machine.swap_free_bytes or 0) // 2)

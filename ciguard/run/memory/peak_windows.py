@@ -68,7 +68,7 @@ class UnitPeaks:
     def __init__(self) -> None:
         self._open: Dict[UnitKey, UnitSpan] = {}
         self._closed: List[Window] = []  # since the lines were read last
-        self._tail: List[Window] = []  # the one that was closed behind the last lines
+        self._tail: List[Window] = []  # the one that was closed after the last lines
         self._size = 0
         self._silent = UnitSpan(0.0, 0)  # since anything was heard
         self._overlap = False  # units were seen to run side by side
@@ -87,7 +87,7 @@ class UnitPeaks:
         self._closed = []
 
     def add_lines(self, lines: Sequence[Union[StartLine, Result]], last: Window) -> List[PeakLine]:
-        """Take in lines and the window that was closed behind them; give what results lack."""
+        """Take in lines and the window that was closed after them; give what results lack."""
         windows = [*self._tail, *self._closed, last]
         for span in (*self._open.values(), self._silent):
             span.add_windows(windows)
@@ -238,7 +238,7 @@ class PeakTracker:
                     lower, upper, size = max(lower, mark), upper + mark, size + resident
             except (OSError, ValueError):
                 self._lost.add(pid)
-        lost = changed and self._child_ended()  # one that nobody saw, maybe
+        lost = changed and self._child_ended()  # one that was not seen, maybe
         for pid in (self._marks.keys() - self._tree.pids()) | self._lost:
             lost = self._drop(pid) or lost
         self._every_s = max(EVERY_S, MAX_COST_RATIO * (time.monotonic() - start_s))
@@ -289,7 +289,7 @@ class PeakTracker:
 
 
 def _last_pid() -> bytes:
-    """The newest process or thread in our namespace; b"" where nobody says."""
+    """The newest process or thread in our namespace; b"" where that is not known."""
     with contextlib.suppress(OSError, IndexError), open("/proc/loadavg", "rb") as stream:
         return stream.read().split()[4]
     return b""

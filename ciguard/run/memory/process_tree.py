@@ -55,7 +55,7 @@ class TreeMemory:
     def read_bytes(self, now_s: float) -> int | None:
         """Resident memory of the tree now; None where no process of it can be read.
 
-        Of one that has ended and that nobody has waited for it says 0, which is no size.
+        Of one that has ended and that was not waited for it says 0, which is no size.
         """
         if now_s - self._scanned_s >= RESCAN_S or not self._statm:
             self._scanned_s = now_s
@@ -134,7 +134,7 @@ class Pressure:
         return ()  # a kernel that was told to keep no account
 
     def stalled_s(self) -> tuple[float | None, float | None]:
-        """Seconds in which some, and in which all of them waited; None where nobody says."""
+        """Seconds in which some, and in which all of them waited; None where that is not known."""
         now = [(one - was) / 1e6 for one, was in zip(self._totals(), self._initial_totals)]
         return (now[0], now[1]) if len(now) == 2 else (None, None)  # noqa: PLR2004
 

@@ -105,7 +105,7 @@ class MemorySampler:
     def flush(self) -> tuple[SampleLine, ...]:
         """Those of the last two looks that are not written yet.
 
-        Always both: whatever was decided behind them, a reader finds them last and in order.
+        Always both: whatever was decided after them, a reader finds them last and in order.
         """
         found = tuple(self._unwritten)
         if found:

@@ -97,7 +97,7 @@ class Console:
         """Say how far the leg is."""
         self._last_progress_s = now_s
         group = self._group if self._folds else ""
-        if group:  # a line within a fold is seen by nobody
+        if group:  # a line within a fold is not seen
             self.print_line("::endgroup::")
         self.print_line(f"progress: {describe_progress(progress)}{running_units(progress)}")
         if group:
@@ -118,11 +118,11 @@ class Console:
             self.write_raw(next(log.chunks(), b""))
 
     def drain_log(self, log: Log) -> None:
-        """Print the rest of a log that nobody writes to any more, and close it."""
+        """Print the rest of a log that has no writer any more, and close it."""
         self._output.put("log", log)
 
     def close(self) -> None:
-        """Wait until all is printed, or nobody reads."""
+        """Wait until all is printed, or no reader is left."""
         self._output.close(self.flush_timeout_s)
 
     def begin(self, title: str) -> None:
@@ -131,7 +131,7 @@ class Console:
         self.print_line(f"::group::{title}" if self._folds else f"--- {title}")
 
     def end(self, line: str) -> None:
-        """It is complete; `line` stays visible behind the fold."""
+        """It is complete; `line` stays visible after the fold."""
         self._group = ""
         if self._folds:
             self.print_line("::endgroup::")
@@ -145,14 +145,15 @@ class Console:
         causes: Mapping[UnitKey, str],
         suites: Mapping[str, Suite],
         *,
-        files: str = "",
+        copied_files: int | None = None,
     ) -> None:
         """The leg's last lines: counts, then what is bad or missing by name.
 
         Args:
             walls_s: of this leg, and of all legs with those that it goes on from; None for none.
             causes: why units did not run, where that is known.
-            files: what is said of result files besides units whose results are in them.
+            copied_files: result files of a command, where it names some: its exit code is its only
+                result.
         """
         stopped = tuple(
             one for one in verdict.bad if verdict.checkpoint and one.ending == "deadline"
@@ -165,7 +166,12 @@ class Console:
         if verdict.in_files:
             tests = count_of(verdict.in_files, "test")
             rest += f"; results of {tests} are in files, which the report reads"
-        rest += f"; {files}" if files else ""
+        if copied_files == 0:
+            rest += "; no file that matches --results was written"
+        elif copied_files:
+            rest += (
+                f"; {count_of(copied_files, 'result file')} in the record, which the report reads"
+            )
         if verdict.checkpoint:
             rest = "; the next step continues"
         if verdict.unexplained:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 OUTPUT_CHARACTERS: Final = 2000  # of stacks, in a victim's message
 MAX_NAMED: Final = 3  # tests in a sentence
+MAX_FILES: Final = 5  # result files in a sentence
+REAPER_LOST: Final = "its reaper was killed"
+IN_FILES: Final = "its result is in a file, or nowhere"
 GRACE_USED: Final = (
     "an earlier step stopped tests at its checkpoint: this step waits for them, up to its deadline"
 )
@@ -148,6 +151,32 @@ def describe_exit(exit_code: int) -> str:
         return f"{_STATUS.get(exit_code, 'ended by Windows')} (exit code 0x{exit_code:08X})"
     through = f" (exit code {exit_code})" if exit_code > 0 else ""
     return f"killed by {signal_name(number)}{through}"
+
+
+def describe_import_crash(ending: Ending, exit_code: int) -> str:
+    """Why the units of a file that ends its process do not run."""
+    how = f"{ending}, {describe_exit(exit_code)}"
+    return f"it could not be imported: a process that read no other file ended ({how})"
+
+
+def describe_setup_failure(exit_code: int, output: str) -> str:
+    """Why the units of a process that came to none of them have no result."""
+    said = last_line(output) or "it printed nothing"
+    return f"its process ended before its first result ({describe_exit(exit_code)}): {said}"
+
+
+def describe_left_out(problems: Sequence[str], limit: int | None) -> str:
+    """Which new result files were not copied, and why; "" for none.
+
+    Args:
+        limit: how many files were looked at, where there are more.
+    """
+    if limit is not None:
+        return f"only the first {limit} files were looked at: name fewer folders"
+    if not problems:
+        return ""
+    more = f", and {len(problems) - MAX_FILES} more" if len(problems) > MAX_FILES else ""
+    return f"{count_of(len(problems), 'result file')}: {'; '.join(problems[:MAX_FILES])}{more}"
 
 
 def describe_unexplained_exit(process: int, exit_code: int, output: str) -> str:

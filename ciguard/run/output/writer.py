@@ -1,6 +1,6 @@
 """Bytes for whoever reads a leg's log, from a thread of their own, in order.
 
-A reader that stalls (Ctrl-S, a pipe into a program that waits) holds up nobody but itself: what a
+A reader that stalls (Ctrl-S, a pipe into a program that waits) holds up only itself: what a
 test prints beyond `ROOM_BYTES` ahead of it waits in the process's log. One that has gone stops
 nothing.
 """
@@ -57,7 +57,7 @@ class BackgroundWriter:
         return self._waiting_bytes < MAX_BACKLOG_BYTES
 
     def put(self, kind: Kind, content: Union[bytes, Log]) -> None:
-        """Pass it on behind all that was put before; a log belongs to us from now on."""
+        """Pass it on after all that was put before; a log belongs to us from now on."""
         if self._thread is None:
             self._pass_on(kind, content)
             return
@@ -67,7 +67,7 @@ class BackgroundWriter:
             self._changed.notify_all()
 
     def close(self, timeout_s: float) -> None:
-        """Wait until all is passed on, or for so long nobody has read anything."""
+        """Wait until all is passed on, or nothing was read for so long."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ciguard.errors import ExitCode
     from ciguard.model import PeakLine, Result, StartLine
 
-REAPER_LOST: Final = "its reaper was killed"
 NOT_STARTED: Final = 127  # what a shell says of a program that it cannot start
 
 # For every file that lines are written to or read from: Windows would turn "\n" into "\r\n".
@@ -33,6 +32,7 @@ EOF_IS_STICKY: Final = hasattr(os, "O_BINARY")
 class ExitInfo:
     """How the operating system saw the end; `error` where it could not even be started.
 
+    `is_reaper_lost`: what was between it and the leg was killed, and its exit code is not known.
     `exit_code`: below 0 the signal; a Windows status as it is, 0xC0000005. `peak_bytes`: the
     largest size of any one process of it that was waited for.
     """
@@ -42,6 +42,7 @@ class ExitInfo:
     cpu_s: Optional[float] = None
     peak_bytes: Optional[int] = None
     error: str = ""
+    is_reaper_lost: bool = False
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -86,7 +87,7 @@ class MemoryInstruments:
 class Headroom:
     """How much memory is left before something is killed, and whether something was.
 
-    As it stands here nobody knows: then nothing is guarded.
+    Here it is not known, and nothing is guarded.
 
     Args:
         meminfo: a file that says what memory the machine has; None for the system's own word.
@@ -104,7 +105,7 @@ class Headroom:
         return None
 
     def headroom_bytes(self, machine: MachineMemory) -> Optional[int]:  # noqa: ARG002
-        """What is left; None where nobody knows."""
+        """What is left; None where that is not known."""
         return None
 
     def oom_file(self) -> str:

@@ -256,7 +256,7 @@ class WindowsProcess:
         self.ended = ExitInfo(code, wall_s, self.job.cpu_s(), self.job.peak_bytes())
 
     def request_stacks(self, path: str) -> None:
-        """No signal asks: nobody answers."""
+        """There is no signal to ask by."""
 
     def stop(self, now_s: float, *, immediately: bool = False) -> None:
         """Begin to end it; `escalate` goes on."""
@@ -269,7 +269,7 @@ class WindowsProcess:
         """Do what is due."""
         while self._steps and self._steps[0][0] <= now_s and self.ended is None:
             if self._steps.pop(0)[1] == "break":
-                with suppress(OSError):  # without a console there is nobody to send it
+                with suppress(OSError):  # without a console it cannot be sent
                     self._process.send_signal(signal.CTRL_BREAK_EVENT)
             else:
                 self.job.terminate()
@@ -302,7 +302,7 @@ class CommittedTree:
 class CommitLimit(Headroom):
     """What can still be committed, and half of what page files would have to hold.
 
-    Windows kills nobody for memory: allocations fail.
+    Windows kills no process for memory: allocations fail.
     """
 
     def machine(self) -> MachineMemory:
@@ -338,7 +338,7 @@ def tree(process: Process) -> Tree:
 
 @contextmanager
 def wakeup() -> Iterator[int]:
-    """No descriptor: `wait` is short, and handlers run behind it."""
+    """No descriptor: `wait` is short, and handlers run after it."""
     # A process that was started in a group of its own inherits that Ctrl-C is ignored.
     KERNEL32.SetConsoleCtrlHandler(None, 0)
     yield -1

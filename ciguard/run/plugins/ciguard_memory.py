@@ -42,11 +42,11 @@ class OriginalOs:
         self.close, self.duplicate = os.close, getattr(fcntl, "fcntl", None)
         # 3.8 on Windows would turn "\n" into "\r\n" without it.
         self.flags = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-        # A signal handler writes to it for good, also where a test closed the file behind it.
+        # A signal handler writes to it for good, also where a test closed the file under it.
         self.written_to_by_a_signal = -1
 
     def dup_high(self, descriptor: int) -> int:
-        """The same open file under a number that nobody else had, where there is room for it."""
+        """The same open file under a number that was free, where there is room for it."""
         if self.duplicate is None:
             return descriptor
         try:
@@ -140,7 +140,7 @@ class Memory:
         return int(content.split(b" ", 2)[1]) * self._page
 
     def resident_bytes(self) -> Optional[int]:
-        """As it is now; None where nobody says."""
+        """As it is now; None where that is not known."""
         with contextlib.suppress(OSError, ValueError, TypeError):
             return self._resident()
         return None

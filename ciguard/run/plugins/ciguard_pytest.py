@@ -200,7 +200,7 @@ class _Reports:
         return outcome, self._reasons.get(outcome, self._first)
 
     def next_execution(self, report: pytest.TestReport, root: str) -> _Reports:
-        """Those of the next execution, behind the report of one that is not the last word."""
+        """Those of the next execution, after the report of one that is not the last word."""
         return _Reports(self.reruns + 1, self._first or _crash_line(report, root))
 
 
@@ -285,7 +285,7 @@ class _Recorder:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        # Not called in a xdist controller, whose memory nobody asks for.
+        # Not called in a xdist controller, whose memory is not measured.
         collects = not _warnings_may_be_errors(session.items)
         for detail in self._memory.prepare(collects=collects):
             self._event("unavailable", detail)

@@ -37,7 +37,7 @@ class Workers:
     def result_of_dead_worker(
         self, name: str, error: str, record_file: str, now_s: float
     ) -> Dict[str, Any]:
-        """What to write behind the last line of a dead worker; nothing if it was at no unit.
+        """What to write after the last line of a dead worker; nothing if it was at no unit.
 
         Raises:
             OSError: it died before its first line.
@@ -81,7 +81,7 @@ def end_session(config: Any) -> None:
 
 
 def last_start(record_file: str) -> Optional[Mapping[str, Any]]:
-    """The start line that has no result behind it; a last line that is cut gets its end.
+    """The start line that has no result after it; a last line that is cut gets its end.
 
     Raises:
         OSError: there is no such file.

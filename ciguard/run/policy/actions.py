@@ -71,7 +71,7 @@ class Start:
 class Stop:
     """End a process now: politely, but for `memory_guard`, which cannot wait.
 
-    `unit` is the one to blame; the others that were open had no part in it and get another turn.
+    `unit` is the one to blame; the others that were open are not to blame, and run again.
     None: whatever was open is the culprit set. `checkpoint`: only a step is over.
     """
 

@@ -1,4 +1,4 @@
-"""Who ended a process that named nobody: the next ones get ever fewer of its units. Pure.
+"""Who ended a process that named none: the next ones get ever fewer of its units. Pure.
 
 Where a framework announces each unit, a process that ends before the first one died of what it
 read to come so far: of a file, which is searched for whole. Where it does not, any unit may be it.

@@ -40,7 +40,7 @@ class Tally:
     def hold(self, result: Result) -> None:
         """Take in what an earlier leg knows of a unit that has to run again.
 
-        It counts only beside a result of that run: without one the unit has none.
+        It counts only together with a result of that run: without one the unit has none.
         """
         self._pending.setdefault(result.key.unit_key, []).append(result)
 

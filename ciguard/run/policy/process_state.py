@@ -36,10 +36,10 @@ class ProcessState:
     died: dict[int, Result] = field(default_factory=dict)
     had_concurrent_process: bool = False  # another process of the leg ran at some time of its life
     done_s: float | None = None  # its last unit was over, and it need only end
-    finished_late: set[int] = field(default_factory=set)  # ended by themselves, behind their limit
+    finished_late: set[int] = field(default_factory=set)  # ended by themselves, after their limit
     max_bytes: int = 0  # that was seen of it since its last unit began
-    resident_bytes: int | None = None  # behind its last result
-    resident_s: float = 0.0  # its moment: of files of workers, nobody knows which was read first
+    resident_bytes: int | None = None  # after its last result
+    resident_s: float = 0.0  # its moment: files of workers are read in any order
     stopping: Ending | None = None
     stop_unit: int | None = None  # by the Stop
     at_checkpoint: bool = False  # the Stop was one
@@ -85,7 +85,7 @@ class ProcessState:
 
         Where units run side by side, only a result of the unit itself, or the end of the process,
         says that it is over: it is no culprit then, its time is not watched, and after a death it
-        gets another turn.
+        runs again.
         """
         if not self.overlap and unit not in self.has_result:
             self.close_reported()
@@ -102,7 +102,7 @@ class ProcessState:
         return tuple(unit for unit in self.start.units if unit not in self.finished)
 
     def was_cut_short(self, ending: Ending) -> bool:
-        """Whether what it has not finished would have had its turn without that end.
+        """Whether what it has not finished would have run without that end.
 
         Of an undisturbed one a second process would not give it a result either. Where a worker of
         it died, its framework may have lost what that was to do, or want no other in its place.

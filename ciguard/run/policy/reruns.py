@@ -1,8 +1,8 @@
 """What is executed again when a process has ended: all of it, or its victims alone. Pure.
 
 A failing unit is tried again with everything that ran before it in its process, in that order: by
-itself it would pass wherever another unit's leftovers made it fail. What memory killed beside
-others, or in a process that others had filled, gets one turn with the whole budget to itself; so
+itself it would pass wherever another unit's leftovers made it fail. What memory killed among
+others, or in a process that others had filled, runs once with the whole budget to itself; so
 does each of several units that ran when their process crashed, for one of them did it.
 Standard library only, Python 3.8+ (travels in the leg).
 """
@@ -67,14 +67,14 @@ class Rerun:
 def isolated_reruns(
     running: ProcessState, base_bytes: int, budget_bytes: int | None, had: AbstractSet[int]
 ) -> tuple[Rerun, ...]:
-    """One turn alone for each victim of memory that something else may have been in the way of.
+    """One run alone for each victim of memory that something else may have been in the way of.
 
     And for each unit of a culprit set: without it, all but one of them are called dead for nothing.
 
     Args:
         running: as it ended. base_bytes: of a fresh process of its suite.
         budget_bytes: what a unit that runs alone may take; None where that is not known.
-        had: units that had a turn alone, and get no second one for memory.
+        had: units that ran alone, and do not run alone a second time for memory.
     """
     if running.start.isolated:
         return ()

@@ -188,7 +188,7 @@ def memory_thresholds(memory_bytes: int) -> tuple[float, float]:
     """Headroom that is worth a word, and below which the runner dies next, both in bytes.
 
     Args:
-        memory_bytes: of the machine or of its tightest cgroup; 0 where nobody knows.
+        memory_bytes: of the machine or of its tightest cgroup; 0 where that is not known.
     """
     most = memory_bytes or float("inf")
     low = max(LOW_BYTES, LOW_RATIO * memory_bytes)
@@ -285,7 +285,7 @@ def _awaiting_freed_memory(state: State, now_s: float) -> bool:
 
 
 def _next_rerun(state: State, now_s: float) -> Action | None:
-    """What is executed again comes last: it is to keep nothing from its first turn."""
+    """What is executed again comes last: every unit runs once before."""
     if not state.reruns or not _has_free_slot(state):
         return None
     if _awaiting_freed_memory(state, now_s):

@@ -22,7 +22,7 @@ def simulate(state: State, length_s: Callable[[Start], float]) -> Iterator[Tuple
     """Start every process that there will be, with its end; O(processes x units).
 
     Args:
-        state: at its beginning; between two processes it is as behind the start of the first.
+        state: at its beginning; between two processes it is as after the start of the first.
         length_s: what a process takes.
     """
     now_s = 0.0

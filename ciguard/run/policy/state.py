@@ -74,12 +74,12 @@ class State:
         self.running: dict[int, ProcessState] = {}
         self.tries: dict[int, int] = {}  # unit -> executions that ended
         self.failures: dict[int, int] = {}  # unit -> those that went wrong
-        self.reruns: list[Rerun] = []  # processes to come when all that waits has had its turn
-        self.ran_isolated: set[int] = set()  # units that got a turn alone behind the first
+        self.reruns: list[Rerun] = []  # processes to come when nothing waits any more
+        self.ran_isolated: set[int] = set()  # units that ran alone after their first run
         self.started = 0
         self.fruitless_processes = 0
-        self.crashing_files = 0  # to blame, since others had a turn
-        self.suspects: tuple[int, ...] = ()  # one of them killed a process that named nobody
+        self.crashing_files = 0  # to blame, since others ran
+        self.suspects: tuple[int, ...] = ()  # one of them killed a process that named none
         self.was_suspected: set[int] = set()  # all that ever were, and have not finished since
         self.bisects_files = False  # nothing had begun: it is a file of theirs
         self.import_crashed: set[int] = set()  # their file ends each process before its first unit
@@ -113,7 +113,7 @@ class State:
     def units_of_crashing_file(self, process: int, ending: Ending) -> tuple[int, ...]:
         """The units of the file that a process died of, wherever they wait; to be asked before.
 
-        Those that had a turn in an earlier process keep what came of it.
+        Those that ran in an earlier process keep its results.
         """
         running = self.running[process]
         file = crashing_file(running, ending, self.was_suspected, self.file_of)
@@ -143,7 +143,7 @@ class State:
         return tuple(sorted(named | running.finished_late))
 
     def position(self, key: UnitKey) -> int | None:
-        """Where a unit stands in the shard; None for one that nobody planned here."""
+        """Where a unit stands in the shard; None for one that is not planned here."""
         if self._position is None:
             self._position = {unit.key: index for index, unit in enumerate(self.units)}
         return self._position.get(key)
@@ -262,9 +262,7 @@ class State:
             *running.stopped,
             *(rest if disturbed else ()),
         } - self.import_crashed
-        if (
-            disturbed and not running.has_started_unit()
-        ):  # what had its turn before it keeps its results
+        if disturbed and not running.has_started_unit():  # what ran before keeps its results
             waits -= self._repeated(running)
         self.waiting = sorted(waits)
         if not disturbed:

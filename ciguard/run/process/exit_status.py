@@ -129,7 +129,7 @@ def last_output(log: bytes) -> str:
 
 
 def command_result(state: State, process: int, ended: ExitInfo, now_s: float, peak: Peak) -> Result:
-    """The result of a unit that is a process, in which nobody writes lines; without a message.
+    """The result of a unit that is a process, which writes no lines; without a message.
 
     Args:
         peak: what was seen of it from outside.

@@ -110,7 +110,7 @@ def write_process_files(
             record_file.write(encode(defaults_line(header, suite, variant, process)))
     except OSError:
         with contextlib.suppress(OSError):
-            os.unlink(batch.record_file)  # an empty file would belong to nobody
+            os.unlink(batch.record_file)  # an empty file would belong to no leg
         raise
     return batch
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FIND_FILES_EVERY_S = 0.25  # for files that further workers of the process begin
 LAST_OUTPUT_BYTES = 16384
-FAILURES_BYTES = 65536  # of them are printed; all are beside the record
+FAILURES_BYTES = 65536  # of them are printed; all are in the record's folder
 
 
 class Peak(NamedTuple):
@@ -220,7 +220,7 @@ class ProcessHandle:
         return best_peak(seen)
 
     def request_stop(self) -> None:
-        """Ask it to stop behind the unit that it is at."""
+        """Ask it to stop after the unit that it is at."""
         # A full disk: the rules see that it goes on, and have other means.
         with contextlib.suppress(OSError):
             os.close(os.open(self.batch.stop_file, os.O_WRONLY | os.O_CREAT, 0o644))
@@ -302,7 +302,7 @@ def launch(
 
 
 def log_of(batch: ProcessFiles) -> str:
-    """Where a process's output goes: beside its record."""
+    """Where a process's output goes: into the record's folder."""
     return f"{batch.record_file[: -len('.jsonl')]}.log"
 
 

@@ -37,7 +37,7 @@ ORPHANS_S = 0.5  # the same in the leg's own loop, where limits and memory wait 
 # Every column without a header, sizes in KiB: the same words on Linux, macOS and the BSDs.
 PS = ("ps", "-A", "-o", "pid=,ppid=,rss=,stat=")
 INIT = 1
-PS_S = 5.0  # it takes 0.02 s; on a machine that hangs nobody waits for it
+PS_S = 5.0  # it takes 0.02 s; on a machine that hangs the reaper goes on without it
 MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024  # the unit of ru_maxrss
 
 

@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Iterator, Mapping, Sequence, Set
 
 from ciguard.errors import ExitCode
-from ciguard.run.platforms.base import NOT_STARTED, REAPER_LOST, ExitInfo
+from ciguard.run.platforms.base import NOT_STARTED, ExitInfo
 from ciguard.run.process import reaper
 from ciguard.run.process.files import DUMP_SIGNAL, dumpable_pids
 
@@ -35,7 +35,7 @@ EXIT_CODE_BY_SIGNAL: Final[Mapping[signal.Signals, ExitCode]] = {
 }
 START_S = 20.0  # a reaper that has not started anything by then is lost (one takes 0.02 s)
 CLOSE_S = 20.0  # with a tree that is still alive, at the end of the leg
-# How long behind SIGKILL a reaper may be silent: it gives up a tree after KILL_S.
+# How long after SIGKILL a reaper may be silent: it gives up a tree after KILL_S.
 SILENT_S = reaper.KILL_S + 2.0
 REAPER_ITSELF = "the reaper itself"  # what is ended then
 
@@ -187,7 +187,7 @@ class SupervisedProcess:
         # What it was the subreaper of is now a child of the leg, where the leg is one too.
         if not self._bare:
             reaper.kill_orphans(own_children)
-        self.ended = ExitInfo(-signal.SIGKILL, error=REAPER_LOST)
+        self.ended = ExitInfo(-signal.SIGKILL, is_reaper_lost=True)
 
     def request_stacks(self, path: str) -> None:
         """Have every process of it that can answer write its stacks to `path`-PID."""

@@ -83,7 +83,7 @@ class Log(Tail):
             yield what.encode("utf-8", "backslashreplace")
 
     def close(self) -> None:
-        """Give the descriptor back, and shorten the file: nobody reads on."""
+        """Give the descriptor back, and shorten the file: no reader is left."""
         with contextlib.suppress(OSError):
             super().close()
         self.shorten()
