@@ -50,7 +50,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("codec", "console", "errors", "github", "invocation", "model", "git.checkout", "text"),
     ),
     "sources.local": ("errors", "model", "codec", "sources.record_tree"),
-    "sources.record_tree": ("errors", "codec"),
+    "sources.record_tree": ("errors", "codec", "model"),
     "sources.references": ("errors", "github.repository_ref"),
     "init.generated_files": (
         *(

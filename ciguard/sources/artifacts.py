@@ -64,30 +64,14 @@ class RunRecords:
     artifacts: int = 0  # that were asked for
 
 
-def records_of_run(
-    github: GitHub,
-    repository: str,
-    run_id: int,
-    attempt: int | None = None,
-    *,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-) -> RunRecords:
-    """All records of a run: one call per 100 artifacts and one for each record.
+class RunArtifacts:
+    """A run's artifacts, listed once: a call per 100 of them, and one for each that is read.
 
     Args:
         repository: `owner/name`.
         attempt: what was uploaded in later ones is left out; None for all. Of an earlier one all
             records come along, for legs that were not run again have no other.
-        on_progress: is told how far it is.
-
-    Raises:
-        GitHubError: GitHub did not say which artifacts there are.
     """
-    return RunArtifacts(github, repository, run_id, attempt).records(on_progress)
-
-
-class RunArtifacts:
-    """A run's artifacts, listed once; see `records_of_run`."""
 
     def __init__(
         self, github: GitHub, repository: str, run_id: int, attempt: int | None = None
@@ -108,7 +92,11 @@ class RunArtifacts:
         return self._attempt is None or attempt is None or attempt <= self._attempt
 
     def records(self, on_progress: Callable[[Progress], None] = lambda _: None) -> RunRecords:
-        """The records, as `records_of_run` gives them."""
+        """All records of the run; `on_progress` is told how far the download is.
+
+        Raises:
+            GitHubError: GitHub did not say which artifacts there are.
+        """
         wanted = sorted(
             (one for one in self._all if one.name.startswith(RECORD)),
             key=lambda one: (one.name, one.id),
@@ -165,18 +153,15 @@ class RunArtifacts:
     def _file(self, artifact: Artifact, file: str, fix: str, limits: Limits) -> bytes:
         """One file of an artifact."""
         where = f"run {self._run_id}"
-        contents: list[bytes] = []
-
-        def take(_: int, stream: IO[bytes]) -> None:
-            inside = members(stream, artifact.name, limits, is_wanted=lambda name: name == file)
-            contents.extend(content for _, content in inside)
-
-        problems = self._fetch([artifact], [artifact.name], take, lambda _: None)
-        if problems:
-            raise GitHubError(problems[0], where=where, fix=fix)
-        if not contents:
+        try:
+            found = download(
+                self._github, self._repository, artifact, limits, lambda one: one == file
+            )
+        except GitHubError as error:
+            raise GitHubError(f"{artifact.name}: {_why(error)}", where=where, fix=fix) from error
+        if not found:
             raise InputError(f"no {file} in it", where=f"{where}: {artifact.name}", fix=fix)
-        return contents[0]
+        return found[0][1]
 
     def _fetch(
         self,
@@ -209,9 +194,44 @@ class RunArtifacts:
             paths, taken, max_bytes=MAX_ARCHIVE_BYTES, budget=Budget(MAX_BYTES, count)
         )
         for position, error in sorted(lost.items()):
-            why = EXPIRED if error.status == HTTPStatus.GONE else error.what
-            problems.append(f"{names[there[position]]}: {why}")
+            problems.append(f"{names[there[position]]}: {_why(error)}")
         return problems
+
+
+def _why(error: GitHubError) -> str:
+    return EXPIRED if error.status == HTTPStatus.GONE else error.what
+
+
+def download(
+    github: GitHub,
+    repository: str,
+    artifact: Artifact,
+    limits: Limits,
+    is_wanted: Callable[[str], bool],
+) -> list[tuple[str, bytes]]:
+    """The wanted files of one artifact, by their name in it.
+
+    Raises:
+        GitHubError: it cannot be had.
+        InputError: it is no archive that an honest upload makes.
+    """
+    found: list[tuple[str, bytes]] = []
+
+    def on_archive(_: int, stream: IO[bytes]) -> None:
+        found.extend(members(stream, artifact.name, limits, is_wanted=is_wanted))
+
+    if artifact.expired:
+        raise GitHubError(EXPIRED)
+    path = f"/repos/{repository}/actions/artifacts/{artifact.id}/zip"
+    lost = github.download_all(
+        [(path, _digest(artifact))],
+        on_archive,
+        max_bytes=MAX_ARCHIVE_BYTES,
+        budget=Budget(MAX_ARCHIVE_BYTES),
+    )
+    for error in lost.values():
+        raise error
+    return found
 
 
 @dataclass(slots=True)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ciguard.codec import plan_file as plan_codec
-from ciguard.codec.record.reader import read_records
 from ciguard.codec.results import result_patterns
 from ciguard.errors import InputError, UsageError
 from ciguard.sources.record_tree import (
@@ -23,7 +22,7 @@ from ciguard.sources.record_tree import (
     drop_oversized,
     kind_of,
     printable,
-    record_files,
+    read_tree,
     walk,
 )
 
@@ -167,8 +166,8 @@ def read_inputs(folder: Path, records: str | None, results: Sequence[str]) -> Re
     place = folder / records
     if why := why_missing(place):
         return ReadInputs(missing=f"{records:.200}: {why}, so there are no records")
-    found = record_files(place)
-    return ReadInputs(read_records(found.files, found.results), problems=found.problems)
+    found, problems = read_tree(place)
+    return ReadInputs(found, problems=problems)
 
 
 def read_result_files(
@@ -230,11 +229,11 @@ def find_result_files(
 
 
 def read_record_tree(path: Path | str) -> tuple[Record, ...]:
-    """The records below a folder or in a file; see `codec.gathering.read_records`.
+    """The records below a folder or in a file.
 
     Raises:
         InputError: nothing is there, or a file of them is none that can be read.
     """
-    found = record_files(path)
-    _raise_first(found.problems, str(path))
-    return read_records(found.files, found.results)
+    records, problems = read_tree(path)
+    _raise_first(problems, str(path))
+    return records

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.archive import Limits, members
+from ciguard.codec.archive import Limits
 from ciguard.codec.record.reader import read_records
 from ciguard.github.client import PAGE_SIZE
-from ciguard.github.downloads import Budget
 from ciguard.github.models import Artifact
-from ciguard.sources.artifacts import MAX_ARCHIVE_BYTES
+from ciguard.sources.artifacts import download
 
 if TYPE_CHECKING:
     from ciguard.github.client import GitHub
@@ -78,7 +77,10 @@ def load_previous_run(github: GitHub, run: ActionsRun, subject_run_id: int) -> P
     if not found:
         return None
     run_id, _, newest = max(found, key=lambda one: one[:2])
-    return PreviousRun(run_id, _records(github, run.repository, newest))
+    files = download(github, run.repository, newest, LIMITS, lambda name: name.endswith(".jsonl"))
+    return PreviousRun(
+        run_id, read_records((f"{newest.name}/{name}", content) for name, content in files)
+    )
 
 
 def _is_of(uploading: UploadingRun, run: ActionsRun) -> bool:
@@ -88,27 +90,3 @@ def _is_of(uploading: UploadingRun, run: ActionsRun) -> bool:
     if known is None and (run.subject_head_repository or "").lower() == run.repository.lower():
         known = uploading.repository_id
     return uploading.head_repository_id == known
-
-
-def _is_record(name: str) -> bool:
-    return name.endswith(".jsonl")
-
-
-def _records(github: GitHub, repository: str, artifact: Artifact) -> tuple[Record, ...]:
-    files: list[tuple[str, bytes]] = []
-
-    def on_archive(_: int, stream: IO[bytes]) -> None:
-        inside = members(stream, artifact.name, LIMITS, is_wanted=_is_record)
-        files.extend((f"{artifact.name}/{name}", content) for name, content in inside)
-
-    path = f"/repos/{repository}/actions/artifacts/{artifact.id}/zip"
-    known = artifact.digest or ""
-    lost = github.download_all(
-        [(path, known if known.startswith("sha256:") else "")],
-        on_archive,
-        max_bytes=MAX_ARCHIVE_BYTES,
-        budget=Budget(MAX_ARCHIVE_BYTES),
-    )
-    for error in lost.values():
-        raise error
-    return read_records(files)

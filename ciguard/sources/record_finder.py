@@ -166,12 +166,13 @@ class RecordFinder:
         """
         from ciguard.github.api_errors import GitHubError  # noqa: PLC0415
         from ciguard.github.run_client import RunClient  # noqa: PLC0415
-        from ciguard.sources.artifacts import records_of_run  # noqa: PLC0415
+        from ciguard.sources.artifacts import RunArtifacts  # noqa: PLC0415
 
         place = self._resolve_repository(reference)
         repository = place.repository
         with self.github(place, where) as github:
-            found = records_of_run(github, repository, reference.run_id, reference.run_attempt)
+            run_id, attempt = reference.run_id, reference.run_attempt
+            found = RunArtifacts(github, repository, run_id, attempt).records()
             jobs: tuple[Job, ...] = ()
             problems = found.problems
             try:

@@ -7,16 +7,17 @@ is no plain file of an honest size is named and not read.
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ciguard.codec.record.reader import result_file_location
+from ciguard.codec.record.reader import read_records, result_file_location
 from ciguard.errors import InputError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
+
+    from ciguard.model import Record
 
 # Of one folder; records come from machines nobody trusts.
 MAX_RECORD_BYTES: Final = 1 << 30
@@ -25,22 +26,13 @@ MAX_FILE_BYTES: Final = 1 << 28
 MAX_ENTRIES: Final = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFiles:
-    """Files of records below a folder: (path below it, content), sorted.
-
-    `problems` says of each that was not read which it is, and why.
-    """
-
-    files: tuple[tuple[str, bytes], ...] = ()
-    results: tuple[tuple[str, bytes], ...] = ()
-    problems: tuple[str, ...] = ()
-
-
-def record_files(path: Path | str) -> FoundFiles:
-    """All `*.jsonl` files below a folder, or the one file, and what lies in `results` beside them.
+def read_tree(path: Path | str) -> tuple[tuple[Record, ...], tuple[str, ...]]:
+    """The records below a folder, or in one file: all `*.jsonl`, and result files beside them.
 
     Links are not followed: a record says where its lines are, nothing else may.
+
+    Returns:
+        The records, and of each file that was not read which it is, and why.
 
     Raises:
         InputError: nothing is there.
@@ -48,7 +40,7 @@ def record_files(path: Path | str) -> FoundFiles:
     root = Path(path)
     try:
         if root.is_file():
-            return FoundFiles(((root.name, root.read_bytes()),))
+            return read_records([(root.name, root.read_bytes())]), ()
     except OSError as error:
         what = f"cannot be read: {error.strerror or error}"
         raise InputError(what, where=str(path)) from error
@@ -64,16 +56,10 @@ def record_files(path: Path | str) -> FoundFiles:
         elif is_line_file or not stat.S_ISDIR(status.st_mode):
             problems.append(f"{printable(inside)}: {kind_of(status)}")
     problems += drop_oversized(sizes)
-    return _read(root, sorted(sizes), problems)
-
-
-def _read(root: Path, names: Sequence[str], problems: list[str]) -> FoundFiles:
-    contents = list(contents_of({name: root / name for name in names}, problems))
-    return FoundFiles(
-        tuple(one for one in contents if one[0].endswith(".jsonl")),
-        tuple(one for one in contents if result_file_location(one[0]) is not None),
-        tuple(sorted(problems)),
-    )
+    contents = list(contents_of({name: root / name for name in sorted(sizes)}, problems))
+    files = [one for one in contents if one[0].endswith(".jsonl")]
+    results = [one for one in contents if result_file_location(one[0]) is not None]
+    return read_records(files, results), tuple(sorted(problems))
 
 
 def contents_of(items: Mapping[str, Path], problems: list[str]) -> Iterator[tuple[str, bytes]]:

@@ -14,8 +14,6 @@ from guard.fake_jobs import KILLED
 from guard.oracle import HEAD, TESTS_FAILED, Run, job_of
 from run.leg_runner import no_survivor, start, until
 
-from ciguard.sources.record_tree import record_files
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -160,7 +158,11 @@ def leg(shard: str, record: str) -> tuple[str, ...]:
 def gathered(folder: Path) -> tuple[bytes, dict[str, bytes]]:
     plan = (folder / "plan" / "plan.json").read_bytes()
     assert len(json.loads(plan)["shards"]) == 3
-    return plan, dict(record_files(folder / "records").files)
+    records = folder / "records"
+    return plan, {
+        path.relative_to(records).as_posix(): path.read_bytes()
+        for path in sorted(records.rglob("*.jsonl"))
+    }
 
 
 def call(folder: Path, *words: str, **environ: str) -> int:

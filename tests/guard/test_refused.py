@@ -17,7 +17,7 @@ from ciguard.guard.run_checks import check_unread_files
 from ciguard.guard.wording import finding_message
 from ciguard.sources import local, record_tree
 from ciguard.sources.local import read_inputs
-from ciguard.sources.record_tree import record_files
+from ciguard.sources.record_tree import read_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,8 +174,8 @@ def test_each_limit_takes_out_what_passes_it(
 ) -> None:
     (tmp_path / "records" / "big.jsonl").write_bytes((b" " * 1023 + b"\n") * (1 << 11))
     monkeypatch.setattr(record_tree, *limit)
-    found = record_files(tmp_path / "records")
-    assert found.problems == (output,)
+    _, problems = read_tree(tmp_path / "records")
+    assert problems == (output,)
     assert prove_folder(tmp_path, world).exit_code == 13
 
 

@@ -21,7 +21,7 @@ from ciguard.github.client import GitHub
 from ciguard.github.retry import RetryPolicy
 from ciguard.model import EndLine, Result, ShardLine
 from ciguard.sources import artifacts
-from ciguard.sources.artifacts import Progress, RunArtifacts, attempt_of, records_of_run
+from ciguard.sources.artifacts import Progress, RunArtifacts, attempt_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ def shards(found: RunRecords) -> list[tuple[str, int | None]]:
 
 
 def read(github: GitHub, attempt: int | None = None) -> RunRecords:
-    return records_of_run(github, REPOSITORY, 7, attempt)
+    return RunArtifacts(github, REPOSITORY, 7, attempt).records()
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_the_progress_ends_at_all(server: FakeGitHub, github: GitHub) -> None:
         number = add_artifact(server, name_of(shard), record(shard, padding=MIB))
         sizes.append(len(server.archives[number]))
     received: list[Progress] = []
-    records_of_run(github, REPOSITORY, 7, on_progress=received.append)
+    RunArtifacts(github, REPOSITORY, 7).records(received.append)
     assert received[-1] == Progress(3, 3, sum(sizes))
     assert [one.bytes for one in received] == sorted(one.bytes for one in received)
 
