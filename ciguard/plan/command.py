@@ -148,7 +148,8 @@ def command(
     chosen = pools_of(config, pools)
     run = current_run(invocation.environ)
     found = _inventory(invocation, config, suites, chosen, units)
-    source = HistorySource(history_location or config.history.store, base, _base_query(run))
+    query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
+    source = HistorySource(history_location or config.history.store, base, query)
     past = read_past(
         found,
         source,
@@ -165,10 +166,7 @@ def command(
     basis = past.inputs
     bounds = time_limits(effective.limit, effective.setup)
     position = find_unit(basis, unit) if unit is not None else None
-    policy = LegPolicy(
-        config.policy.guard_rail, 1 + config.policy.retries, run_unplanned=static is not None
-    )
-    options = _plan_options(effective, bounds, pool_of_suites(config, chosen), policy)
+    options = _plan_options(config, effective, bounds, chosen, is_static=static is not None)
     origin = _provenance(run, past, is_static=static is not None)
     made = plan_fixed(basis, given, options, origin) if given else plan(basis, options, origin)
     _write(made, output, folder)
@@ -191,20 +189,24 @@ def command(
 
 
 def _plan_options(
+    config: Config,
     effective: PlanConfig,
     bounds: TimeLimits,
-    pool_of: Mapping[str, str],
-    policy: LegPolicy,
+    pools: Mapping[str, Pool],
+    *,
+    is_static: bool,
 ) -> PlanOptions:
     return PlanOptions(
         limit=bounds,
-        pool_of=pool_of,
+        pool_of=pool_of_suites(config, pools),
         shards=effective.shards,
         target_wall_s=effective.target_wall,
         risk=effective.risk,
         processes=effective.processes,
         group=effective.group,
-        policy=policy,
+        policy=LegPolicy(
+            config.policy.guard_rail, 1 + config.policy.retries, run_unplanned=is_static
+        ),
     )
 
 
@@ -272,13 +274,10 @@ def _inventory(
         )
         for name, suite in suites.items()
     }
-    notes = [
-        f"suite.{name}.files: {', '.join(config.suite[name].files)} matches no file"
-        for name in suites
-        if config.suite[name].files and not there[name]
-    ]
-    for note in notes:
-        console.err(f"warning: {note}")
+    for name in suites:
+        if config.suite[name].files and not there[name]:
+            patterns = ", ".join(config.suite[name].files)
+            console.err(f"warning: suite.{name}.files: {patterns} matches no file")
     if listed is None:
         env = {name: pools[pool].env for name, pool in pool_of_suites(config, pools).items()}
         units = collect_suites(suites, env, invocation.folder, invocation.environ)
@@ -302,10 +301,6 @@ def _read_inventory(folder: Path, path: str) -> inventory_codec.Inventory:
     found = inventory_codec.read(gunzip(io.BytesIO(content)), source)
     reject_duplicates(found.repeated, source)
     return found
-
-
-def _base_query(run: ActionsRun | None) -> BaseQuery:
-    return BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
 
 
 def _report_history(history: Mapping[str, Any]) -> None:

@@ -285,17 +285,19 @@ def _mermaid(plan: Plan) -> str:
 
 def _cost(plan: Plan, cost: RunCost) -> Iterator[tuple[str, Content]]:
     """The run as a whole, and why it has no more shards."""
-    paid = f", {price(cost.price_usd)}" if cost.price_usd is not None else ""
-    yield "run", f"{duration(cost.wall_s)}, {count_of(cost.minutes, 'billed minute')}{paid}"
+    parts = [f"{duration(cost.wall_s)}, {count_of(cost.minutes, 'billed minute')}"]
+    parts[0] += f", {price(cost.price_usd)}" if cost.price_usd is not None else ""
+    parts += [
+        f"{count_of(pool.concurrency, 'job')} of pool {name} at once"
+        for name, pool in plan.pools.items()
+        if pool.concurrency is not None
+    ]
     silent = [f"pool.{name}.setup" for name, pool in plan.pools.items() if pool.setup_s is None]
-    if silent:
-        yield "", f"without the set-up of jobs: set {_some(silent)}"
-    for name, pool in plan.pools.items():
-        if pool.concurrency is not None:
-            yield "", f"pool {name}: {count_of(pool.concurrency, 'job')} at once"
+    parts += [f"without job set-up (set {_some(silent)})"] if silent else []
+    yield "run", "; ".join(parts)
     if plan.shard_count_limited_by:
         why = "; ".join(map(note_text, plan.shard_count_limited_by))
-        yield "shards", f"{len(plan.shards)}: {why}"
+        yield count_of(len(plan.shards), "shard"), why
 
 
 def _unit_tables(plan: Plan, *, measured: bool) -> Iterator[Section]:

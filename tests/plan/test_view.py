@@ -287,7 +287,7 @@ def test_what_a_plan_does_not_say_is_left_out() -> None:
     plan = replace(made.plan, floor=None, shard_count_limited_by=(), pools=pools)
     plan = replace(plan, policy=replace(plan.policy, deadline_s=None))
     text = terminal(plan, ())
-    words = "longest|deadline|memory|moved|candidates|set-up|shards  "
+    words = "longest|deadline|memory|moved|candidates|set-up|2 shards "
     assert not re.search(words, text)
     assert "\nrun          1 min 00 s, 2 billed minutes\n" in text
     assert "billed" not in terminal(replace(plan, cost=None), ())
