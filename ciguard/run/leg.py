@@ -19,7 +19,6 @@ from ciguard.run.output.leg_console import Console
 from ciguard.run.output.view import GRACE_USED, describe_resumed, describe_until
 from ciguard.run.platforms.current import CURRENT
 from ciguard.run.prior_legs import read_prior_legs, write_prior_legs
-from ciguard.run.process.files import check_id_lengths, check_ids_single_line
 from ciguard.run.record_header import describe_runner, header
 from ciguard.run.record_writer import LEG_FILE, RecordWriter, new_folder
 from ciguard.run.result_collector import copy_prior_files
@@ -114,18 +113,16 @@ def check_suites(plan: Plan, shard: Shard) -> None:
     """Find out before the first process what would stop every one of them.
 
     Raises:
-        InputError: a suite's folder is not there, or an id cannot be handed over.
+        InputError: a suite's folder is not there.
         UsageError: a framework that this version does not know.
     """
-    check_id_lengths(shard.units)
     for name in sorted({unit.suite for unit in shard.units}):
         suite = plan.suites[name]
         where = f"plan: suite {name!r}"
         if not os.path.isdir(suite.cwd):
             fix = "check out the repository first, and start in its root"
             raise InputError(f"no folder {suite.cwd!r} here", where=where, fix=fix)
-        if framework(suite.framework, where=where).IDS_ONE_PER_LINE:
-            check_ids_single_line([unit for unit in shard.units if unit.suite == name])
+        framework(suite.framework, where=where)
 
 
 def check_commit(plan: Plan, head: ShardLine) -> None:

@@ -168,7 +168,7 @@ class Supervisor:
             self._record.append(ProcessEndLine(number, "unknown", None, now_s))
         for running in self._state.running.values():
             keys = (self._job.shard.units[unit].key for unit in running.open_units)
-            self._exit_handler.causes.update(dict.fromkeys(keys, "the leg failed while it ran"))
+            self._exit_handler.causes.update(dict.fromkeys(keys, "ciguard failed while it ran"))
         self._console.print_line(f"ciguard itself failed, please report it: {what}")
         for line in trace.rstrip().splitlines():
             self._console.print_line(line)

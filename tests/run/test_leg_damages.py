@@ -136,7 +136,7 @@ def test_last(): pass
     leg = start_shard(tmp_path, plan, program=(sys.executable, "-c", FAILS)).wait(13)
     output = "ciguard itself failed, please report it: ZeroDivisionError: not foreseen\n"
     assert output in leg.printed
-    assert "did not run test_takes.py::test_slow: the leg failed while it ran\n" in leg.printed
+    assert "did not run test_takes.py::test_slow: ciguard failed while it ran\n" in leg.printed
     assert "ZeroDivisionError: not foreseen" in detail_of(leg, "internal_error")
     assert leg.outcomes() == {units_of("first")[0]: "passed"}
     record = leg.record()

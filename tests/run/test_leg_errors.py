@@ -224,15 +224,6 @@ def test_a_disk_without_any_room_is_an_error_before_the_first_test(small_disk: P
     assert "free some space" in leg.printed
 
 
-def test_an_id_that_no_line_can_hold_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    """Its result would be lost: 1.1 MB are more than a reader takes in one line."""
-    unit = f"test_a.py::test_a[{'x' * 1_100_000}]"
-    leg = start_shard(tmp_path, plan_of([unit])).wait(3)
-    assert "has 1100019 characters, too many for a line of the record" in leg.printed
-    assert len(leg.printed) < 1000
-    assert not leg.record_folder.exists()
-
-
 def test_a_long_id_takes_no_more_room_in_the_log_than_a_message(tmp_path: Path) -> None:
     body = f"""
 import pytest

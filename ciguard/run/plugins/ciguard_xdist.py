@@ -19,7 +19,7 @@ LOG_BYTES = 65536  # of the process's output, where a dump is looked for
 # and what was done already, and may wait for ever for a worker that has nothing to do (its issues
 # 1323, 1327, 1378).
 LOSING = ("loadscope", "loadfile", "loadgroup")
-STOPPED = "ciguard: a worker died, what was not begun goes on in a fresh process"
+STOPPED = "ciguard: a worker died; tests that have not begun run in a new process"
 
 
 class Workers:

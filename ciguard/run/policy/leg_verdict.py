@@ -66,9 +66,8 @@ class LegVerdict:
 
     `unexplained`: processes that ended with an exit code that none of their results explains.
     `in_files`: units whose results are in files that the leg does not read.
-    `flaky`: units that went wrong first and right in their last try; `passed_after_oom`: such as
-    only memory
-    was to blame for.
+    `flaky`: units that failed first and passed in their last try; `passed_after_oom`: those for
+    whose failures only memory is to blame.
     `checkpoint`: the step is over, and the leg goes on in another one.
     """
 

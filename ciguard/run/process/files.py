@@ -8,11 +8,9 @@ import os
 import signal
 from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
 
-from ciguard.codec.record.lines import encode, id_fits_in_line
-from ciguard.errors import InputError
+from ciguard.codec.record.lines import encode
 from ciguard.model import DefaultsLine
 from ciguard.run.frameworks.base import ProcessFiles
-from ciguard.run.frameworks.listing import too_long
 
 if TYPE_CHECKING:
     from ciguard.model import PlannedUnit, ShardLine
@@ -26,29 +24,6 @@ DUMP_SIGNAL: Final[int] = int(getattr(signal, "SIGRTMAX", 7)) - 7
 def process_name(process: int) -> str:
     """Name of a process's files in the record: `process-003`."""
     return f"process-{process:03d}"
-
-
-def check_id_lengths(units: Sequence[PlannedUnit]) -> None:
-    """Refuse ids that no line of the record can hold: their results would be lost.
-
-    Raises:
-        InputError: naming the first.
-    """
-    for unit in units:
-        if not id_fits_in_line(unit.unit):
-            raise InputError(too_long(unit.unit), where="plan", fix="and make the plan again")
-
-
-def check_ids_single_line(units: Sequence[PlannedUnit]) -> None:
-    """Refuse ids that a file with one a line cannot carry.
-
-    Raises:
-        InputError: naming the first.
-    """
-    for unit in units:
-        if "\n" in unit.unit:
-            what = f"the id {unit.unit!r:.200} has a line feed, and its framework reads lines"
-            raise InputError(what, where="plan", fix="rename the unit, or exclude it")
 
 
 def defaults_line(header: ShardLine, suite: str, variant: str, process: int) -> DefaultsLine:
