@@ -16,9 +16,9 @@ from ciguard.codec.results.base import gunzip
 from ciguard.config import PlanConfig, describe_mistake
 from ciguard.errors import ExitCode, UsageError, combine
 from ciguard.github import workflow_commands
-from ciguard.github.events import current_run
 from ciguard.history.query import BaseQuery
 from ciguard.model import LegPolicy, Pool, Suite
+from ciguard.model.jobs import is_github_actions
 from ciguard.plan import view
 from ciguard.plan.collection import collect_suites, matching_files, reject_multiline_ids
 from ciguard.plan.explain import Explained, explanation, find_unit
@@ -146,7 +146,7 @@ def command(
         _reject_choices(flags, base_plan=base, static=static)
         units = given.units
     chosen = pools_of(config, pools)
-    run = current_run(invocation.environ)
+    run = _current_run(invocation.environ)
     found = _inventory(invocation, config, suites, chosen, units)
     query = BaseQuery(run.base_branch, run.workflow or None, run.run_id) if run else BaseQuery()
     source = HistorySource(history_location or config.history.store, base, query)
@@ -186,6 +186,15 @@ def command(
         if not (output or folder or dry_run or format_ == "json" or static):
             console.err("the plan was not written: pass -o plan.json or --artifact DIR")
     return ExitCode.OK
+
+
+def _current_run(environ: Mapping[str, str]) -> ActionsRun | None:
+    if not is_github_actions(environ):
+        return None
+    # Imported here: GitHub's models are a tenth of a small plan.
+    from ciguard.github.events import current_run  # noqa: PLC0415
+
+    return current_run(environ)
 
 
 def _plan_options(

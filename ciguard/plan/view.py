@@ -20,7 +20,6 @@ from ciguard.document import (
 )
 from ciguard.mermaid import bar_chart
 from ciguard.model import UnitKey
-from ciguard.plan.svg import shard_chart
 from ciguard.text import count_of, distinct_lines, duration, one_line, price, size, whole_name
 
 if TYPE_CHECKING:
@@ -123,7 +122,11 @@ def document(plan: Plan, split: Sequence[str], *, drawn: bool = False) -> tuple[
     """
     measured = is_measured(plan)
     warnings = tuple(Item(note_text(note)) for note in plan.warnings)
-    geometry = shard_chart(plan, is_measured=measured) if drawn else None
+    geometry = None
+    if drawn:
+        from ciguard.plan.svg import shard_chart  # noqa: PLC0415  # only a page needs it
+
+        geometry = shard_chart(plan, is_measured=measured)
     chart = Chart("shards", geometry, _mermaid(plan) if measured else "")
     many = len(plan.shards) >= FOLDED_FROM
     return (
