@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,11 +22,11 @@ from ciguard.github.repository_ref import API_URL, REPOSITORY, SERVER_URL, is_ad
 from ciguard.model.jobs import is_github_actions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from ciguard.github.models import Repository
 
-_SHA: Final = re.compile(r"[0-9a-f]{1,64}")  # act and tests shorten it
+_SHA: Final = re.compile(r"[0-9a-f]{0,64}")  # act and tests shorten it
+_INTEGER: Final = re.compile(r"(?:0*[1-9][0-9]*)?")
 
 # Only these run the base branch's own code because it is the base branch. A `workflow_run` also
 # says it runs there, but what it tells about may be a fork.
@@ -157,13 +158,15 @@ class ActionsRun:
             return None
         payload = variables.payload(event)
         proposed = payload.pull_request
-        tested_sha = variables.sha("GITHUB_SHA")
+        expected = "a full commit SHA of 40 (or 64) hexadecimal digits"
+        tested_sha = variables.checked("GITHUB_SHA", _SHA.fullmatch, expected) or None
+        url = partial(variables.checked, is_valid=is_address, expected="an http(s) address")
         default_branch = payload.repository.default_branch if payload.repository else None
-        head = _head_repository(payload)
+        head = payload.head_repository
         run = cls(
-            repository=variables.repository(),
-            api_url=variables.url("GITHUB_API_URL", API_URL),
-            server_url=variables.url("GITHUB_SERVER_URL", SERVER_URL),
+            repository=variables.checked("GITHUB_REPOSITORY", REPOSITORY.fullmatch, "owner/name"),
+            api_url=url("GITHUB_API_URL", default=API_URL).rstrip("/"),
+            server_url=url("GITHUB_SERVER_URL", default=SERVER_URL).rstrip("/"),
             workflow=variables.workflow(),
             run_id=variables.number("GITHUB_RUN_ID"),
             run_attempt=variables.number("GITHUB_RUN_ATTEMPT"),
@@ -172,12 +175,12 @@ class ActionsRun:
             head_sha=(proposed.head.sha if proposed else None) or tested_sha,
             tested_sha=tested_sha,
             branch=variables.branch(),
-            base_branch=_base_branch(payload) or default_branch,
+            base_branch=payload.base_branch or default_branch,
             default_branch=default_branch,
             pull_request=proposed.number if proposed else None,
-            is_fork=_is_fork(payload, variables.text("GITHUB_REPOSITORY")),
+            is_fork=payload.is_of_fork(variables.text("GITHUB_REPOSITORY")),
             triggering=payload.workflow_run or NO_RUN,
-            base_sha=_base_sha(payload),
+            base_sha=payload.base_sha,
             head_repository=head.full_name if head else None,
             head_repository_id=head.id if head else None,
         )
@@ -221,38 +224,20 @@ class _Variables:
     def text(self, name: str) -> str:
         return self._environ.get(name, "").strip()
 
-    def add_mistake(self, name: str, expected: str) -> None:
-        seen = self.text(name)
-        what = f'expected {expected}, found "{seen}"' if seen else f"expected {expected}, not set"
-        fix = f"GitHub sets {name} itself: remove what overwrites it"
-        self.mistakes.append(InputError(what, where=name, fix=fix))
-
-    def repository(self) -> str:
-        seen = self.text("GITHUB_REPOSITORY")
-        if not REPOSITORY.fullmatch(seen):
-            self.add_mistake("GITHUB_REPOSITORY", "owner/name")
+    def checked(
+        self, name: str, is_valid: Callable[[str], object], expected: str, default: str = ""
+    ) -> str:
+        """The variable; a wrong one is a mistake, and so is one that is not set and has a rule."""
+        seen = self.text(name) or default
+        if not is_valid(seen):
+            found = f'found "{seen}"' if seen else "not set"
+            fix = f"GitHub sets {name} itself: remove what overwrites it"
+            self.mistakes.append(InputError(f"expected {expected}, {found}", where=name, fix=fix))
         return seen
 
     def number(self, name: str) -> int | None:
-        seen = self.text(name)
-        if not seen:
-            return None
-        if not (seen.isascii() and seen.isdigit() and int(seen) >= 1):
-            self.add_mistake(name, "an integer >= 1")
-            return None
-        return int(seen)
-
-    def sha(self, name: str) -> str | None:
-        seen = self.text(name)
-        if seen and not _SHA.fullmatch(seen):
-            self.add_mistake(name, "a full commit SHA of 40 (or 64) hexadecimal digits")
-        return seen or None
-
-    def url(self, name: str, default: str) -> str:
-        seen = self.text(name) or default
-        if not is_address(seen):
-            self.add_mistake(name, "an http(s) address")
-        return seen.rstrip("/")
+        seen = self.checked(name, _INTEGER.fullmatch, "an integer >= 1")
+        return int(seen) if seen and _INTEGER.fullmatch(seen) else None
 
     def workflow(self) -> str:
         """`o/r/.github/workflows/tests.yml@refs/heads/x` -> `tests.yml`."""
@@ -275,33 +260,3 @@ class _Variables:
                 InputError(f"{key}: {first['msg']}", where="GITHUB_EVENT_PATH", fix=fix)
             )
             return Event()
-
-
-def _base_branch(payload: Event) -> str | None:
-    if payload.pull_request:
-        return payload.pull_request.base.ref
-    if payload.merge_group:
-        return payload.merge_group.base_ref.removeprefix("refs/heads/")
-    return None
-
-
-def _base_sha(payload: Event) -> str | None:
-    if payload.pull_request:
-        return payload.pull_request.base.sha
-    return payload.merge_group.base_sha if payload.merge_group else None
-
-
-def _head_repository(payload: Event) -> Repository | None:
-    head = payload.pull_request.head if payload.pull_request else None
-    return head.repo if head is not None else None
-
-
-def _is_fork(payload: Event, repository: str) -> bool:
-    """Compare the names: `head.repo.fork` is also true of a repository that is a fork itself.
-
-    A null `head.repo` is a fork that was deleted; no key at all is a payload written for act.
-    """
-    head = payload.pull_request.head if payload.pull_request else None
-    if head is None or "repo" not in head.model_fields_set:
-        return False
-    return head.repo is None or head.repo.full_name.lower() != repository.lower()

@@ -109,6 +109,35 @@ class Event(GitHubJson):
     merge_group: MergeGroup | None = None
     repository: Repository | None = None
 
+    @property
+    def base_branch(self) -> str | None:
+        """Where the change is meant to go; None where the event does not name it."""
+        if self.pull_request:
+            return self.pull_request.base.ref
+        return self.merge_group.base_ref.removeprefix("refs/heads/") if self.merge_group else None
+
+    @property
+    def base_sha(self) -> str | None:
+        """The commit of that branch that the change is to go on."""
+        if self.pull_request:
+            return self.pull_request.base.sha
+        return self.merge_group.base_sha if self.merge_group else None
+
+    @property
+    def head_repository(self) -> Repository | None:
+        """Where a pull request's branch lives; None where it was deleted, or is none."""
+        return self.pull_request.head.repo if self.pull_request else None
+
+    def is_of_fork(self, repository: str) -> bool:
+        """Compare the names: `head.repo.fork` is also true of a repository that is a fork itself.
+
+        A null `head.repo` is a fork that was deleted; no key at all is a payload written for act.
+        """
+        if self.pull_request is None or "repo" not in self.pull_request.head.model_fields_set:
+            return False
+        home = self.head_repository
+        return home is None or home.full_name.lower() != repository.lower()
+
 
 class WorkflowRun(FinishedRun):
     """A run in a list."""
