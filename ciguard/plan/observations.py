@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ciguard.plan.estimates import DIGITS, SPEED_SPREAD, WINDOW, Observations, u
 from ciguard.plan.inventory import group_by_suite_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
     Floats = NDArray[np.float64]
     Positions = NDArray[np.int64]
-
-T = TypeVar("T", int, float)
 
 PRIOR_LEGS: Final = 8  # so many legs weigh as much as what is usual elsewhere
 MAX_LEGS: Final = 20  # legs that the cost of a suite's process is the median of
@@ -238,22 +236,23 @@ def with_process_costs(suites: Mapping[str, Suite], history: History) -> dict[st
             by_suite.setdefault(cost.suite, {}).setdefault(cost.variant, []).append(cost)
     found = {}
     for name, suite in suites.items():
-        recent = [entries[:MAX_LEGS] for entries in by_suite.get(name, {}).values()]
+        recent = [costs[:MAX_LEGS] for costs in by_suite.get(name, {}).values()]
+        base_bytes, setup_s, teardown_s = (
+            _max_of_medians([[getattr(cost, field) for cost in costs] for costs in recent])
+            for field in ("base_bytes", "setup_s", "teardown_s")
+        )
         found[name] = replace(
             suite,
-            base_bytes=_max_of_medians(
-                [[one.base_bytes for one in samples] for samples in recent], int
-            ),
-            setup_s=_max_of_medians(
-                [[one.setup_s for one in samples] for samples in recent], _seconds
-            )
-            or 0.0,
-            teardown_s=_max_of_medians(
-                [[one.teardown_s for one in samples] for samples in recent], _seconds
-            )
-            or 0.0,
+            base_bytes=None if base_bytes is None else int(base_bytes),
+            setup_s=round(setup_s or 0.0, DIGITS),
+            teardown_s=round(teardown_s or 0.0, DIGITS),
         )
     return found
+
+
+def _max_of_medians(values_by_variant: Sequence[Sequence[float | None]]) -> float | None:
+    measured = [[one for one in values if one is not None] for values in values_by_variant]
+    return max((median(values) for values in measured if values), default=None)
 
 
 def with_observed_capacity(pools: Mapping[str, Pool], history: History) -> dict[str, Pool]:
@@ -274,15 +273,3 @@ def with_observed_capacity(pools: Mapping[str, Pool], history: History) -> dict[
         )
         for name, pool in pools.items()
     }
-
-
-def _max_of_medians(
-    values_by_variant: Sequence[Sequence[float | None]], rounded: Callable[[float], T]
-) -> T | None:
-    measured = [[one for one in values if one is not None] for values in values_by_variant]
-    found = max((median(values) for values in measured if values), default=None)
-    return None if found is None else rounded(found)
-
-
-def _seconds(number: float) -> float:
-    return round(number, DIGITS)
