@@ -33,59 +33,60 @@ class Annotation:
     line: int | None = None
 
 
-def annotations_of(verdict: Verdict, suites: Mapping[str, Suite]) -> tuple[Annotation, ...]:
-    """At most `SHOWN` errors, first what makes it incomplete, and at most as many warnings.
+def annotations_of(
+    verdict: Verdict, suites: Mapping[str, Suite], most: int = SHOWN
+) -> tuple[Annotation, ...]:
+    """At most so many errors, first what makes it incomplete, and at most as many warnings.
 
     Where the failures are too many, one for each cause of them, the largest first.
 
     Args:
         suites: of the plan, by name.
     """
-    errors = [
-        Annotation(
-            "error",
-            "\n".join([finding_message(finding), *name_units(finding.units)]),
-            finding.level,
-        )
-        for finding in verdict.findings
-        if finding.level != "warning"
-    ]
-    many = len(errors) + len(verdict.failures) > SHOWN
-    if many:
+    errors = [_of_finding(one, "error") for one in verdict.findings if one.level != "warning"]
+    if len(errors) + len(verdict.failures) > most:
         errors += [_of_cause(cause, suites) for cause in verdict.failure_groups]
     else:
         errors += [_of_failure(failure, suites) for failure in verdict.failures]
-    if len(errors) > SHOWN:
-        hidden = len(errors) - SHOWN + 1
-        errors[SHOWN - 1 :] = [Annotation("error", f"{hidden:,} more: see log")]
-    warnings = [
-        Annotation("warning", finding_message(finding))
-        for finding in verdict.findings
-        if finding.level == "warning"
-    ]
-    return (*errors, *warnings[:SHOWN])
+    if len(errors) > most:
+        hidden = len(errors) - most + 1
+        errors[most - 1 :] = [Annotation("error", f"{hidden:,} more: see log")]
+    warnings = [_of_finding(one, "warning") for one in verdict.findings if one.level == "warning"]
+    return (*errors, *warnings[:most])
+
+
+def _of_finding(finding: Finding, level: Literal["error", "warning"]) -> Annotation:
+    text = "\n".join([one_line(finding_message(finding), 1000), *_name_units(finding.units)])
+    return Annotation(level, text, finding.kind.replace("_", " "))
 
 
 def _of_failure(failure: Failure, suites: Mapping[str, Suite]) -> Annotation:
     result = failure.result
-    title = one_line(unit_name(result.key.unit_key, 120), 120)
-    text = f"{describe_result(result, _CHARS)} (shard {failure.shard})"
-    return Annotation("error", text, title, _file(result, suites), result.line)
+    title = unit_name(result.key.unit_key, 120)
+    text = f"{describe_result(result, _CHARS)} (shard {one_line(failure.shard, 40)})"
+    return _at_place(result, text, title, suites)
 
 
 def _of_cause(cause: FailureGroup, suites: Mapping[str, Suite]) -> Annotation:
     """At the first of its failures that knows a place."""
     if len(cause.failures) == 1:
         return _of_failure(cause.failures[0], suites)
-    placed = next((one for one in cause.failures if one.result.file), cause.failures[0])
+    placed = next((one for one in cause.failures if one.result.file), cause.failures[0]).result
     units = tuple(dict.fromkeys(one.result.key.unit_key for one in cause.failures))
-    text = "\n".join([describe_result(placed.result, _CHARS), *name_units(units)])
-    file = _file(placed.result, suites)
-    return Annotation("error", text, summary_line(cause, 120), file, placed.result.line)
+    text = "\n".join([describe_result(placed, _CHARS), *_name_units(units)])
+    return _at_place(placed, text, summary_line(cause, 120), suites)
 
 
-def _file(result: Result, suites: Mapping[str, Suite]) -> str:
-    return repository_path(suites, result.suite, result.file) or result.file or ""
+def _at_place(result: Result, text: str, title: str, suites: Mapping[str, Suite]) -> Annotation:
+    file = repository_path(suites, result.suite, result.file)
+    return Annotation("error", text, title, file or "", result.line)
+
+
+def _name_units(keys: Sequence[UnitKey]) -> list[str]:
+    """The first few, and how many more."""
+    shown = [unit_name(key) for key in keys[:MAX_NAMED]]
+    more = len(keys) - len(shown)
+    return [*shown, f"and {more:,} more"] if more else shown
 
 
 def outputs_of(verdict: Verdict) -> dict[str, str]:
@@ -101,15 +102,3 @@ def outputs_of(verdict: Verdict) -> dict[str, str]:
         "quarantined": str(len(verdict.quarantined)),
         "failing_on_base": str(len(verdict.failing_on_base)),
     }
-
-
-def text_with_units(finding: Finding) -> str:
-    """Its message, and the first few of its units below it."""
-    return "\n".join([finding_message(finding), *name_units(finding.units)])
-
-
-def name_units(keys: Sequence[UnitKey], width: int = 72) -> list[str]:
-    """The first few, and how many more."""
-    shown = [unit_name(key, width) for key in keys[:MAX_NAMED]]
-    more = len(keys) - len(shown)
-    return [*shown, f"and {more:,} more"] if more else shown

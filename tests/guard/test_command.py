@@ -137,7 +137,7 @@ def test_github_gets_annotations_and_outputs(ciguard: Ciguard, tmp_path: Path) -
         GITHUB_OUTPUT=str(output),
     )
     reported = done.stderr.splitlines()
-    assert reported[0].startswith("::error title=incomplete::shard 02: its record is truncated")
+    assert reported[0].startswith("::error title=truncated::shard 02: its record is truncated")
     assert any("shard 03: no record" in line for line in reported)
     assert (
         "::error file=a.t,line=7,title=a.t%3A%3Atwo::failed: AssertionError: 1 != 2" in done.stderr

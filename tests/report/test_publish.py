@@ -261,7 +261,7 @@ def test_a_check_has_its_annotations_at_lines_of_the_repository(
     ((_, notes),) = server.noted.items()
     found = [(one["path"], one["start_line"], one["annotation_level"]) for one in notes]
     assert found[0] == (".github/workflows/tests.yml", 1, "failure")
-    assert found[-1] == ("a.t", 3, "failure")
+    assert ("a.t", 3, "failure") in found
 
 
 @pytest.mark.parametrize("refused", ["comment", "check", "issue"])
