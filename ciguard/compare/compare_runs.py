@@ -123,7 +123,7 @@ def compare_run(
             incomplete_reasons=why,
             transitions=found,
             lost_units=lost,
-            legs=leg_changes(base, candidate, verdicts.speed, verdicts.probe_s),
+            legs=leg_changes(base, candidate, verdicts.speed),
             totals=totals(base, candidate, history, choice.used, more, complete=complete),
             durations=durations,
             memory=memory,
@@ -167,17 +167,13 @@ def _baseline(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Verdicts:
-    """All that was judged of a candidate's numbers.
-
-    `speed` is that of each of its legs, `probe_s` what the probe takes on the baseline's runners.
-    """
+    """All that was judged of a candidate's numbers; `speed` is that of each of its legs."""
 
     durations: MeasureVerdict
     memory: MeasureVerdict
     speed: Floats
     pace: SuiteSpeed
     leaks: tuple[Leak, ...]
-    probe_s: float | None
 
 
 def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verdicts:
@@ -207,7 +203,6 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
             pace_before,
         ),
         leaks=find_leaks(candidate, comparable, table.retained_bytes, previous),
-        probe_s=usual,
     )
 
 

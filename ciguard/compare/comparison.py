@@ -128,11 +128,6 @@ class Comparison:
         verdicts = (self.memory, self.durations)
         return tuple(change for one in verdicts for change in one.of_tier("suspect"))
 
-    @property
-    def has_probes(self) -> bool:
-        """Say that a fixed piece of CPU work tells of a leg's runner beside those before."""
-        return any(leg.probe_ratio is not None for leg in self.legs)
-
     def of_kind(self, kind: TransitionKind) -> tuple[Transition, ...]:
         """The transitions of one kind."""
         return tuple(one for one in self.transitions if one.kind == kind)

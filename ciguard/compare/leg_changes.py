@@ -31,8 +31,7 @@ class LegChange:
     """A leg in both runs, or in one: then the other's values are None.
 
     `memory_bytes` is that of the runner. `speed` is how slow this runner was: 1.3 took 30 % longer
-    than usual for the same tests; `probe_ratio` is the same of a fixed piece of CPU work, against
-    the baseline's median (the base's without a baseline).
+    than usual for the same tests.
     """
 
     shard: str
@@ -44,7 +43,6 @@ class LegChange:
     peak_after_bytes: int | None = None
     memory_bytes: int | None = None
     speed: float | None = None
-    probe_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,28 +65,27 @@ class Total:
         return is_sum and (self.after or 0.0) >= max(DOUBLE * self.before, STEADY_S)
 
 
-def leg_changes(
-    base: Run | None, candidate: Run, speed: Floats, probe_s: float | None = None
-) -> tuple[LegChange, ...]:
+def leg_changes(base: Run | None, candidate: Run, speed: Floats) -> tuple[LegChange, ...]:
     """The legs of both runs side by side, by name.
 
     Args:
         speed: of each leg of the candidate; NaN could not be told.
-        probe_s: what the probe takes on the baseline's runners; None leaves the base's own.
     """
     before = {leg.name: leg for leg in base.legs} if base is not None else {}
     after = {leg.name: leg for leg in candidate.legs}
-    speeds = {leg.name: float(speed[at]) for at, leg in enumerate(candidate.legs)}
+    speeds = {
+        leg.name: None if np.isnan(factor) else factor
+        for leg, factor in zip(candidate.legs, speed.tolist(), strict=True)
+    }
     return tuple(
-        _leg_change(name, before.get(name), after.get(name), speeds.get(name, np.nan), probe_s)
+        _leg_change(name, before.get(name), after.get(name), speeds.get(name))
         for name in sorted({*before, *after})
     )
 
 
 def _leg_change(
-    name: str, old: RunLeg | None, new: RunLeg | None, speed: float, probe_s: float | None
+    name: str, old: RunLeg | None, new: RunLeg | None, speed: float | None
 ) -> LegChange:
-    usual = probe_s or (old.probe_s if old is not None else None)
     return LegChange(
         shard=name,
         before=old.ending if old is not None else None,
@@ -98,8 +95,7 @@ def _leg_change(
         peak_before_bytes=old.peak_bytes if old is not None else None,
         peak_after_bytes=new.peak_bytes if new is not None else None,
         memory_bytes=new.memory_bytes if new is not None else None,
-        speed=None if np.isnan(speed) else speed,
-        probe_ratio=new.probe_s / usual if usual and new is not None and new.probe_s else None,
+        speed=speed,
     )
 
 

@@ -408,16 +408,14 @@ def _notes(comparison: Comparison, said: frozenset[Fact]) -> Iterator[str]:
 
 
 def _legs(comparison: Comparison, links: Links) -> Table:
-    """A row a shard; the CPU probe has a column where there is one."""
+    """A row a shard."""
     columns = (
         Column("shard"), Column("ending"), Column("wall time"), Column("peak memory"),
         Column("runner memory", "right", 3), Column("speed", "right", 1),
-        Column("CPU probe", "right", 4),
     )  # fmt: skip
-    width = len(columns) if comparison.has_probes else len(columns) - 1
     names = distinct_lines([leg.shard or "-" for leg in comparison.legs], 40)
-    rows = [_leg(name, leg, links) for name, leg in zip(names, comparison.legs, strict=True)]
-    return Table(columns[:width], tuple(row[:width] for row in rows), "shard")
+    rows = tuple(_leg(name, leg, links) for name, leg in zip(names, comparison.legs, strict=True))
+    return Table(columns, rows, "shard")
 
 
 def _leg(name: str, leg: LegChange, links: Links) -> Row:
@@ -427,8 +425,7 @@ def _leg(name: str, leg: LegChange, links: Links) -> Row:
         _change_of(leg.wall_before_s, leg.wall_after_s, duration),
         _change_of(leg.peak_before_bytes, leg.peak_after_bytes, size),
         Cell(size(leg.memory_bytes), leg.memory_bytes),
-        _factor(leg.speed),
-        _factor(leg.probe_ratio),
+        Cell("-" if leg.speed is None else f"{leg.speed:.2f}", leg.speed),
     )
 
 
@@ -437,7 +434,3 @@ def _change_of(
 ) -> Cell:
     """A cell that is sorted by the number after."""
     return Cell(f"{show(before)} -> {show(after)}", after)
-
-
-def _factor(value: float | None) -> Cell:
-    return Cell("-" if value is None else f"{value:.2f}", value)
