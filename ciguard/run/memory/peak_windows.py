@@ -9,7 +9,6 @@ it. Only processes that this leg started have their marks reset, and none that r
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import time
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from ciguard.run.frameworks.base import PEAK_RESET_BY
 
 assert sys.platform != "win32"
 
-from ciguard.run.memory.process_tree import is_descriptor_spare
 
 if TYPE_CHECKING:
     from typing import Dict, List, Optional, Set, Tuple
@@ -135,35 +133,17 @@ class UnitPeaks:
         )
 
 
-class _HighWaterMark:
-    """The mark of one process, through kept descriptors. Raises OSError where it cannot be had."""
+def _read_and_reset(pid: int) -> Tuple[int, int]:
+    """The mark and the resident size of a process; begins a new window.
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._files: List[int] = []
-        self._open()
-
-    def _open(self) -> None:
-        try:
-            for name, flags in (("status", os.O_RDONLY), ("clear_refs", os.O_WRONLY)):
-                self._files.append(os.open(f"/proc/{self._pid}/{name}", flags | os.O_CLOEXEC))
-        except OSError:
-            self.close()
-            raise
-
-    def read_and_reset(self) -> Tuple[int, int]:
-        """The mark and the resident size; begins a new window. ValueError for a zombie."""
-        if not self._files:
-            self._open()
-        content = os.pread(self._files[0], 8192, 0)
-        os.write(self._files[1], b"5")
-        if not is_descriptor_spare(self._files[1]):
-            self.close()
-        return _field(content, b"VmHWM:"), _field(content, b"VmRSS:")
-
-    def close(self) -> None:
-        while self._files:
-            os.close(self._files.pop())
+    Raises:
+        OSError: it has gone. ValueError: it is a zombie.
+    """
+    with open(f"/proc/{pid}/status", "rb", buffering=0) as stream:
+        content = stream.read(8192)
+    with open(f"/proc/{pid}/clear_refs", "wb", buffering=0) as stream:
+        stream.write(b"5")
+    return _field(content, b"VmHWM:"), _field(content, b"VmRSS:")
 
 
 def _field(status: bytes, name: bytes) -> int:
@@ -181,7 +161,7 @@ class PeakTracker:
     def __init__(self, tree: TreeMemory, owner: str) -> None:
         self._tree = tree
         self._owner = f"{PEAK_RESET_BY}={owner}".encode("ascii")
-        self._marks: Dict[int, Optional[_HighWaterMark]] = {}  # None: not ours to reset
+        self._is_ours: Dict[int, bool] = {}  # whether the leg may reset a process's mark
         self._intervals = UnitPeaks()
         self._lines: List[Union[StartLine, Result]] = []
         self._last_pid = b""
@@ -189,7 +169,6 @@ class PeakTracker:
         self._closed_s, self._every_s = float("-inf"), EVERY_S
         self._measuring = False
         self._final_bytes: Optional[int] = None
-        self._lost: Set[int] = set()
         self.peak_bytes = 0  # the largest mark of one process
 
     def poll(self, now_s: float) -> None:
@@ -230,17 +209,17 @@ class PeakTracker:
             self._last_pid = last_pid
             self._tree.rescan()
         lower, upper, size = 0, 0.0, 0
+        gone: Set[int] = set()
         for pid in self._tree.pids():
             try:
-                marks = self._of(pid)
-                if marks is not None:
-                    mark, resident = marks.read_and_reset()
+                if self._may_reset(pid):
+                    mark, resident = _read_and_reset(pid)
                     lower, upper, size = max(lower, mark), upper + mark, size + resident
             except (OSError, ValueError):
-                self._lost.add(pid)
+                gone.add(pid)
         lost = changed and self._child_ended()  # one that was not seen, maybe
-        for pid in (self._marks.keys() - self._tree.pids()) | self._lost:
-            lost = self._drop(pid) or lost
+        for pid in (self._is_ours.keys() - self._tree.pids()) | gone:
+            lost = self._is_ours.pop(pid, False) or lost
         self._every_s = max(EVERY_S, MAX_COST_RATIO * (time.monotonic() - start_s))
         self._measuring = self._measuring or size > 0
         if not self._measuring:
@@ -251,28 +230,18 @@ class PeakTracker:
     def _final(self, size: int) -> Window | None:
         """The window in which all ended: known if no other process had begun or was there."""
         self.peak_bytes = max(self.peak_bytes, size)
-        has_other_processes = sum(marks is not None for marks in self._marks.values()) > 1
+        has_other_processes = sum(self._is_ours.values()) > 1
         known = size > 0 and not has_other_processes and _last_pid() == self._last_pid
         return Window(size, size if known else UNKNOWN, 0) if self._measuring else None
 
-    def _of(self, pid: int) -> _HighWaterMark | None:
-        """What reads that process's mark; None where it is not ours to reset."""
-        if pid not in self._marks:
+    def _may_reset(self, pid: int) -> bool:
+        if pid not in self._is_ours:
             with open(f"/proc/{pid}/environ", "rb") as stream:
                 words = stream.read().split(b"\0")
             if words == [b""]:
-                return None  # in the midst of its exec, or cleaned: asked again
-            ours = self._owner in words
-            self._marks[pid] = _HighWaterMark(pid) if ours else None
-        return self._marks[pid]
-
-    def _drop(self, pid: int) -> bool:
-        """Forget a process that is gone; whether its last window is lost with it."""
-        self._lost.discard(pid)
-        known = self._marks.pop(pid, None)
-        if known is not None:
-            known.close()
-        return known is not None
+                return False  # in the midst of its exec, or cleaned: asked again
+            self._is_ours[pid] = self._owner in words
+        return self._is_ours[pid]
 
     def _child_ended(self) -> bool:
         """Whether any process of the tree has waited for a child that did something."""
@@ -283,9 +252,7 @@ class PeakTracker:
         return any(faults != before.get(pid, 0) for pid, faults in self._reaped.items())
 
     def close(self) -> None:
-        """Give the descriptors back."""
-        for pid in tuple(self._marks):
-            self._drop(pid)
+        """Nothing is held."""
 
 
 def _last_pid() -> bytes:

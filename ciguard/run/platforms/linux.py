@@ -70,7 +70,7 @@ instruments = LinuxInstruments
 
 
 def tree(process: Process) -> Tree:
-    """From kept `statm` descriptors."""
+    """From `statm` of each process."""
     return TreeMemory(process.root)
 
 
