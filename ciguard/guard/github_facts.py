@@ -157,7 +157,7 @@ def _query_dead_legs(
     legs: Mapping[str, JobEvidence], dead: Mapping[str, Record | None], source: RunApi
 ) -> dict[str, JobEvidence]:
     """The facts of the dead legs, annotations first: they often spare the log."""
-    caller = _TolerantCaller()
+    refused: dict[str, Evidence] = {}
     found: dict[str, JobEvidence] = {}
     for number, shard in enumerate(dead):
         facts, job = legs[shard], legs[shard].job
@@ -165,8 +165,8 @@ def _query_dead_legs(
             limit = Evidence("not_queried", {"limit": MAX_QUERIED_LEGS})
             found[shard] = replace(facts, not_fetched=(limit,))
         else:
-            annotations = caller.call_tolerantly(source.annotations, job, "annotations")
-            found[shard] = replace(facts, annotations=annotations, not_fetched=caller.pop_errors())
+            annotations, errors = _ask(source.annotations, job, "annotations", refused)
+            found[shard] = replace(facts, annotations=annotations, not_fetched=errors)
     of_run = _run_wide_texts(found.values())
     for number, (shard, record) in enumerate(dead.items()):
         facts, job = found[shard], found[shard].job
@@ -175,11 +175,25 @@ def _query_dead_legs(
         if job.conclusion == "cancelled":
             facts = found[shard] = replace(facts, of_run=of_run.get(job.run_attempt, ()))
         if number < MAX_QUERIED_LEGS and not is_explained(facts, record):
-            log = caller.call_tolerantly(source.log_end, job, "log")
-            found[shard] = replace(
-                facts, log=log or "", not_fetched=(*facts.not_fetched, *caller.pop_errors())
-            )
+            log, errors = _ask(source.log_end, job, "log", refused)
+            not_fetched = (*facts.not_fetched, *errors)
+            found[shard] = replace(facts, log=log or "", not_fetched=not_fetched)
     return found
+
+
+def _ask(
+    request: Callable[[Job], T], job: Job, what: str, refused: dict[str, Evidence]
+) -> tuple[T | None, tuple[Evidence, ...]]:
+    """The answer, or why there is none; what was refused for good is not asked again."""
+    if what in refused:
+        return None, (refused[what],)
+    try:
+        return request(job), ()
+    except RemoteError as error:
+        reason = Evidence("not_fetched", {"what": what, "error": error.what[:200]})
+        if error.is_lasting:
+            refused[what] = reason
+        return None, (reason,)
 
 
 def _run_wide_texts(queried: Iterable[JobEvidence]) -> dict[int, tuple[str, ...]]:
@@ -190,33 +204,6 @@ def _run_wide_texts(queried: Iterable[JobEvidence]) -> dict[int, tuple[str, ...]
         if facts.job is not None and match is not None:
             found[facts.job.run_attempt] = (match[1].facts["text"],)
     return found
-
-
-class _TolerantCaller:
-    """Calls that may be refused; where the next one would be too, it is not made."""
-
-    def __init__(self) -> None:
-        self._errors_by_endpoint: dict[str, Evidence] = {}
-        self._not_fetched: tuple[Evidence, ...] = ()
-
-    def pop_errors(self) -> tuple[Evidence, ...]:
-        """Why the last answer is missing."""
-        not_fetched, self._not_fetched = self._not_fetched, ()
-        return not_fetched
-
-    def call_tolerantly(self, request: Callable[[Job], T], job: Job, what: str) -> T | None:
-        """The answer; None where there is none."""
-        if what in self._errors_by_endpoint:
-            self._not_fetched = (self._errors_by_endpoint[what],)
-            return None
-        try:
-            return request(job)
-        except RemoteError as error:
-            facts = {"what": what, "error": error.what[:200]}
-            self._not_fetched = (Evidence("not_fetched", facts),)
-            if error.is_lasting:
-                self._errors_by_endpoint[what] = self._not_fetched[0]
-            return None
 
 
 def match_jobs(

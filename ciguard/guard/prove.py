@@ -82,7 +82,7 @@ def prove(
         *policy.findings,
         *check_inventory(plan, policy, planned),
         *_leg_findings(plan, legs, lost),
-        *_unplanned_and_moved(legs, planned, doubled),
+        *_unplanned_and_doubled(legs, planned, doubled),
     ]
     if configured is not None and plan.policy.run_unplanned:
         found.extend(check_stale_plan(plan, configured))
@@ -263,18 +263,12 @@ def _flaky(
     yield from sorted(found, key=lambda one: (one.shard, one.key))
 
 
-def _unplanned_and_moved(
+def _unplanned_and_doubled(
     legs: Sequence[LegResult], planned: AbstractSet[UnitKey], doubled: AbstractSet[UnitKey]
 ) -> Iterator[Finding]:
     for leg in legs:
-        if leg.units.keys() <= leg.planned:  # nearly all legs, and to look up each unit takes time
-            continue
-        shard = leg.shard.key
-        unplanned = tuple(sorted(key for key in leg.units if key not in planned))
+        unplanned = tuple(sorted(leg.units.keys() - planned))
         if unplanned:
-            yield Finding("warning", "unplanned", shard, unplanned)
-        moved = tuple(sorted(planned & leg.units.keys() - leg.planned))
-        if moved:
-            yield Finding("warning", "moved_to_other_shard", shard, moved)
+            yield Finding("warning", "unplanned", leg.shard.key, unplanned)
     if doubled:
         yield Finding("warning", "ran_in_several_shards", units=tuple(sorted(doubled)))

@@ -57,7 +57,7 @@ Kind = Literal[
     # the plan and its inventory
     "nothing_planned", "collection_error", "not_planned", "fewer_units", "fewer_units_accepted",
     "duplicate_unit", "emptied_file", "empty_file", "excluded", "suite_not_planned",
-    "suite_changed", "suite_removed", "nothing_ran", "unplanned", "moved_to_other_shard",
+    "suite_changed", "suite_removed", "nothing_ran", "unplanned",
     "ran_in_several_shards",
     # the policy
     "quarantined", "failing_on_base", "quarantine", "quarantine_stale", "quarantine_passed",
@@ -138,11 +138,9 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Excused:
+class Excused(Failure):
     """A failure that does not fail the run, and why."""
 
-    shard: str
-    result: Result
     reason: Reason
 
 

@@ -306,7 +306,6 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "{units:test} with results, but not in the plan",
         "make the plan again if they are new; if planned tests have no result, compare the names",
     ),
-    "moved_to_other_shard": Words("{units:test} of another shard ran here"),
     "ran_in_several_shards": Words(
         "{units:test} with results in several shards; the worst result counts",
         "make the plan again: each test belongs to one shard",

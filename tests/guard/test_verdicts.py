@@ -43,7 +43,6 @@ WARNINGS = [
     (damages.copied, "duplicate_record", "01"),
     (damages.unplanned, "unplanned", "01"),
     (damages.doubled, "ran_in_several_shards", ""),
-    (damages.doubled, "moved_to_other_shard", "02"),
     (damages.excluded, "excluded", ""),
     (damages.file_without_units, "empty_file", ""),
 ]
