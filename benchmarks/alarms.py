@@ -79,7 +79,7 @@ def print_rates(what: str, series: Sequence[Mapping[str, float]], *, memory: boo
         confirmable += at - 1 >= LEAST
         alarms += confirmed(verdict)
         suspects += verdict.suspects
-        named += 0 if memory else len(verdict.unsure)
+        named += 0 if memory else len(verdict.unconfirmed)
         doubled += found.is_doubled
         naive += over_a_tenth(series[at - 1], series[at])
     count, tests = len(candidates), max(map(len, series))

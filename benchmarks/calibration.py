@@ -96,7 +96,7 @@ def every_choice(runs: Sequence[Run]) -> None:
             )
         confirmed["leaks"] += sum(one.tier == "confirmed" for one in found.leaks)
         confirmed["whole suite"] += found.suite_speed.verdict in ("slower", "faster")
-        named += len(found.durations.unsure)
+        named += len(found.durations.unconfirmed)
         doubled += found.is_doubled
         noisy += found.durations.verdict == "too noisy to judge"
         evaluated += found.durations.judged_tests + found.memory.judged_tests

@@ -138,7 +138,7 @@ def compare_run(
             else None,
             cost_after=cost(candidate, context.jobs_after, context.prices) if complete else None,
             leaks=verdicts.leaks,
-            suite_speed=verdicts.pace,
+            suite_speed=verdicts.suite_speed,
             metrics=compare_metrics(base, candidate),
         )
     )
@@ -172,7 +172,7 @@ class _Verdicts:
     durations: MeasureVerdict
     memory: MeasureVerdict
     speed: Floats
-    pace: SuiteSpeed
+    suite_speed: SuiteSpeed
     leaks: tuple[Leak, ...]
 
 
@@ -183,12 +183,12 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
     speeds = normalize_run(wall_s, candidate.leg, len(candidate.legs), baseline)
     usual = _baseline_probe_s(table)
     logs = peaks = None
-    pace_before = None
+    previous_speed = None
     if previous is not None:
         earlier = align(candidate, previous)
         twice = normalize_run(earlier.wall_s, earlier.leg, len(previous.legs), baseline)
         logs, peaks = confirmable_logs(twice, baseline), earlier.peak_delta_bytes
-        pace_before = _slowdown_of(previous, twice.speed_factor, usual)
+        previous_speed = _own_speed(previous, twice.speed_factor, usual)
     durations = judge_durations(candidate, speeds, baseline, logs)
     memory = judge_memory(candidate, comparable, table, peaks)
     if table.from_incomplete_legs:
@@ -197,16 +197,16 @@ def _judge(candidate: Run, table: BaselineMatrix, previous: Run | None) -> _Verd
         durations=durations,
         memory=memory,
         speed=speeds.speed_factor,
-        pace=judge_suite_speed(
-            _slowdown_of(candidate, speeds.speed_factor, usual),
-            _paces(baseline, table, usual),
-            pace_before,
+        suite_speed=judge_suite_speed(
+            _own_speed(candidate, speeds.speed_factor, usual),
+            _baseline_speeds(baseline, table, usual),
+            previous_speed,
         ),
         leaks=find_leaks(candidate, comparable, table.retained_bytes, previous),
     )
 
 
-def _slowdown_of(run: Run, speed: Floats, baseline_probe_s: float | None) -> Floats:
+def _own_speed(run: Run, speed: Floats, baseline_probe_s: float | None) -> Floats:
     probes = np.array([leg.probe_s or np.nan for leg in run.legs], np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = probe_adjusted_speed(
@@ -218,7 +218,7 @@ def _slowdown_of(run: Run, speed: Floats, baseline_probe_s: float | None) -> Flo
     return np.asarray(found[0], np.float64)
 
 
-def _paces(
+def _baseline_speeds(
     baseline: NormalizedBaseline, table: BaselineMatrix, baseline_probe_s: float | None
 ) -> Floats:
     runs = int(table.run_of_group.max(initial=-1)) + 1

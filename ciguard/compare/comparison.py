@@ -140,23 +140,23 @@ def with_state(comparison: Comparison) -> Comparison:
 
 def state_of(comparison: Comparison) -> State:
     """What all that was found comes to."""
-    found, pace = comparison.transitions, comparison.suite_speed.verdict
+    found, speed = comparison.transitions, comparison.suite_speed.verdict
     kinds = {one.kind for one in found}
     words = {comparison.durations.verdict, comparison.memory.verdict}
     leaks = {one.tier for one in comparison.leaks}
     if comparison.incomplete_reasons:
         return "incomplete"
     worse = bool(kinds & set(WORSE_KINDS)) or bool(words & {"regressed", "mixed"})
-    worse |= pace == "slower" or "confirmed" in leaks
+    worse |= speed == "slower" or "confirmed" in leaks
     # Units that are gone take their failures, time and memory with them: that is no gain.
-    better = "fixed" in kinds or "improved" in words or pace == "faster"
+    better = "fixed" in kinds or "improved" in words or speed == "faster"
     better |= any(
         one.transition == "unblocked" and one.after == "success" for one in comparison.jobs
     )
     better &= not has_missing_tests(found)
     if worse:
         return "mixed" if better or "mixed" in words else "worse"
-    if comparison.memory.verdict == "suspects" or pace == "maybe slower" or "suspect" in leaks:
+    if comparison.memory.verdict == "suspects" or speed == "maybe slower" or "suspect" in leaks:
         return "suspect"
     if comparison.is_doubled:
         return "suspect"

@@ -112,12 +112,7 @@ class MeasureVerdict:
         return tuple(change for change in found if change.tier == "confirmed" or change.is_large)
 
     @property
-    def sure(self) -> tuple[CaseChange, ...]:
-        """What is confirmed of all that is named."""
-        return tuple(change for change in self.listed if change.tier == "confirmed")
-
-    @property
-    def unsure(self) -> tuple[CaseChange, ...]:
+    def unconfirmed(self) -> tuple[CaseChange, ...]:
         """What is named and not confirmed."""
         return tuple(change for change in self.listed if change.tier != "confirmed")
 

@@ -76,7 +76,7 @@ def without_outliers(probe_s: Floats, baseline_median_s: float | None) -> Floats
 
 
 def probe_adjusted_speed(speed: Floats, probe_s: Floats, run: Integers, runs: int) -> Floats:
-    """The logarithm of each run's own pace: quartiles over its legs; NaN where none has both.
+    """The logarithm of each run's own speed: quartiles over its legs; NaN where none has both.
 
     Behind them stands the median of the same legs as measured, runners included.
 
@@ -107,8 +107,9 @@ def probe_adjusted_speed(speed: Floats, probe_s: Floats, run: Integers, runs: in
 def judge_suite_speed(
     candidate: Floats, baseline: Floats, previous: Floats | None = None
 ) -> SuiteSpeed:
-    """Hold a run's own pace against those of the baseline's runs; all as `probe_adjusted_speed`
-    gives them.
+    """Compare a run's own speed with those of the baseline's runs.
+
+    All are as `probe_adjusted_speed` gives them.
 
     Args:
         candidate: its three quartiles, and as measured.

@@ -282,12 +282,10 @@ def _measure(
         if verdict.measure in said or verdict not in comparison.verdicts
         else words.measure_text(verdict)
     )
-    unsure = verdict.unsure
-    folded = unsure if len(unsure) > MAX_OPEN else ()
-    few = _changes([*verdict.sure, *([] if folded else unsure)], links)
-    summary = f"{count_of(len(folded), 'test')} took at least 3 times as long, not confirmed"
-    if verdict.measure != "wall_s":
-        summary = f"{count_of(len(folded), 'change')}, not confirmed"
+    unconfirmed = verdict.unconfirmed
+    folded = unconfirmed if len(unconfirmed) > MAX_OPEN else ()
+    few = _changes([one for one in verdict.listed if one not in folded], links)
+    summary = f"{count_of(len(folded), 'change')}, not confirmed"
     listed = (few, Details(summary, (_changes(folded, links),)))
     all_changes = _changes([*verdict.losses, *verdict.gains], links)
     return Section(

@@ -101,7 +101,7 @@ def score(
         total.pulls += 1
         total.suspect_durations += found.durations.suspects
         total.suspect_memory += found.memory.suspects
-        total.named_durations += sum(one.key not in keys for one in found.durations.unsure)
+        total.named_durations += sum(one.key not in keys for one in found.durations.unconfirmed)
         total.doubled += found.is_doubled
         total.slower += found.suite_speed.verdict == "slower"
         total.maybe_slower += found.suite_speed.verdict == "maybe slower"
