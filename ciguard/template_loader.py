@@ -7,7 +7,7 @@ import hashlib
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 
@@ -29,8 +29,6 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "lines": lines,
     "one_line": text.one_line,
 }
-
-MAX_ROWS: Final = 200_000  # of one where scripts run: a fork's records may have any number
 
 
 @lru_cache(maxsize=1)
@@ -59,13 +57,7 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     found.filters.update(FILTERS)
-    found.globals["most_rows"] = MAX_ROWS
     return found
-
-
-def render(name: str, /, **values: Any) -> str:
-    """Render a template of the package."""
-    return environment().get_template(name).render(**values)
 
 
 def template_folder() -> Traversable:

@@ -87,7 +87,7 @@ def headline(comparison: Comparison, shown: Shown = NOTHING_SHOWN) -> Headline:
     if not parts and comparison.unjudged_reason:
         parts = [("unjudged", unjudged_text(comparison))]
     elif not parts and comparison.base is None:
-        parts = [(None, f"{count_of(comparison.candidate.cases, 'test')}, no base")]
+        parts = [(None, f"{count_of(comparison.candidate.cases or 0, 'test')}, no base")]
     elif not parts:
         parts = [
             (one.measure, measure_text(one)) for one in (comparison.memory, comparison.durations)

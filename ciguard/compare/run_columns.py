@@ -128,7 +128,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """Which run it was; None is not known. `values`: of how many cases it is baseline."""
+    """Which run it was; None is not known. `values`: of how many cases it is baseline.
+
+    The history does not know how many `cases` a run had.
+    """
 
     name: str
     run_id: int | None = None
@@ -137,16 +140,16 @@ class RunInfo:
     branch: str | None = None
     event: str | None = None
     at: datetime | None = None
-    cases: int = 0
+    cases: int | None = None
     complete: bool = False
     in_history: bool = False
     values: int | None = None
 
 
 def run_info(run: Run | HistoryRun, values: int | None = None) -> RunInfo:
-    """The run without its values; one of the history is not counted by cases."""
+    """The run without its values."""
     name, cases, in_history = (
-        (f"run {run.run_id}", 0, True)
+        (f"run {run.run_id}", None, True)
         if isinstance(run, HistoryRun)
         else (run.name, len(run.keys), run.in_history)
     )

@@ -356,7 +356,8 @@ def run_text(run: RunInfo) -> str:
             parts = []
         parts.append(f"run {run.run_id}{attempt}" + " of the history" * run.in_history)
     parts += [part for part in (run.sha[:7] if run.sha else "", run.branch or "") if part]
-    return ", ".join(dict.fromkeys([*parts, count_of(run.cases, "test")]))
+    cases = run.values if run.cases is None else run.cases
+    return ", ".join(dict.fromkeys([*parts, *([] if cases is None else [count_of(cases, "test")])]))
 
 
 def baseline_text(baseline: BaselineInfo) -> str:

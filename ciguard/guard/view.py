@@ -298,7 +298,7 @@ def describe_result(result: Result, width: int) -> str:
 def _commands(verdict: Verdict, links: Links) -> Section:
     """For the shards with the first failures, a command that runs them up to that."""
     first: dict[str, str] = {}
-    for failure in verdict.failures:
+    for failure in sorted(verdict.failures, key=lambda one: one.result.at_s or 0.0):
         first.setdefault(failure.shard, failure.result.unit)
     for finding in verdict.findings:
         if finding.shard and finding.culprits:

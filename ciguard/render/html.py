@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ciguard.document import Block
 
 ROWS: Final = 500  # of a table where no script runs: a browser lays out more, nobody reads them
+MAX_ROWS: Final = 200_000  # where scripts run: a fork's records may have any number
 TEMPLATE: Final = "document.html.j2"
 
 
@@ -27,6 +28,7 @@ def as_html(blocks: Sequence[Block]) -> str:
             title=plain(headline.content) if headline is not None else "ciguard",
             blocks=shown,
             rows=ROWS,
+            most_rows=MAX_ROWS,
             kind=lambda value: type(value).__name__,
             spans=spans,
             first_line=first_line,

@@ -153,7 +153,8 @@ class ProcessExitHandler:
         if of_file:
             self._console.print_line(of_file)
         if unexplained:
-            self._console.print_line(describe_unexplained_exit(number, ended.exit_code, output))
+            for line in describe_unexplained_exit(number, ended.exit_code, output):
+                self._console.print_line(line)
 
     def _with_message(
         self, culprit: Result, live: ProcessHandle, exit_code: int, output: str

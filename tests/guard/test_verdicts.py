@@ -16,9 +16,11 @@ from ciguard.errors import ExitCode
 from ciguard.guard.github_facts import RunFacts
 from ciguard.guard.job_checks import NeededJob
 from ciguard.guard.prove import prove
-from ciguard.guard.verdict import Reason
+from ciguard.guard.verdict import Failure, Reason
+from ciguard.guard.view import document
 from ciguard.guard.wording import finding_fix, finding_message, headline
 from ciguard.model import Result
+from ciguard.render.markdown import as_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +38,17 @@ def test_a_green_run_passes_and_says_what_it_proved() -> None:
     assert (first.planned, first.with_result, first.ending) == (3, 3, "completed")
     assert (first.wall_s, first.peak_bytes) == (3.1, 480 * 1024 * 1024)
     assert (first.predicted_wall_s, first.predicted_peak_bytes) == (3.0, 512 * 1024 * 1024)
+
+
+def test_a_shard_is_reproduced_up_to_the_failure_that_came_first() -> None:
+    verdict = World().prove()
+    failures = [
+        Failure("01", Result("a.t::alphabetical", "failed", at_s=9.0)),
+        Failure("01", Result("z.t::chronological", "failed", at_s=2.0)),
+    ]
+    text = as_markdown(document(replace(verdict, failures=tuple(failures))))
+    assert "--until z.t::chronological" in text
+    assert "--until a.t::alphabetical" not in text
 
 
 RESULTS = ("success", "failure", "cancelled", "skipped")  # all that `needs` may say

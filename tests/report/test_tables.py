@@ -13,7 +13,6 @@ from report.browser import dumped, needs_browser
 from ciguard.compare.command import FORMATS
 from ciguard.compare.compare_runs import compare_run
 from ciguard.render.html import ROWS
-from ciguard.template_loader import environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +81,7 @@ def test_without_scripts_there_are_the_first_rows_and_how_many_more() -> None:
 
 
 def test_a_page_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(environment().globals, "most_rows", 700)
+    monkeypatch.setattr("ciguard.render.html.MAX_ROWS", 700)
     text = page()
     assert 'data-left="and 500 more: all are in the JSON"' in text
     assert text.count("<tr><td>newly failing</td>") == 700

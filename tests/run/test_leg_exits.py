@@ -66,7 +66,10 @@ def test_a_session_that_a_hook_makes_fail_is_red(
     ((process, detail),) = unexplained(leg)
     assert process == 1
     assert detail.startswith(f"exit code {code}\n2 passed in ")
-    assert f"exit code {code}, and no failed result explains it" in leg.printed
+    lines = leg.printed.splitlines()
+    first = lines.index(f"process 1: exit code {code}, and no failed result explains it")
+    assert lines[first + 1].startswith("  its last output: 2 passed in ")
+    assert lines[first + 2] == "  did a hook of the session or a coverage gate set it?"
     assert "2 passed in" in leg.printed.splitlines()[-1]
     assert leg.printed.splitlines()[-1].endswith("; 1 process failed without a failed result")
 

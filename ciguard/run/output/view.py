@@ -7,7 +7,7 @@ Rules and results hold kinds and numbers. A record carries some of these texts f
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Iterator, Mapping, Sequence, Tuple
 
 from ciguard.model import EventLine
 from ciguard.run.policy.actions import Recycle, Warn
@@ -179,14 +179,14 @@ def describe_left_out(problems: Sequence[str], limit: int | None) -> str:
     return f"{count_of(len(problems), 'result file')}: {'; '.join(problems[:MAX_FILES])}{more}"
 
 
-def describe_unexplained_exit(process: int, exit_code: int, output: str) -> str:
-    """What is said of a process whose exit code no result explains."""
+def describe_unexplained_exit(process: int, exit_code: int, output: str) -> Tuple[str, ...]:
+    """Lines on a process whose exit code no result explains."""
     killed = fatal_signal(exit_code) is not None
     question = "did a hook of the session or a coverage gate set it?"
     return (
-        f"process {process}: {describe_exit(exit_code)}, and no failed result explains it\n"
-        f"  its last output: {last_error_line(output)}\n"
-        f"  {'it died after its last test' if killed else question}"
+        f"process {process}: {describe_exit(exit_code)}, and no failed result explains it",
+        f"  its last output: {last_error_line(output)}",
+        f"  {'it died after its last test' if killed else question}",
     )
 
 
