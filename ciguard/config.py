@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -431,25 +431,15 @@ def describe_mistake(detail: ErrorDetails) -> str:
     return f"{text}, found {detail['input']!r:.60}"
 
 
-_NAMED_SECTIONS: Final[dict[str, type[BaseModel]]] = {
-    "suite": SuiteConfig,
-    "pool": PoolConfig,
-    "variant": VariantConfig,
-}
-
-
 def _suggestion(location: tuple[str, ...]) -> str:
     """The key that was probably meant; else all that there are."""
-    section: type[BaseModel] = Config
-    parts = list(location[:-1])
-    while parts:
-        part = parts.pop(0)
-        if part in _NAMED_SECTIONS:
-            section = _NAMED_SECTIONS[part]
-            parts = parts[1:]
-        else:
-            found = section.model_fields[part].annotation
-            section = found if isinstance(found, type) and issubclass(found, BaseModel) else section
+    section: Any = Config
+    parts = iter(location[:-1])
+    for part in parts:
+        section = section.model_fields[part].annotation
+        if named := get_args(section):  # sections by a name of the user's
+            section = named[-1]
+            next(parts, None)
     known = [field.alias or name for name, field in section.model_fields.items()]
     close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"

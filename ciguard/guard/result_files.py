@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ciguard.codec.inventory_file import InventoryUnit
-from ciguard.codec.results.attach import read_cases, units_of_cases
+from ciguard.codec.results.attach import read_result_file, units_of_cases
 from ciguard.codec.results.base import FILE, UnpackBudget
-from ciguard.codec.results.result_patterns import result_members
-from ciguard.errors import InputError
 from ciguard.guard.verdict import Finding
 from ciguard.model import EndLine, EventLine, Record, ShardLine
 
@@ -106,24 +104,14 @@ def _read_shard(
     by_suite_key = _by_suite_key(units)
     leg.ways = tuple(by_suite_key)
     leg.files = [file.path for file in files]
-    cases = [
-        _Case(leg, case, file.suite, file.variant)
-        for file in files
-        for case in _cases(file, leg.damage, budget)
-    ]
+    cases: list[_Case] = []
+    for file in files:
+        found, damage = read_result_file(file, budget)
+        cases += [_Case(leg, case, file.suite, file.variant) for case in found]
+        leg.damage += damage
     for suite_key, inventory in by_suite_key.items():
         cases = _assign_cases(cases, suite_key, inventory)
     return cases
-
-
-def _cases(file: ResultFile, damage: list[str], budget: UnpackBudget) -> Iterator[Result]:
-    try:
-        for path, content in result_members(file.path, file.content):
-            cases, problem = read_cases(content, path, budget)
-            damage += [problem] if problem else []
-            yield from cases
-    except InputError as error:
-        damage.append(f"{error.where}: {error.what}")
 
 
 def _by_suite_key(units: Iterable[PlannedUnit]) -> dict[SuiteKey, list[InventoryUnit]]:

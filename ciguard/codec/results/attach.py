@@ -170,15 +170,24 @@ def records_of_results(files: Iterable[ResultFile], source: str) -> tuple[Record
     legs: dict[str, _Leg] = defaultdict(lambda: _Leg([], []))
     for file in sorted(files, key=lambda file: file.path):
         leg = legs[file.shard]
-        try:
-            for path, content in result_members(file.path, file.content):
-                found, problem = read_cases(content, path, budget)
-                leg.damage += [problem] if problem else []
-                suite, variant = file.suite or "", file.variant or ""
-                leg.results += [replace(one, suite=suite, variant=variant) for one in found]
-        except InputError as error:
-            leg.damage.append(f"{error.where or file.path}: {error.what}")
+        found, damage = read_result_file(file, budget)
+        suite, variant = file.suite or "", file.variant or ""
+        leg.results += [replace(one, suite=suite, variant=variant) for one in found]
+        leg.damage += damage
     return tuple(_record(shard, leg, source) for shard, leg in sorted(legs.items()))
+
+
+def read_result_file(file: ResultFile, budget: UnpackBudget) -> tuple[list[Result], list[str]]:
+    """The cases of a file, or of those in an archive, and what cannot be read."""
+    cases, damage = [], []
+    try:
+        for path, content in result_members(file.path, file.content):
+            found, problem = read_cases(content, path, budget)
+            cases += found
+            damage += [problem] if problem else []
+    except InputError as error:
+        damage.append(f"{error.where or file.path}: {error.what}")
+    return cases, damage
 
 
 def _record(shard: str, leg: _Leg, source: str) -> Record:
