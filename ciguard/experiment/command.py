@@ -18,12 +18,11 @@ from ciguard.sources import local
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from ciguard.document import Block
     from ciguard.experiment.commit_test import CommitResult
     from ciguard.experiment.measurement import Measurement
-    from ciguard.experiment.process import SignalGuard
+    from ciguard.experiment.process import LegRun, LegRunner
     from ciguard.experiment.result import Experiment
     from ciguard.experiment.schedule import Design, Side, Step
     from ciguard.invocation import Invocation
@@ -228,10 +227,9 @@ def _run_experiment(
     why: result.StopReason = "interrupted"
     try:
         with process.SignalGuard() as stopping, stopping.private_folder() as folder:
-            bench = _CommandRunner(
-                invocation, design, commands, stopping, folder, began_s + budget_s
-            )
-            why = result.run_design(design, done, bench.measure, bench.remaining_s)
+            legs = process.LegRunner(stopping, folder, began_s + budget_s)
+            bench = _CommandRunner(invocation, design, commands, legs)
+            why = result.run_design(design, done, bench.measure, legs.remaining_s)
     except process.Interrupted as error:
         stopped_by = error.number
     return result.conclude(
@@ -251,54 +249,36 @@ class _CommandRunner:
     invocation: Invocation
     design: Design
     commands: Mapping[Side, str]
-    stopping: SignalGuard
-    folder: Path
-    until_s: float
-    runs: int = 0
-
-    def remaining_s(self) -> float:
-        """What is left of the budget."""
-        from ciguard.experiment.process import now_s  # noqa: PLC0415
-
-        return self.until_s - now_s()
+    legs: LegRunner
 
     def measure(self, step: Step) -> Measurement:
         """One run: a leg of its own."""
-        from ciguard.experiment import measurement, process, view  # noqa: PLC0415
+        from ciguard.experiment import view  # noqa: PLC0415
 
-        self.runs += 1
         condition = self.design.conditions[step.condition]
-        place = self.folder / f"{self.runs:04}"
         shell = ("sh", "-c", substitute(self.commands[step.side], condition))
-        began_s = process.now_s()
-        code, output_text = self.stopping.run(
-            (*process.LEG, "--record", str(place), "--", *shell),
-            self.invocation.folder,
-            {**self.invocation.environ, **condition},
-            self.remaining_s(),
-        )
-        found = measurement.Measurement(
-            step, duration_s=process.now_s() - began_s, hit_budget=code is None
-        )
-        if not found.hit_budget:
-            found = _read(found, place, output_text)
+        environ = {**self.invocation.environ, **condition}
+        found = _read(self.legs.run(step, ("--", *shell), self.invocation.folder, environ))
         name = view.step_text(step, self.design, view.COMMANDS)
         console.err(f"{name}: {view.measurement_text(found)}")
         return found
 
 
-def _read(run: Measurement, record_dir: Path, output_text: str) -> Measurement:
+def _read(run: LegRun) -> Measurement:
     """The run with its numbers, or with how it failed."""
     from ciguard.experiment import measurement, process  # noqa: PLC0415
 
+    found, record_dir = run.measurement, run.record_dir
+    if found.hit_budget:
+        return found
     records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
     if not records:
-        return replace(run, failure=output_text.strip() or "no record")
+        return replace(found, failure=run.output_text.strip() or "no record")
     log = process.tail(record_dir / "process-001.log", measurement.LAST_BYTES)
     failure = measurement.failure_of(records[0], log)
     if failure:
-        return replace(run, failure=failure)
-    return replace(run, values=measurement.values_of(records[0]))
+        return replace(found, failure=failure)
+    return replace(found, values=measurement.values_of(records[0]))
 
 
 def _render(blocks: tuple[Block, ...], content: dict[str, Any], format_: str) -> str:

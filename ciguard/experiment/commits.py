@@ -78,13 +78,14 @@ def confirm(invocation: Invocation, request_args: CommitTestRequest) -> CommitRe
                 )
                 for side, commit in commits.items()
             }
-            bench = _CommitRunner(invocation, config, stopping, folder, places, wanted, excluded)
+            legs = process.LegRunner(stopping, folder)
+            bench = _CommitRunner(invocation, config, folder, places, wanted, excluded, legs)
             for side in places:
-                bench.set_up(side)
+                bench.set_up(side, stopping)
             began_s = process.now_s()  # the budget is for runs
-            bench.until_s = began_s + request_args.budget_s
+            legs.until_s = began_s + request_args.budget_s
             why = result.run_design(
-                request_args.design, done, bench.measure, bench.remaining_s, may_stop_early=False
+                request_args.design, done, bench.measure, legs.remaining_s, may_stop_early=False
             )
     except process.Interrupted as error:
         stopped_by = error.number
@@ -161,13 +162,11 @@ class _CommitRunner:
 
     invocation: Invocation
     config: Config
-    stopping: SignalGuard
     folder: Path
     checkouts: Mapping[Side, Path]
     request: commit_test.Request
     exclusions: dict[CaseKey, commit_test.Exclusion]
-    until_s: float = float("inf")
-    runs: int = 0
+    legs: process.LegRunner
     suites: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -176,18 +175,14 @@ class _CommitRunner:
             commit_test.plan_of(self.request.units, self.suites)
         )
 
-    def remaining_s(self) -> float:
-        """What is left of the budget."""
-        return self.until_s - process.now_s()
-
-    def set_up(self, side: Side) -> None:
+    def set_up(self, side: Side, stopping: SignalGuard) -> None:
         """Make a checkout ready. Raises InputError where the project's command cannot."""
         command = self.config.experiment.setup
         if not command:
             return
         console.err(f"{commit_test.SIDES[side]}: {one_line(command)}")
         argv = ("sh", "-c", command)
-        code, output_text = self.stopping.run(
+        code, output_text = stopping.run(
             argv, self.checkouts[side], self.environ(side), float("inf")
         )
         if code:
@@ -205,20 +200,10 @@ class _CommitRunner:
 
     def measure(self, step: Step) -> measurement.Measurement:
         """One run of all units on one side."""
-        self.runs += 1
-        place = self.folder / f"{self.runs:04}"
         plan = str(self.folder / "plan.json")
-        argv = (*process.LEG, "--plan", plan, "--shard", commit_test.SHARD, "--record", str(place))
-        began_s = process.now_s()
-        environ = self.environ(step.side)
-        code, output_text = self.stopping.run(
-            argv, self.checkouts[step.side], environ, self.remaining_s()
-        )
-        found = measurement.Measurement(
-            step, duration_s=process.now_s() - began_s, hit_budget=code is None
-        )
-        if not found.hit_budget:
-            found = self._read(found, place, output_text)
+        arguments = ("--plan", plan, "--shard", commit_test.SHARD)
+        cwd, environ = self.checkouts[step.side], self.environ(step.side)
+        found = self._read(self.legs.run(step, arguments, cwd, environ))
         summary = (
             f"{len(found.values)} numbers"
             if found.values
@@ -228,14 +213,16 @@ class _CommitRunner:
         console.err(f"{name}: {summary} in {found.duration_s:.1f} s")
         return found
 
-    def _read(
-        self, run: measurement.Measurement, record_dir: Path, output_text: str
-    ) -> measurement.Measurement:
+    def _read(self, run: process.LegRun) -> measurement.Measurement:
+        """The run with its numbers, or with how it failed."""
+        found, record_dir = run.measurement, run.record_dir
+        if found.hit_budget:
+            return found
         records = local.read_record_tree(record_dir) if record_dir.is_dir() else ()
-        failure = commit_test.failure_of(records, output_text)
+        failure = commit_test.failure_of(records, run.output_text)
         if failure:
-            return replace(run, failure=failure)
-        found = commit_test.exclusions(records[0], self.request.units, run.step.side)
-        for key, one in found.items():
+            return replace(found, failure=failure)
+        excluded = commit_test.exclusions(records[0], self.request.units, found.step.side)
+        for key, one in excluded.items():
             self.exclusions.setdefault(key, one)
-        return replace(run, values=commit_test.values_of(records[0]))
+        return replace(found, values=commit_test.values_of(records[0]))

@@ -11,10 +11,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ciguard.experiment.measurement import Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from ciguard.experiment.schedule import Step
 
 # `-I`: neither a folder `ciguard` of the project nor its PYTHONPATH shadows a module of ours.
 LEG: Final = (sys.executable, "-I", "-m", "ciguard.run")
@@ -85,7 +89,7 @@ class SignalGuard:
         In a session of its own: what is typed at the terminal reaches it through us, once.
 
         Raises:
-            Stopped: somebody wants an end; the program has had its own by then.
+            Interrupted: by a signal; the program has ended by then.
         """
         process = None
         with tempfile.TemporaryFile() as output_file:
@@ -110,6 +114,42 @@ class SignalGuard:
                         _end(process)
             output_file.seek(0)
             return code, output_file.read().decode("utf-8", "replace")
+
+
+class LegRun(NamedTuple):
+    """A leg that is over: without numbers yet, where its record is, and what it printed."""
+
+    measurement: Measurement
+    record_dir: Path
+    output_text: str
+
+
+class LegRunner:
+    """Runs legs in turn, each with a record of its own, until its budget is spent."""
+
+    def __init__(self, guard: SignalGuard, folder: Path, until_s: float = float("inf")) -> None:
+        self.until_s = until_s
+        self._guard, self._folder, self._runs = guard, folder, 0
+
+    def remaining_s(self) -> float:
+        """What is left of the budget."""
+        return self.until_s - now_s()
+
+    def run(
+        self, step: Step, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]
+    ) -> LegRun:
+        """Run a leg.
+
+        Raises:
+            Interrupted: by a signal; the leg has ended by then.
+        """
+        self._runs += 1
+        record_dir = self._folder / f"{self._runs:04}"
+        began_s = now_s()
+        argv = (*LEG, "--record", str(record_dir), *arguments)
+        code, output_text = self._guard.run(argv, cwd, environ, self.remaining_s())
+        found = Measurement(step, duration_s=now_s() - began_s, hit_budget=code is None)
+        return LegRun(found, record_dir, output_text)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
