@@ -98,7 +98,7 @@ WORDS: Final[Mapping[Kind, Words]] = {
         "GitHub lists its job as not ended", "wait until it has ended, then run this command again"
     ),
     "job_succeeded": Words("its job succeeded", _UPLOAD),
-    "tests_exited": Words("its tests ended with exit code {exit_code}", _UPLOAD),
+    "tests_exited": Words("its tests ended with exit code {exit_code}"),
     "record_without_job": Words(
         'it has a record, but no job of this run is named "{name}"',
         "check the jobs of the run, then run it again",
