@@ -1,4 +1,4 @@
-"""Numbers and foreign names as text for people: terminal, Markdown. Pure.
+"""Numbers and foreign names as text for people: terminal, Markdown, annotations. Pure.
 
 Names and messages come from pull requests, so nothing of them may be taken for markup.
 """
@@ -6,7 +6,7 @@ Names and messages come from pull requests, so nothing of them may be taken for 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from ciguard.model import UnitKey
 
@@ -190,3 +190,39 @@ def last_error_line(text: str) -> str:
     lines = _lines(text)
     error_lines = [line for line in lines if _ERROR_WORDS.search(line)]
     return " / ".join(dict.fromkeys([*error_lines[-1:], *lines[-1:]])) or "nothing"
+
+
+def annotation(
+    level: Literal["error", "warning"],
+    message: str,
+    *,
+    file: str = "",
+    line: int | None = None,
+    title: str = "",
+) -> str:
+    """Spell an annotation as the workflow command that the runner of GitHub Actions obeys.
+
+    The escapes are those of the runner's own toolkit.
+
+    Args:
+        file: relative to the repository's root.
+    """
+    properties = {"file": file, "line": "" if line is None else str(line), "title": title}
+    given = ",".join(f"{key}={_command_property(text)}" for key, text in properties.items() if text)
+    return f"::{level}{' ' if given else ''}{given}::{_command_text(message)}"
+
+
+def _command_text(text: str) -> str:
+    # Marks that a terminal or a browser obeys are spelled out; line ends have their own escapes.
+    text = "".join(
+        character
+        if character.isprintable() or character in "\r\n"
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+    # The percent sign first, else it would escape the escapes.
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _command_property(text: str) -> str:
+    return _command_text(text).replace(":", "%3A").replace(",", "%2C")

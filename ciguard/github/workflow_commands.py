@@ -1,13 +1,12 @@
-"""Workflow commands as strings: what a step prints or appends for the runner to obey; pure.
+"""Outputs of a step as strings, which its command appends for the runner to read; pure.
 
-Source: docs.github.com, "Workflow commands for GitHub Actions"; the escapes are those of the
-runner's own toolkit. Printing and appending is the caller's.
+Source: docs.github.com, "Workflow commands for GitHub Actions".
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,36 +30,6 @@ def set_output(name: str, value: str) -> str:
 def outputs(values: Mapping[str, str]) -> str:
     """Spell several outputs, in their order."""
     return "".join(set_output(name, value) for name, value in values.items())
-
-
-def annotation(
-    level: Literal["error", "warning"],
-    message: str,
-    *,
-    file: str = "",
-    line: int | None = None,
-    title: str = "",
-) -> str:
-    """Spell an annotation; `file` is relative to the repository's root."""
-    properties = {"file": file, "line": "" if line is None else str(line), "title": title}
-    given = ",".join(f"{key}={_property(text)}" for key, text in properties.items() if text)
-    return f"::{level}{' ' if given else ''}{given}::{_message(message)}"
-
-
-def _message(text: str) -> str:
-    # Marks that a terminal or a browser obeys are spelled out; line ends have their own escapes.
-    text = "".join(
-        character
-        if character.isprintable() or character in "\r\n"
-        else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
-    # The percent sign first, else it would escape the escapes.
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _message(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _delimiters() -> itertools.chain[str]:

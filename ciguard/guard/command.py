@@ -11,7 +11,7 @@ import click
 from ciguard import console
 from ciguard.codec.results.result_patterns import HELP
 from ciguard.errors import InputError
-from ciguard.github.workflow_commands import annotation, outputs
+from ciguard.github.workflow_commands import outputs
 from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.effective_policy import effective_policy
 from ciguard.guard.github_facts import query_jobs
@@ -25,6 +25,7 @@ from ciguard.render.plaintext import as_text
 from ciguard.sources import local
 from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
 from ciguard.suites_and_pools import configured_suites
+from ciguard.text import annotation
 
 if TYPE_CHECKING:
     from ciguard.history.file import History

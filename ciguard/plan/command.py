@@ -47,7 +47,7 @@ from ciguard.render.plaintext import as_text
 from ciguard.run.frameworks.registry import framework
 from ciguard.sources import local
 from ciguard.suites_and_pools import pool_of_suites, pools_of, suites_of, with_inventory_suites
-from ciguard.text import count_of
+from ciguard.text import annotation, count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -353,9 +353,7 @@ def _write_outputs(
 def _warn(result: PlanResult, *, github: bool) -> None:
     for text in map(view.note_text, result.plan.warnings):
         if github:
-            console.workflow_command(
-                workflow_commands.annotation("warning", text, title="ciguard plan")
-            )
+            console.workflow_command(annotation("warning", text, title="ciguard plan"))
         else:
             console.err(f"warning: {text}")
 

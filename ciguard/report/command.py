@@ -22,7 +22,7 @@ from ciguard.compare.run_columns import runs_from_records
 from ciguard.errors import CiguardError, ExitCode, InputError
 from ciguard.github.client import GitHub
 from ciguard.github.events import current_run
-from ciguard.github.workflow_commands import annotation, outputs
+from ciguard.github.workflow_commands import outputs
 from ciguard.guard.annotations import annotations_of, outputs_of
 from ciguard.guard.effective_policy import effective_policy
 from ciguard.guard.github_facts import query_jobs
@@ -48,6 +48,7 @@ from ciguard.sources.inputs import RUN_HELP, Sources, open_inputs
 from ciguard.sources.previous_run import artifact_name, load_previous_run
 from ciguard.sources.record_finder import RecordFinder
 from ciguard.suites_and_pools import configured_suites
+from ciguard.text import annotation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,6 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ciguard.github import workflow_commands
+from ciguard.text import annotation
 
 
 def read_outputs(text: str) -> dict[str, str]:
@@ -53,32 +54,27 @@ def test_a_name_that_is_syntax_is_refused(name: str) -> None:
 
 
 def test_a_bare_error() -> None:
-    assert workflow_commands.annotation("error", "no records") == "::error::no records"
+    assert annotation("error", "no records") == "::error::no records"
 
 
 def test_an_error_at_a_place() -> None:
-    assert workflow_commands.annotation(
+    assert annotation(
         "error", "3 % off:\r\nsee, there", file="a,b:c.py", line=4, title="50%: x"
     ) == ("::error file=a%2Cb%3Ac.py,line=4,title=50%25%3A x::3 %25 off:%0D%0Asee, there")
 
 
 def test_a_warning_with_a_title_only() -> None:
-    assert (
-        workflow_commands.annotation("warning", "slow", title="ciguard")
-        == "::warning title=ciguard::slow"
-    )
+    assert annotation("warning", "slow", title="ciguard") == "::warning title=ciguard::slow"
 
 
 def test_what_cannot_be_seen_is_spelled_out() -> None:
-    spelled = workflow_commands.annotation(
-        "error", "no \x1b[31m\nnext \u202e", file="a\x07.py", title="t\u2066"
-    )
+    spelled = annotation("error", "no \x1b[31m\nnext \u202e", file="a\x07.py", title="t\u2066")
     assert spelled == ("::error file=a\\x07.py,title=t\\u2066::no \\x1b[31m%0Anext \\u202e")
 
 
 @given(st.text(), st.text(), st.text())
 def test_an_annotation_is_one_line_and_one_command(message: str, file: str, title: str) -> None:
-    text = workflow_commands.annotation("error", message, file=file, title=title)
+    text = annotation("error", message, file=file, title=title)
     assert "\n" not in text
     assert "\r" not in text
     properties = text.removeprefix("::error").partition("::")[0]

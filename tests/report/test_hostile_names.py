@@ -14,12 +14,11 @@ from markdown_it import MarkdownIt
 from report.browser import dumped, needs_browser
 from report.hostile_names import NAMES, hostile_report
 
-from ciguard.github.workflow_commands import annotation
 from ciguard.guard.annotations import annotations_of
 from ciguard.render.markdown import SizeLimit, utf16_units
 from ciguard.report.check_annotations import check_annotations
 from ciguard.report.view import Report
-from ciguard.text import one_line
+from ciguard.text import annotation, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Mapping, Sequence
 from ciguard.model import SLOTS, repository_path
 from ciguard.model.jobs import is_github_actions
 from ciguard.run.output.writer import BackgroundWriter
-from ciguard.text import count_of, duration, one_line, size, unit_name
+from ciguard.text import annotation, count_of, duration, one_line, size, unit_name
 
 if TYPE_CHECKING:
     from ciguard.model import Result, Suite, UnitKey
@@ -210,22 +210,14 @@ class Console:
         shown = bad if len(bad) <= ANNOTATED else bad[: ANNOTATED - 1]
         for result in shown:
             file = repository_path(suites, result.suite, result.file) or result.file or ""
-            place = {"file": file, "line": str(result.line or "")}
-            place["title"] = unit_name(result.key.unit_key)
-            given = ",".join(f"{name}={_property(text)}" for name, text in place.items() if text)
             how = result.outcome if result.ending == "completed" else result.ending
-            self.print_line(f"::error {given}::{_message(how + _reason(result.message))}")
+            what = how + _reason(result.message)
+            title = unit_name(result.key.unit_key)
+            self.print_line(
+                annotation("error", what, file=file, line=result.line or None, title=title)
+            )
         if len(shown) < len(bad):
             self.print_line(f"::error ::and {len(bad) - len(shown)} more: see the step's log")
-
-
-def _message(text: str) -> str:
-    # As the runner's own toolkit escapes; the percent sign first, else it would escape the escapes.
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _message(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _visible(text: str) -> str:
