@@ -11,8 +11,6 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ciguard.model import TIME_UNITS
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -39,11 +37,6 @@ class MetricChange:
     n_after: int
 
     @property
-    def is_cost(self) -> bool:
-        """Say that less of it is better: a time or a size. Of other numbers nobody knows."""
-        return self.unit in TIME_UNITS or self.unit == "bytes"
-
-    @property
     def relative_change(self) -> float:
         """How far it moved, in its own measure; a change from nothing is the farthest."""
         if self.ratio is None:
@@ -63,11 +56,6 @@ class Metrics:
     def moved(self) -> tuple[MetricChange, ...]:
         """Those that changed by enough to be counted."""
         return tuple(one for one in self.changes if one.relative_change >= NOTABLE_RATIO)
-
-    @property
-    def is_mixed(self) -> bool:
-        """Say that some costs rose and others fell."""
-        return len({one.after > one.before for one in self.moved if one.is_cost}) > 1
 
 
 NO_METRICS: Final = Metrics()

@@ -342,8 +342,7 @@ def metrics_text(found: Metrics) -> str:
     ]
     if found.only_before or found.only_after:
         parts.append(f"{found.only_before} only before, {found.only_after} only now")
-    text = f"{'; '.join(parts)}; no verdict, as their variation is unknown"
-    return f"mixed: {text}" if found.is_mixed else text
+    return f"{'; '.join(parts)}; no verdict, as their variation is unknown"
 
 
 def run_text(run: RunInfo) -> str:

@@ -76,20 +76,6 @@ def test_of_several_values_the_median_stands_for_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("units", "is_mixed"), [(("s", "bytes"), True), (("s", "images"), False), (("", ""), False)]
-)
-def test_two_that_contradict_each_other_are_mixed(units: tuple[str, str], is_mixed: bool) -> None:
-    """Where somebody knows which is better: of a number without a unit nobody does."""
-    names = zip(("a", "b"), units, strict=True)
-    before = [metric(name, 100, unit) for name, unit in names]
-    after = [metric("a", 150, units[0]), metric("b", 50, units[1])]
-    found = compared(before, after)
-    assert metrics_text(found.metrics).startswith("mixed: ") is is_mixed
-    assert len(found.metrics.changes) == 2
-    assert found.state == "inconclusive", "numbers only: no verdict of the run"
-
-
-@pytest.mark.parametrize(
     ("before", "after", "words"),
     [
         (0.0, 5.0, "0 -> 5"),
