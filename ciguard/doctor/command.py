@@ -278,11 +278,7 @@ def _github_checks(
 
 def _machine() -> Iterator[Check]:
     """What a leg on a machine like this one could measure and guard."""
-    headroom = CURRENT.headroom(None)
-    try:
-        memory = headroom.memory_bytes()
-    finally:
-        headroom.close()
+    memory = CURRENT.headroom(None).memory_bytes()
     cpus = count_of(CURRENT.cpus() or 0, "cpu")
     if memory is None:
         fix = "set memory of its pool in ciguard.toml"

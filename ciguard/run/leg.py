@@ -113,7 +113,7 @@ def check_suites(plan: Plan, shard: Shard) -> None:
     """Find out before the first process what would stop every one of them.
 
     Raises:
-        InputError: a suite's folder is not there.
+        InputError: a suite's folder is not there, or an id cannot be handed over.
         UsageError: a framework that this version does not know.
     """
     for name in sorted({unit.suite for unit in shard.units}):
@@ -122,7 +122,10 @@ def check_suites(plan: Plan, shard: Shard) -> None:
         if not os.path.isdir(suite.cwd):
             fix = "check out the repository first, and start in its root"
             raise InputError(f"no folder {suite.cwd!r} here", where=where, fix=fix)
-        framework(suite.framework, where=where)
+        units = [unit.unit for unit in shard.units if unit.suite == name and "\n" in unit.unit]
+        if framework(suite.framework, where=where).IDS_ONE_PER_LINE and units:
+            what = f"the id {units[0]!r:.200} has a line feed, and its framework reads lines"
+            raise InputError(what, where=where, fix="rename the test, or exclude it")
 
 
 def check_commit(plan: Plan, head: ShardLine) -> None:
@@ -358,5 +361,4 @@ def _supervise(job: LegSpec, guardrail: Headroom) -> LegVerdict:
         return Supervisor(job, record, guardrail, console).run()
     finally:
         record.close()
-        guardrail.close()
         console.close()

@@ -7,7 +7,6 @@ count as used. Sources: proc(5); kernel, admin-guide/cgroup-v2.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from dataclasses import dataclass
@@ -115,21 +114,18 @@ def with_limits(folders: tuple[str, ...]) -> tuple[MemoryLimit, ...]:
 
 
 class LinuxHeadroom(Headroom):
-    """Reads what is left, 50 times a second, through one kept descriptor."""
+    """Reads what is left, 50 times a second."""
 
     def __init__(self, meminfo: str | None = None) -> None:
         super().__init__(meminfo)
-        self._meminfo = -1
-        # Elsewhere than on Linux nothing is known, and nothing is guarded.
-        with contextlib.suppress(OSError):
-            self._meminfo = os.open(meminfo or MEMINFO, os.O_RDONLY | os.O_CLOEXEC)
+        self._meminfo = meminfo or MEMINFO
         self._folders = memory_cgroups(_read("/proc/self/cgroup") or b"")
         self._limited = with_limits(self._folders)
 
     def machine(self) -> MachineMemory:
         """What the machine says now."""
-        content = os.pread(self._meminfo, 4096, 0) if self._meminfo >= 0 else b""
-        return parse_meminfo(content)
+        # Elsewhere than on Linux nothing is known, and nothing is guarded.
+        return parse_meminfo(_read(self._meminfo) or b"")
 
     def memory_bytes(self) -> int | None:
         """What the leg may use at most: the machine's memory, or its tightest cgroup's limit."""
@@ -160,9 +156,3 @@ class LinuxHeadroom(Headroom):
         Only a rise while one of our processes died by a signal means something.
         """
         return read_number(self.oom_file(), b"oom_kill") or 0
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        if self._meminfo >= 0:
-            os.close(self._meminfo)
-            self._meminfo = -1

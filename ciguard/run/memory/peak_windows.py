@@ -251,9 +251,6 @@ class PeakTracker:
         )
         return any(faults != before.get(pid, 0) for pid, faults in self._reaped.items())
 
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 def _last_pid() -> bytes:
     """The newest process or thread in our namespace; b"" where that is not known."""

@@ -71,9 +71,6 @@ class TreeMemory:
                 self._pids.add(pid)
                 waiting.extend(children(pid))
 
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 def _resident_bytes(statm: bytes) -> int:
     return int(statm.split(b" ", 2)[1]) * PAGE_BYTES
@@ -87,15 +84,13 @@ class Pressure:
     """
 
     def __init__(self, path: str = PRESSURE) -> None:
-        self._descriptor = -1
-        with contextlib.suppress(OSError):
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._path = path
         self._initial_totals = self._totals()
 
     def _totals(self) -> tuple[int, ...]:
         """Microseconds: some of them, all of them."""
-        with contextlib.suppress(OSError, ValueError):
-            words = os.pread(self._descriptor, 512, 0).split() if self._descriptor >= 0 else ()
+        with contextlib.suppress(OSError, ValueError), open(self._path, "rb") as stream:
+            words = stream.read().split()
             return tuple(int(word[6:]) for word in words if word.startswith(b"total="))
         return ()  # a kernel that was told to keep no account
 
@@ -103,9 +98,3 @@ class Pressure:
         """Seconds in which some, and in which all of them waited; None where that is not known."""
         now = [(one - was) / 1e6 for one, was in zip(self._totals(), self._initial_totals)]
         return (now[0], now[1]) if len(now) == 2 else (None, None)  # noqa: PLR2004
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1

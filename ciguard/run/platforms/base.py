@@ -116,9 +116,6 @@ class Headroom:
         """How often the system has killed for memory; 0 where it does not count."""
         return 0
 
-    def close(self) -> None:
-        """Give descriptors back."""
-
 
 if TYPE_CHECKING:
 
@@ -152,9 +149,6 @@ if TYPE_CHECKING:
         def read_bytes(self, now_s: float) -> Optional[int]:
             """Its size now; None where nothing can be read."""
 
-        def close(self) -> None:
-            """Give descriptors back."""
-
     class PeakTracker(Protocol):
         """Peaks of a tree from outside, between looks at what it says."""
 
@@ -173,9 +167,6 @@ if TYPE_CHECKING:
 
         def take_peaks(self) -> Sequence[PeakLine]:
             """All are read: what its results lack."""
-
-        def close(self) -> None:
-            """Give descriptors back."""
 
     class Platform(Protocol):
         """One operating system. Modules satisfy it by having the names."""

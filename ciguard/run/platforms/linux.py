@@ -59,9 +59,8 @@ class LinuxInstruments(MemoryInstruments):
         return {"stalled_s": some_s, "fully_stalled_s": all_s}
 
     def close(self) -> None:
-        """Give descriptors back, and stop asking."""
+        """Stop asking."""
         self._gpus.close()
-        self._pressure.close()
 
 
 start = SupervisedProcess

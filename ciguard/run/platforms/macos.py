@@ -54,9 +54,6 @@ class PsTree:
             self._sizes = {pid: listed[pid][1] for pid in reaper.below(self._root, parents)}
         return sum(self._sizes.values()) if self._sizes else None
 
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 class MachineSize(Headroom):
     """The machine's size alone: what is free is not asked, and nothing is guarded."""

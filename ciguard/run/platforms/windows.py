@@ -295,9 +295,6 @@ class CommittedTree:
             return None
         return sum(map(committed_bytes, process.job.pids())) or None
 
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 class CommitLimit(Headroom):
     """What can still be committed, and half of what page files would have to hold.

@@ -255,9 +255,6 @@ class ProcessHandle:
         Its log is the console's then: somebody may still read it.
         """
         self.process.close()
-        if self.windows is not None:
-            self.windows.close()
-        self.tree.close()
         for tail in self._tails.values():
             tail.close()
 

@@ -37,13 +37,11 @@ def test_half_of_the_free_swap_counts(tmp_path: Path) -> None:
     headroom = guardrail.headroom_bytes(guardrail.machine())
     assert headroom is not None
     assert headroom <= GIB + (1 << 19), "less only where a cgroup of this machine has less"
-    guardrail.close()
 
 
 def test_without_any_source_nothing_is_known(tmp_path: Path) -> None:
     guardrail = LinuxHeadroom(str(tmp_path / "nothing"))
     assert guardrail.machine() == MachineMemory(None, None, None, None)
-    guardrail.close()
 
 
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="Linux only")
@@ -54,7 +52,6 @@ def test_this_machine_has_memory_and_counts_its_kills() -> None:
     assert headroom is not None
     assert 0 < headroom <= memory + (guardrail.machine().swap_free_bytes or 0)
     assert guardrail.oom_kills() >= 0
-    guardrail.close()
 
 
 def test_cgroup_v2_every_level_with_a_limit(tmp_path: Path) -> None:

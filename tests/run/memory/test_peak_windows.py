@@ -153,8 +153,6 @@ def test_only_marks_of_our_own_processes_are_taken(*, ours: bool) -> None:
             windows.add_line(result("a"))
             found.extend(windows.take_peaks())
         process.stdin.close()
-        windows.close()
-        tree.close()
     if not ours:
         assert found == []
         assert windows.peak_bytes == 0

@@ -41,7 +41,6 @@ def test_the_tree_is_what_is_below_its_root(parent: int) -> None:
     size = tree.read_bytes(0.0)
     assert size is not None
     assert 50 << 20 < size < 100 << 20
-    tree.close()
 
 
 def test_a_tree_that_is_gone_is_not_measured() -> None:
@@ -67,7 +66,6 @@ def test_a_child_that_ends_is_forgotten(parent: int) -> None:
     first = tree.read_bytes(0.0)
     assert first is not None
     until(lambda: (tree.read_bytes(0.0) or 0) > 50 << 20, what="the child is found", timeout_s=5)
-    tree.close()
 
 
 def test_looks_are_taken_at_their_time_and_written_by_twos(parent: int) -> None:
@@ -87,7 +85,6 @@ def test_looks_are_taken_at_their_time_and_written_by_twos(parent: int) -> None:
     assert watch.due(1.7) == (last,)
     assert last.process_bytes == {"1": last.tree_bytes}
     assert watch.peak_bytes[1] >= 50 << 20
-    trees[1].close()
 
 
 @pytest.mark.parametrize(
@@ -130,8 +127,6 @@ def test_pressure_counts_from_its_beginning(tmp_path: Path) -> None:
     assert pressure.stalled_s() == (0.0, 0.0)
     file.write_text(f"{some}7500000\n{full}1250000\n")
     assert pressure.stalled_s() == (2.5, 0.25)
-    pressure.close()
-    assert pressure.stalled_s() == (None, None)
     assert Pressure(str(tmp_path / "nothing")).stalled_s() == (None, None)
 
 
@@ -146,7 +141,6 @@ def test_a_tree_of_the_dead_has_no_size() -> None:
         until(lambda: stat.read_bytes().rpartition(b")")[2].split()[0] == b"Z", what="it is dead")
         tree = TreeMemory(parent.pid)
         assert tree.read_bytes(0.0) is None
-        tree.close()
         parent.communicate("\n")
 
 

@@ -71,7 +71,6 @@ def test_ps_tells_what_proc_tells(holder: int) -> None:
 def test_a_tree_is_as_large_by_ps_as_by_proc(holder: int) -> None:
     by_ps, by_proc = macos.PsTree(holder), TreeMemory(holder)
     sizes = by_ps.read_bytes(0.0), by_proc.read_bytes(0.0)
-    by_proc.close()
     assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
     assert (sizes[0] or 0) > 50 << 20
 
@@ -81,7 +80,6 @@ def test_the_machine_is_as_large_as_meminfo_says() -> None:
     guardrail = LinuxHeadroom()
     assert memory.memory_bytes() == guardrail.machine().total_bytes
     assert memory.headroom_bytes(memory.machine()) is None, "nothing is guarded"
-    guardrail.close()
 
 
 def test_a_bare_keeper_ends_the_group_and_what_left_it_but_not_its_parent(tmp_path: Path) -> None:
