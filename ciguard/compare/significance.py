@@ -59,6 +59,7 @@ class CaseChange:
     are the 95 % interval of the ratio, None where there is no scale to judge by. `n` counts the
     baseline values. `is_large`: a wall time of 3 times as much and 1 s more, which is named even
     when it is not confirmed; where only the wall time as measured is so large, `after` is that.
+    `measured`: of a duration, the seconds that this run took; `after` is corrected for its speed.
     """
 
     key: CaseKey
@@ -73,6 +74,7 @@ class CaseChange:
     low: float | None = None
     high: float | None = None
     is_large: bool = False
+    measured: float | None = None
 
     @property
     def name(self) -> str:
@@ -278,6 +280,7 @@ class CaseInput:
             low=low,
             high=high,
             is_large=bool(self.is_large(sign)[row]),
+            measured=float(run.wall_s[row]) if self.measure == "wall_s" else None,
         )
 
 

@@ -7,6 +7,7 @@ and `Shown` what a document has above this one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isclose
 from typing import TYPE_CHECKING, Final
 
 from ciguard import document as doc
@@ -72,6 +73,7 @@ TOTALS: Final[dict[TotalName, str]] = {
     "tests_s": "sum of the tests",
     "peak_bytes": "largest peak",
 }
+VISIBLE_SPEED: Final = 0.02  # a smaller correction is not seen in the numbers of a table
 MAX_NAMED: Final = 3  # lost tests by name in a text: they say less than their number
 MAX_OPEN: Final = 5  # large changes that are not confirmed; more of them are folded
 MAX_CASES: Final = 10  # of a kind by name in a text
@@ -302,20 +304,27 @@ def _measure(
 
 
 def _changes(changes: Sequence[CaseChange], links: Links) -> Table:
+    """Times stand as they were measured; their change does not count the speed of the runner."""
+    corrected = any(
+        one.measured is not None and not isclose(one.measured, one.after, rel_tol=VISIBLE_SPEED)
+        for one in changes
+    )
     columns = (
         Column("test"), Column("verdict"), Column("before", "right"), Column("after", "right"),
-        Column("change", "right"), Column("shard", drop=1),
+        Column("change at equal speed" if corrected else "change", "right"),
+        Column("shard", drop=1),
     )  # fmt: skip
     return Table(columns, tuple(_change(one, links) for one in changes), "change")
 
 
 def _change(one: CaseChange, links: Links) -> Row:
     show = duration if one.measure == "wall_s" else size
+    after = one.after if one.measured is None else one.measured
     return (
         Code(one.name),
         change_verdict(one),
         Cell(show(one.before), one.before),
-        Cell(show(one.after), one.after),
+        Cell(show(after), after),
         Cell(f"{percent(one.ratio)} ({words.interval_text(one)})", min(one.ratio, 1e9)),
         Link(one.shard, links.shard(one.shard)),
     )
@@ -372,8 +381,12 @@ def _totals(comparison: Comparison, said: frozenset[Fact]) -> Facts:
     for one in comparison.totals:
         show = size if one.name == "peak_bytes" else duration
         after = _placeholder(comparison) if one.after is None else show(one.after)
-        n = f"{count_of(one.n, 'test')} that passed in both" if one.name == "tests_s" else ""
-        rows.append((TOTALS[one.name], f"{show(one.before)} -> {after} ({n or f'n={one.n}'})"))
+        n = count_of(one.n, "baseline run")
+        if one.name == "tests_s":
+            n = f"{count_of(one.n, 'test')} that passed in both"
+        elif one.n > 1:
+            n = f"median of {n}"
+        rows.append((TOTALS[one.name], f"{show(one.before)} ({n}) -> {after}"))
     if cost := _costs(comparison):
         rows.append(("billed", cost))
     known = comparison.suite_speed.verdict not in ("not measured", "not enough data")

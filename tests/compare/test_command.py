@@ -240,7 +240,7 @@ def test_numbers_of_a_leg_without_an_end_are_not_called_unmeasured(
     assert output.startswith(
         "INCONCLUSIVE: no number is judged, as every shard that measured it before is\nincomplete\n"
     )
-    assert "3.00 s -> 3.00 s (2 tests that passed in both)" in output
+    assert "3.00 s (2 tests that passed in both) -> 3.00 s" in output
 
 
 def test_one_run_of_the_history_is_named_as_one(ciguard: Ciguard, place: Path) -> None:

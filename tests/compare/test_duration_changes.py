@@ -12,7 +12,10 @@ from compare.past_runs import TESTS, Past, factor, names
 from ciguard.compare.compare_runs import compare_run
 from ciguard.compare.comparison import Note
 from ciguard.compare.headline import headline
+from ciguard.compare.view import document
 from ciguard.compare.wording import measure_text
+from ciguard.render.plaintext import as_text
+from ciguard.text import duration
 
 
 def test_a_duration_in_one_run_is_a_suspect_and_is_not_named() -> None:
@@ -53,6 +56,21 @@ def test_two_runs_give_numbers_and_no_verdict() -> None:
     )
     assert {change.tier for change in found.durations.losses} == {"unjudged"}
     assert found.state == "inconclusive"
+
+
+def test_a_table_has_times_as_measured_and_changes_at_equal_speed() -> None:
+    past = Past(12)
+    halved = 0.5 * factor(50, 4.0)  # a runner that is twice as fast, and a test 4 times as slow
+    found = compare_run(past.run(99, wall=halved), None, past.bases)
+    (change,) = found.durations.listed
+    before = past.wall[50]
+    assert change.before == pytest.approx(before, rel=0.1)
+    assert change.measured == pytest.approx(2 * before, rel=0.1)
+    assert change.after == pytest.approx(4 * before, rel=0.1)
+    text = as_text(document(found))
+    assert "change at equal speed" in text
+    assert duration(change.measured) in text
+    assert duration(change.after) not in text
 
 
 def with_a_short_test(runs: int = 12) -> Past:

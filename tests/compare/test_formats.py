@@ -114,10 +114,10 @@ def test_totals_of_a_run_without_a_leg_of_the_base_are_not_shown() -> None:
     legs = {"01": [case("a")], "02": [case("b")]}
     base, head = run_of(legs), run_of({"01": legs["01"]}, run_id=2)
     output = {shape: render(compare_run(head, None, [base])) for shape, render in FORMATS.items()}
-    assert "10 s -> not shown: the run is incomplete (n=1)\n" in output["text"]
-    assert "500 MiB -> not shown: the run is incomplete (n=1)\n" in output["text"]
-    assert "10 s → not shown: the run is incomplete" in output["html"]
-    assert "10 s &#8594; not shown: the run is incomplete" in output["markdown"]
+    assert "10 s (1 baseline run) -> not shown: the run is incomplete\n" in output["text"]
+    assert "500 MiB (1 baseline run) -> not shown: the run is incomplete\n" in output["text"]
+    assert "10 s (1 baseline run) → not shown: the run is incomplete" in output["html"]
+    assert "10 s (1 baseline run) &#8594; not shown: the run is incomplete" in output["markdown"]
     assert json.loads(output["json"])["totals"][0] == {
         "name": "makespan_s",
         "before": 10.0,
