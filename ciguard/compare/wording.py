@@ -218,7 +218,7 @@ def change_verdict(change: CaseChange) -> str:
 def suite_speed_text(found: SuiteSpeed) -> str:
     """ "whole suite: slower (+12 %, n=20, 95 % CI +8..+16)"."""
     if found.verdict == "not measured":
-        return "whole suite: no CPU probe beside a known speed"
+        return "whole suite: no job has both a speed and a CPU probe"
     if found.ratio is None or found.low is None or found.high is None:
         runs = count_of(found.n, "baseline run")
         return f"whole suite: no verdict from {runs} ({MIN_BASELINE_RUNS} are needed)"

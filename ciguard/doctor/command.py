@@ -166,7 +166,7 @@ def _tests(invocation: Invocation, config: Config) -> Iterator[Check]:
                 what = f"{text}, and {count_of(len(found.errors), 'error')}: {first}"
                 yield error(words, what, FIX)
             elif not found.units:
-                yield error(words, text, "are the tests in this folder, and called as usual?")
+                yield error(words, text, "set args or cwd of the suite to the folder of its tests")
             else:
                 yield ok(words, text)
 
@@ -282,9 +282,9 @@ def _machine() -> Iterator[Check]:
     cpus = count_of(CURRENT.cpus() or 0, "cpu")
     if memory is None:
         fix = "set memory of its pool in ciguard.toml"
-        yield warning("memory", f"{cpus}, memory not known: no leg here can be guarded", fix)
+        yield warning("memory", f"{cpus}, memory not known: no job here can be guarded", fix)
     else:
-        yield ok("memory", f"{cpus}, {size(memory)} for all processes of a leg")
+        yield ok("memory", f"{cpus}, {size(memory)} on this machine")
     if CURRENT.LIMITATIONS:
         what = f"not available in a job here: {'; '.join(CURRENT.LIMITATIONS)}"
         yield warning("measuring", what, "docs/reference/platforms.md lists the effects")

@@ -64,7 +64,7 @@ def document(experiment: Experiment) -> tuple[Block, ...]:
     ]
     rows.append(("runs", coverage_text(experiment)))
     return (
-        Headline(f"b beside a: {experiment.verdict}"),
+        Headline(f"b compared with a: {experiment.verdict}"),
         Facts(tuple(rows)),
         *(
             _condition(
@@ -94,7 +94,7 @@ def commit_document(result: CommitResult) -> tuple[Block, ...]:
         for key, one in result.exclusions.items()
     )
     return (
-        Headline(f"head beside base: {result.verdict}"),
+        Headline(f"head compared with base: {result.verdict}"),
         Facts(tuple(rows)),
         Table(columns, cells, "test"),
         Section("excluded", (Bullets(excluded, "test"),), title="Not judged"),

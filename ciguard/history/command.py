@@ -230,7 +230,7 @@ def _load_known(invocation: Invocation, location: str | None) -> tuple[History, 
 
 
 def _nothing_yet(store: HistoryStore) -> InputError:
-    fix = "add a run first: ciguard history add FILE; or what was pulled: ciguard history push FILE"
+    fix = "add a run first (ciguard history add RECORDS), or name the history with --history"
     return InputError("there is no history yet", where=store.location, fix=fix)
 
 

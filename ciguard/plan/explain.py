@@ -160,7 +160,7 @@ def _overheads(case: Explained, shard: Shard) -> Rows:
     ]
     rows += [f"{1000 * gap_s:.3g} ms after each test of its suite"] * (gap_s > 0)
     wall = f"{duration(shard.predicted.wall_s)} of its shard"
-    yield "wall", f"{wall}, besides its tests:" if rows else wall
+    yield "wall", f"{wall}, with these parts besides the tests:" if rows else wall
     yield from (("", row) for row in rows)
 
 

@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 RUN_HELP: Final = "Run on GitHub (123456 or 123456/2) whose plan and records are downloaded."
 EVERY_S: Final = 10.0  # a line
 NO_PLAN: Final = (
-    "no --plan and no --run: what should have run is said nowhere, and records cannot say what is "
-    "missing"
+    "neither --plan nor --run is given: without the plan, missing tests cannot be known"
 )
 NO_PLAN_FIX: Final = (
-    "pass the plan that the legs ran with, or a run; what `ciguard run -- COMMAND` measured has "
-    "none: that command's own exit code is its verdict, and `ciguard compare` reads its record. To "
-    "have a command guarded, give it a plan: ciguard plan --inventory FILE --artifact DIR"
+    "pass the plan that the jobs ran with, or a run. A record of `ciguard run -- COMMAND` has no "
+    "plan: the exit code of the command is its verdict. To guard a command, give it a plan: "
+    "ciguard plan --inventory FILE --artifact DIR"
 )
 
 

@@ -208,7 +208,7 @@ def test_a_record_of_a_command_has_no_plan_and_one_is_told_what_to_do(
 ) -> None:
     ciguard("run", "--record", "rec", "--", sys.executable, "-c", "", cwd=tmp_path)
     done = ciguard("guard", "--records", "rec", cwd=tmp_path, expect=2)
-    assert done.stderr.startswith("ciguard guard: no --plan and no --run: what should")
+    assert done.stderr.startswith("ciguard guard: neither --plan nor --run is given: ")
     assert "`ciguard run -- COMMAND`" in done.stderr
     plan, _ = World().write(tmp_path)
     done = ciguard("guard", "--plan", plan, "--records", "rec", cwd=tmp_path, expect=13)

@@ -105,7 +105,7 @@ def test_what_comes_on_top_and_who_is_suspected_and_where_it_was() -> None:
         candidate_sets=(CandidateSet((0, 1), 2),),
         base=base,
     )
-    assert "of its shard, besides its tests:" in text
+    assert "of its shard, with these parts besides the tests:" in text
     assert "0.40 s to start and 0.10 s to end the job" in text
     assert "2.1 ms after each test of its suite" in text
     assert "fixtures   0.50 s, shared by its file, once a process" in text
