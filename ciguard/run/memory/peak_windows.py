@@ -202,7 +202,7 @@ class PeakTracker:
         """The window that ends now; None where no process is ours to measure."""
         if self._final_bytes is not None:
             return self._final(self._final_bytes)
-        start_s = time.monotonic()
+        start_s = time.thread_time()  # CPU time: on a busy machine windows stay as short
         last_pid = _last_pid()
         changed = last_pid != self._last_pid or not last_pid
         if changed:  # somewhere a process or a thread began
@@ -220,7 +220,7 @@ class PeakTracker:
         lost = changed and self._child_ended()  # one that was not seen, maybe
         for pid in (self._is_ours.keys() - self._tree.pids()) | gone:
             lost = self._is_ours.pop(pid, False) or lost
-        self._every_s = max(EVERY_S, MAX_COST_RATIO * (time.monotonic() - start_s))
+        self._every_s = max(EVERY_S, MAX_COST_RATIO * (time.thread_time() - start_s))
         self._measuring = self._measuring or size > 0
         if not self._measuring:
             return None
