@@ -39,8 +39,8 @@ from ciguard.model import (
     PlanNote,
     Pool,
     Prediction,
-    RunCost,
     Shard,
+    ShardCountOption,
     Suite,
     Variant,
 )
@@ -156,7 +156,7 @@ _CHECKS["tuple[PlannedUnit, ...]"] = _units
 _CHECKS["PlanNoteKind"] = _CHECKS["str"]
 _kind: Any
 for _kind in (  # each after those that it holds
-    *(Variant, Suite, Pool, LegPolicy, Prediction, Exclusion, RunCost, MovedUnit),
+    *(Variant, Suite, Pool, LegPolicy, Prediction, Exclusion, ShardCountOption, MovedUnit),
     *(CulpritCandidate, PlanNote, InventorySummary, Shard),
 ):
     _build = LineSchema(_kind, _CHECKS).build

@@ -147,15 +147,14 @@ class InventorySummary:
 
 
 @dataclass(frozen=True, **SLOTS)
-class RunCost:
-    """What a run comes to: its wall time with set-up and waves, its billed minutes, its price.
+class ShardCountOption:
+    """A number of shards: the run's wall time with set-up and waves, and its billed minutes."""
 
-    `price_usd` is None where a pool has no price.
-    """
-
+    shards: int
     wall_s: float
     minutes: int
     price_usd: float | None = None
+    chosen: bool = False
 
 
 @dataclass(frozen=True, **SLOTS)
@@ -224,9 +223,9 @@ class Plan:
     """The contract of a run, frozen for it. `id` is a hash of everything else in the file.
 
     `gap` = makespan / `lower_bound_s` - 1, of predicted wall times; `floor` is the one unit that no
-    number of shards can go below. `history` says what the estimates come from, and
-    `shard_count_limited_by` why there are not more shards. `job_minutes` is the limit of each job,
-    above that of its step.
+    number of shards can go below. `history` says what the estimates come from. `alternatives`
+    are other numbers of shards, and `shard_count_limited_by` says why there are not more.
+    `job_minutes` is the limit of each job, above that of its step.
     """
 
     id: str
@@ -244,7 +243,7 @@ class Plan:
     workflow: str | None = None
     head_sha: str | None = None
     base: str | None = None  # the plan or run whose shards were kept where they do
-    cost: RunCost | None = None
+    alternatives: tuple[ShardCountOption, ...] = ()
     shard_count_limited_by: tuple[PlanNote, ...] = ()
     risk: float | None = None  # P(any shard passes the deadline), the suite and machines unchanged
     moved_units: tuple[MovedUnit, ...] = ()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ciguard.model import LegPolicy, PlanNote, Prediction, Shard
 from ciguard.plan.loss_isolation import place_candidates
-from ciguard.plan.packing import Costs, Preassigned, form_groups, pack_balanced
+from ciguard.plan.packing import Preassigned, form_groups, pack_balanced
 from ciguard.plan.risk import WallTimeSpread, overrun_probability
 from ciguard.plan.sticky import pack_sticky
 from ciguard.run.policy.simulate import simulate
@@ -106,17 +106,18 @@ def pack_shards(
         work.candidate_sets, positions, count - len(lost), colocated=work.colocated
     )
     apart = isolated.union(*own, *spread)
-    rest = [position for position in work.positions if position not in apart]
-    costs = Costs(work.walls_s, work.setups_s if work.group_key else None)
-    groups = form_groups(costs, work.group_key, rest, colocated=work.colocated)
+    groups = work.groups
+    if apart:
+        rest = [position for position in work.positions if position not in apart]
+        groups = form_groups(work.costs, work.group_key, rest, colocated=work.colocated)
     before = [Preassigned(work.load_s(members), members) for members in spread]
     enough_load_s = (target_s - work.leg.total_s - math.fsum(work.starts_s)) * work.processes
-    packed = pack_balanced(groups, before, costs, enough_load_s)
+    packed = pack_balanced(groups, before, work.costs, enough_load_s)
     if homes:
         places_left = [place for place in range(count) if place not in lost]
         left = {place: number for number, place in enumerate(places_left)}
         homes = {unit: left[place] for unit, place in homes.items() if place in left}
-        packed = pack_sticky(groups, homes, packed, costs)
+        packed = pack_sticky(groups, homes, packed, work.costs)
     theirs = iter((*packed.shards, *own))
     return packed.split_groups, tuple(lost.get(place) or next(theirs) for place in range(count))
 
@@ -191,3 +192,18 @@ def simulate_shard(
         held = sum(one.start.predicted_peak_bytes for one in state.running.values())
         peak_bytes = max(peak_bytes, held)
     return wall_s, peak_bytes
+
+
+def quick_makespans_s(work: PackingProblem, shard_count: int) -> list[float]:
+    """Wall times of so many shards, by sums: memory and the order of processes are left out."""
+    _, packed = pack_shards(work, min(shard_count, work.max_shards), {})
+    found = []
+    for members in packed:
+        slots = min(work.processes, len(members))
+        longest_s = max(work.solo_s(member) for member in members) if slots > 1 else 0.0
+        starts_s = work.starts_s if len(work.starts_s) == 1 else work.processes_s(members)
+        # Each place has at least one process.
+        starts_s = [*starts_s, *[starts_s[0]] * (slots - len(starts_s))]
+        wall_s = work.leg.total_s + (work.load_s(members) + math.fsum(starts_s)) / slots
+        found.append(max(wall_s, longest_s))
+    return found

@@ -1,4 +1,4 @@
-"""What a run costs: its wall time, its billed minutes, its price. Pure."""
+"""What a number of shards costs: the run's wall time, its billed minutes, its price. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import heapq
 import math
 from typing import TYPE_CHECKING, Final
 
-from ciguard.model import RunCost
+from ciguard.model import ShardCountOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ciguard.model import Pool, Shard
 
 MINUTE_S: Final = 60.0
+FACTORS: Final = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)  # of the chosen number of shards
 DIGITS: Final = 6
 
 
@@ -30,22 +31,30 @@ def run_wall_s(walls_s: Iterable[float], concurrency: int | None) -> float:
     return end_s
 
 
-def cost_of(walls_s: Sequence[float], pool: Pool) -> RunCost:
+def cost_of(walls_s: Sequence[float], pool: Pool) -> ShardCountOption:
     """Charge one job of the pool for each time: in whole minutes, set-up included."""
     jobs_s = [wall_s + (pool.setup_s or 0.0) for wall_s in walls_s]
     minutes = sum(max(1, math.ceil(job_s / MINUTE_S)) for job_s in jobs_s)
     price = None if pool.usd_per_minute is None else minutes * pool.usd_per_minute
-    return RunCost(run_wall_s(jobs_s, pool.concurrency), minutes, price)
+    return ShardCountOption(len(jobs_s), run_wall_s(jobs_s, pool.concurrency), minutes, price)
 
 
-def cost_of_run(shards: Sequence[Shard], pools: Mapping[str, Pool]) -> RunCost:
-    """Sum up the pools of one plan, which run side by side."""
-    bills = [cost_of(of_pool, pools[name]) for name, of_pool in walls_of(shards).items()]
+def option(
+    walls_s: Mapping[str, Sequence[float]], pools: Mapping[str, Pool], *, chosen: bool
+) -> ShardCountOption:
+    """Sum up the pools of one plan, which run side by side.
+
+    Args:
+        walls_s: of the shards, by pool.
+    """
+    bills = [cost_of(of_pool, pools[name]) for name, of_pool in walls_s.items()]
     prices = [one.price_usd for one in bills if one.price_usd is not None]
-    return RunCost(
+    return ShardCountOption(
+        shards=sum(one.shards for one in bills),
         wall_s=round(max(one.wall_s for one in bills), DIGITS),
         minutes=sum(one.minutes for one in bills),
         price_usd=round(math.fsum(prices), DIGITS) if len(prices) == len(bills) else None,
+        chosen=chosen,
     )
 
 
@@ -55,3 +64,9 @@ def walls_of(shards: Sequence[Shard]) -> dict[str, list[float]]:
     for shard in shards:
         walls_s.setdefault(shard.pool, []).append(shard.predicted.wall_s)
     return walls_s
+
+
+def counts_to_try(count: int, max_count: int) -> list[int]:
+    """Numbers of shards to compare with the chosen one, ascending, without it."""
+    found = {min(max(1, round(factor * count)), max_count) for factor in FACTORS}
+    return sorted(found - {count})

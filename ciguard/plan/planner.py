@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ciguard.codec import plan_file as codec
 from ciguard.model import CulpritCandidate, Plan, PlanNote, UnitKey
+from ciguard.plan.allocation import quick_makespans_s
 from ciguard.plan.base_plan import moved, shard_number, with_base_counts
-from ciguard.plan.cost import cost_of_run
+from ciguard.plan.cost import counts_to_try, option, walls_of
+from ciguard.plan.problem import MAX_SHARDS
 from ciguard.plan.problem_builder import ProblemBuilder, assign_pools, with_estimates
 from ciguard.plan.risk import overrun_probability
-from ciguard.plan.shard_count import allocate_together_or_apart
+from ciguard.plan.shard_count import allocate_together_or_apart, apportion
 from ciguard.plan.warnings import plan_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ciguard.model import Shard
+    from ciguard.model import Pool, Shard, ShardCountOption
     from ciguard.plan.allocation import PoolAllocation
     from ciguard.plan.base_plan import BaseCount
     from ciguard.plan.problem import PackingProblem
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 DIGITS: Final = 6
 RISK_DIGITS: Final = 4
 MIN_KEY_WIDTH: Final = 2
+QUICK_ESTIMATE_UNITS: Final = 50_000  # above, only the chosen number of shards is worked out
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def plan(basis: PlanInputs, options: PlanOptions, origin: Provenance) -> PlanRes
     draft = replace(
         draft,
         base=basis.base.name if basis.base else None,
-        cost=cost_of_run(shards, draft.pools),
+        alternatives=_alternatives(works, shards, draft.pools),
         shard_count_limited_by=_limiting_notes(distributions),
         moved_units=moved(basis.base, shards) if basis.base else (),
         culprit_candidates=_culprit_candidates(basis, shards),
@@ -151,6 +154,23 @@ def _split(
             name = work.group_key(first) if work.group_key else None
             names.add(name[-1] if isinstance(name, tuple) else work.units[first].unit)
     return tuple(sorted(names))
+
+
+def _alternatives(
+    works: Sequence[PackingProblem], shards: Sequence[Shard], pools: Mapping[str, Pool]
+) -> tuple[ShardCountOption, ...]:
+    """The chosen number of shards and others, ascending."""
+    found = [option(walls_of(shards), pools, chosen=True)]
+    is_quick = sum(len(work.positions) for work in works) <= QUICK_ESTIMATE_UNITS
+    max_count = min(MAX_SHARDS, sum(work.max_shards for work in works))
+    for count in counts_to_try(len(shards), max_count) if is_quick else ():
+        if count < len(works):
+            continue
+        walls_s: dict[str, list[float]] = {}
+        for work, part in zip(works, apportion(works, count), strict=True):
+            walls_s.setdefault(work.pool, []).extend(quick_makespans_s(work, part))
+        found.append(option(walls_s, pools, chosen=False))
+    return tuple(sorted(found, key=lambda one: one.shards))
 
 
 def _limiting_notes(distributions: Sequence[PoolAllocation]) -> tuple[PlanNote, ...]:

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from ciguard.plan.overheads import Overheads
-from ciguard.plan.packing import lower_bound_s
+from ciguard.plan.packing import Costs, form_groups, lower_bound_s
 from ciguard.plan.risk import WallTimeSpread, limit_for_risk, overrun_probability
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ciguard.model import PlannedUnit, Suite
     from ciguard.plan.loss_isolation import CandidateSet
     from ciguard.plan.overheads import LegCost
-    from ciguard.plan.packing import GroupKey
+    from ciguard.plan.packing import Group, GroupKey
 
 MAX_SHARDS: Final = 256  # jobs that GitHub lets a matrix have
 RELATIVE_TOLERANCE: Final = 1e-9  # of sums of the same numbers in another order
@@ -75,6 +75,16 @@ class PackingProblem:
         if not any(by_file):
             return None
         return tuple(by_file[file] if file >= 0 else 0.0 for file in self.overheads.file)
+
+    @cached_property
+    def costs(self) -> Costs:
+        """What its units take, and what their groups set up."""
+        return Costs(self.walls_s, self.setups_s if self.group_key else None)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """All its units, by what keeps them together."""
+        return form_groups(self.costs, self.group_key, self.positions, colocated=self.colocated)
 
     @cached_property
     def total_s(self) -> float:

@@ -1,4 +1,4 @@
-"""What `ciguard plan` shows, as blocks: facts, warnings, shards. Pure."""
+"""What `ciguard plan` shows, as blocks: facts, warnings, shards, other numbers of shards. Pure."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ciguard.document import (
     Headline,
     Item,
     Section,
+    Strong,
     Table,
     join,
 )
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
         PlanNote,
         PlanNoteKind,
         Prediction,
-        RunCost,
         Shard,
     )
 
@@ -135,6 +135,7 @@ def document(plan: Plan, split: Sequence[str], *, drawn: bool = False) -> tuple[
         _shard_table(plan, measured=measured, bars=True, formats=("text",)),
         Facts(tuple(_facts(plan, split, measured=measured))),
         Section("chart", (chart,)),
+        *_alternatives(plan, measured=measured),
         _shard_table(plan, measured=measured, formats=("markdown", "html"), folded=many),
         *_unit_tables(plan, measured=measured),
     )
@@ -161,8 +162,9 @@ def _facts(plan: Plan, split: Sequence[str], *, measured: bool) -> Iterator[tupl
     yield "history", _history(plan)
     if measured:
         yield from _times(plan)
-        if plan.cost is not None:
-            yield from _cost(plan, plan.cost)
+        if plan.shard_count_limited_by:
+            why = "; ".join(map(note_text, plan.shard_count_limited_by))
+            yield count_of(len(plan.shards), "shard"), why
     if plan.policy.deadline_s is not None:
         yield "deadline", _deadline(plan, plan.policy.deadline_s)
         if measured and plan.risk is not None:
@@ -286,21 +288,32 @@ def _mermaid(plan: Plan) -> str:
     )
 
 
-def _cost(plan: Plan, cost: RunCost) -> Iterator[tuple[str, Content]]:
-    """The run as a whole, and why it has no more shards."""
-    parts = [f"{duration(cost.wall_s)}, {count_of(cost.minutes, 'billed minute')}"]
-    parts[0] += f", {price(cost.price_usd)}" if cost.price_usd is not None else ""
-    parts += [
-        f"{count_of(pool.concurrency, 'job')} of pool {name} at once"
-        for name, pool in plan.pools.items()
-        if pool.concurrency is not None
-    ]
+def _alternatives(plan: Plan, *, measured: bool) -> Iterator[Block]:
+    """Other numbers of shards; none without times."""
+    if not measured or not plan.alternatives:
+        return
+    priced = any(one.price_usd is not None for one in plan.alternatives)
+    titles = ("shards", "wall of the run", "billed minutes", *(["price"] if priced else []))
+    columns = (*(Column(title, "right") for title in titles), Column(""))
+    rows: list[Row] = []
+    for one in plan.alternatives:
+        cells = (f"{one.shards:,}", duration(one.wall_s), f"{one.minutes:,}", price(one.price_usd))
+        shown = cells[: len(titles)]
+        rows.append((*map(Strong, shown), "chosen") if one.chosen else (*shown, ""))
+    notes = Bullets(tuple(map(Item, _alternative_notes(plan))), "note")
+    table = Table(columns, tuple(rows), "alternative")
+    yield Section("alternatives", (table, notes), "Other numbers of shards")
+
+
+def _alternative_notes(plan: Plan) -> Iterator[str]:
+    for name, pool in plan.pools.items():
+        if pool.concurrency is not None:
+            yield f"pool {name}: {count_of(pool.concurrency, 'job')} at once"
     silent = [f"pool.{name}.setup" for name, pool in plan.pools.items() if pool.setup_s is None]
-    parts += [f"without job set-up (set {_some(silent)})"] if silent else []
-    yield "run", "; ".join(parts)
-    if plan.shard_count_limited_by:
-        why = "; ".join(map(note_text, plan.shard_count_limited_by))
-        yield count_of(len(plan.shards), "shard"), why
+    if silent:
+        yield f"job set-up is not counted: set {_some(silent)}"
+    if len(plan.alternatives) > 1:
+        yield "alternatives are sums of times, without the limits of memory"
 
 
 def _unit_tables(plan: Plan, *, measured: bool) -> Iterator[Section]:

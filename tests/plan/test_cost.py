@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ciguard.model import Pool, Prediction, RunCost, Shard
-from ciguard.plan.cost import cost_of, cost_of_run, run_wall_s
+from ciguard.model import Pool, ShardCountOption
+from ciguard.plan.cost import cost_of, counts_to_try, option, run_wall_s
 
 
 @pytest.mark.parametrize(
@@ -23,14 +23,21 @@ def test_jobs_over_the_cap_wait(
 
 def test_each_job_is_billed_in_whole_minutes_with_its_set_up() -> None:
     pool = Pool("ubuntu-latest", usd_per_minute=0.5, setup_s=30.0, concurrency=1)
-    assert cost_of([29.0, 31.0, 90.0], pool) == RunCost(29 + 31 + 90 + 90.0, 1 + 2 + 2, 2.5)
-    assert cost_of([0.0], Pool("mine")) == RunCost(0.0, 1, None)
+    assert cost_of([29.0, 31.0, 90.0], pool) == ShardCountOption(
+        3, 29 + 31 + 90 + 90.0, 1 + 2 + 2, 2.5
+    )
+    assert cost_of([0.0], Pool("mine")) == ShardCountOption(1, 0.0, 1, None)
 
 
 def test_pools_run_side_by_side_and_one_without_a_price_leaves_none() -> None:
     pools = {"a": Pool("a", usd_per_minute=0.25), "b": Pool("b", usd_per_minute=1.0)}
-    walls_s = (("a", 60.0), ("a", 120.0), ("b", 30.0))
-    shards = [Shard("1", pool, (), Prediction(wall_s, wall_s)) for pool, wall_s in walls_s]
-    assert cost_of_run(shards, pools) == RunCost(120.0, 4, 1.75)
+    walls_s = {"a": [60.0, 120.0], "b": [30.0]}
+    assert option(walls_s, pools, chosen=True) == ShardCountOption(3, 120.0, 4, 1.75, chosen=True)
     pools["b"] = Pool("b")
-    assert cost_of_run(shards, pools) == RunCost(120.0, 4, None)
+    assert option(walls_s, pools, chosen=False) == ShardCountOption(3, 120.0, 4, None, chosen=False)
+
+
+def test_numbers_around_the_chosen_one() -> None:
+    assert counts_to_try(8, 256) == [2, 4, 6, 10, 12, 16, 32]
+    assert counts_to_try(1, 3) == [2, 3]
+    assert counts_to_try(100, 110) == [25, 50, 75, 110]

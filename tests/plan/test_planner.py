@@ -14,6 +14,7 @@ from ciguard.errors import UsageError
 from ciguard.model import PlanNote
 from ciguard.plan.loss_isolation import CandidateSet
 from ciguard.plan.overheads import LegCost, Overheads
+from ciguard.plan.shard_count import MIN_GAIN
 from ciguard.run.policy.state import UNKNOWN_BASE_BYTES
 
 if TYPE_CHECKING:
@@ -114,8 +115,7 @@ def test_a_long_test_alone_takes_itself_and_what_a_leg_takes() -> None:
     walls_s = [shard.predicted.wall_s for shard in made.plan.shards]
     assert walls_s == pytest.approx([1.1 + 4.01, 1.1 + 2 * 0.51])
     assert made.plan.lower_bound_s == pytest.approx(5.11)
-    assert made.plan.cost is not None
-    assert made.plan.cost.wall_s == 5.11
+    assert [one.wall_s for one in made.plan.alternatives if one.shards == 2] == [5.11]
 
 
 def test_out_of_reach_the_last_hundredth_is_not_worth_a_shard() -> None:
@@ -367,6 +367,20 @@ def test_shards_of_suspects_take_no_longer_than_others() -> None:
     suspicion = CandidateSet(tuple(range(0, 1600, 4)), 2)
     made = planned(units, group="none", shards=20, candidate_sets=[suspicion]).plan
     assert made.gap < 0.05
+
+
+def test_the_table_of_choices_is_what_such_plans_would_be() -> None:
+    """But for the 1 % for which suites are not taken apart."""
+    suites = {"fast": suite(1.0), "slow": suite(240.0)}
+    pairs = [(InventoryUnit(f"u{n:02}", name), 20.0) for name in suites for n in range(12)]
+    pool_of = dict.fromkeys(suites, "linux")
+
+    def made(count: int) -> Plan:
+        return planned(pairs, suites=suites, pool_of=pool_of, group="none", shards=count).plan
+
+    for one in made(4).alternatives:
+        real_s = max(shard.predicted.wall_s for shard in made(one.shards).shards)
+        assert real_s == pytest.approx(one.wall_s, rel=1 - MIN_GAIN)
 
 
 @pytest.mark.parametrize(

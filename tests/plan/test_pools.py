@@ -10,7 +10,7 @@ from ciguard.codec.inventory_file import InventoryUnit
 from ciguard.errors import UsageError
 from ciguard.history.file import History, of_columns
 from ciguard.history.runs import HistoryLeg, HistoryRun
-from ciguard.model import PlanNote, Pool, RunCost, Runner
+from ciguard.model import PlanNote, Pool, Runner
 from ciguard.plan.observations import with_observed_capacity
 
 SMALL = Pool("small", memory_bytes=8 * GIB, reserve_bytes=GIB, usd_per_minute=0.01)
@@ -42,10 +42,11 @@ def test_more_jobs_than_run_at_once_are_not_worth_planning() -> None:
     made = planned(units, pools=pools, pool_of=FIRST, target_wall_s=60.0).plan
     assert len(made.shards) == 3
     assert made.shard_count_limited_by == (PlanNote("concurrency", {"pool": "small", "jobs": 3}),)
-    assert made.cost == RunCost(240.0, 12, 0.12)
-    twice = planned(units, pools=pools, pool_of=FIRST, shards=6).plan
-    assert twice.cost is not None
-    assert twice.cost.wall_s == 240.0, "two waves of 120 s"
+    (taken,) = (one for one in made.alternatives if one.chosen)
+    assert (taken.shards, taken.wall_s, taken.minutes) == (3, 240.0, 12)
+    assert taken.price_usd == pytest.approx(0.12)
+    twice = next(one for one in made.alternatives if one.shards == 6)
+    assert twice.wall_s == 240.0, "two waves of 120 s"
 
 
 def test_beyond_the_cap_for_the_limit_alone() -> None:
@@ -132,9 +133,9 @@ def test_commands_of_one_pool_share_its_cap() -> None:
         limit_s=7200.0,
         group="none",
     ).plan
-    assert len(made.shards) == 4
-    assert made.cost is not None
-    assert made.cost.wall_s == 3000.0
+    (taken,) = (one for one in made.alternatives if one.chosen)
+    assert taken.shards == 4
+    assert taken.wall_s == 3000.0
     assert made.warnings[-1].kind == "target_missed"
     assert made.warnings[-1].facts["wall_s"] == pytest.approx(3000.0)
     assert made.shard_count_limited_by == (PlanNote("concurrency", {"pool": "small", "jobs": 2}),)

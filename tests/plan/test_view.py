@@ -152,9 +152,10 @@ def test_nothing_from_outside_becomes_markup() -> None:
     made = hostile()
     html = MarkdownIt("gfm-like", {"linkify": False}).render(markdown(made.plan, made.split))
     assert html.count("<h3>") == 1
-    assert html.count("<h") == html.count("<h3>") + html.count("<h4>") == 3
+    assert html.count("<h") == html.count("<h3>") + html.count("<h4>") == 4
     assert not any(tag in html for tag in ("<script", "<a ", "<em>", "<b>", "<img"))
-    assert html.count("<tr>") == 1 + len(made.plan.shards)
+    rows = (1 + len(made.plan.alternatives)) + (1 + len(made.plan.shards))
+    assert html.count("<tr>") == rows
     assert "@\u200bsomeone" in html
 
 
@@ -169,7 +170,7 @@ def test_hostile_keys_and_bases_stay_text() -> None:
     text = markdown(plan, ())
     html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
     assert html.count("<h3>") == 1
-    assert html.count("<h") == html.count("<h3>") + html.count("<h4>") == 2
+    assert html.count("<h") == html.count("<h3>") + html.count("<h4>") == 3
     assert html.count("<pre>") == 1
     assert not any(tag in html for tag in ("<em>", "<b>"))
     assert max(map(len, terminal(plan, ()).splitlines())) <= 80
@@ -284,13 +285,17 @@ def test_shards_with_long_keys_are_told_apart() -> None:
 def test_what_a_plan_does_not_say_is_left_out() -> None:
     made = planned({"a.py::t": 60.0, "b.py::t": 60.0}, shards=2)
     pools = {name: replace(pool, setup_s=0.0) for name, pool in made.plan.pools.items()}
-    plan = replace(made.plan, floor=None, shard_count_limited_by=(), pools=pools)
+    chosen = tuple(one for one in made.plan.alternatives if one.chosen)
+    plan = replace(
+        made.plan, floor=None, shard_count_limited_by=(), pools=pools, alternatives=chosen
+    )
     plan = replace(plan, policy=replace(plan.policy, deadline_s=None))
     text = terminal(plan, ())
-    words = "longest|deadline|memory|moved|candidates|set-up|2 shards "
+    words = "longest|deadline|memory|moved|candidates|2 shards |set-up|alternatives"
     assert not re.search(words, text)
-    assert "\nrun          1 min 00 s, 2 billed minutes\n" in text
-    assert "billed" not in terminal(replace(plan, cost=None), ())
+    assert text.endswith("\n     2       1 min 00 s               2  chosen\n")
+    assert "billed" not in terminal(replace(plan, alternatives=()), ())
+    assert "billed" not in markdown(replace(plan, alternatives=()), ())
 
 
 def test_every_note_has_words() -> None:
